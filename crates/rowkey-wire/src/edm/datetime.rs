@@ -1,0 +1,326 @@
+//! `Edm.DateTime`: an instant in UTC, counted in 100 ns ticks, from 1601 to the end of 9999.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{Datelike, NaiveDate, Timelike, Utc};
+
+/// Ticks (100 ns) in a second.
+const SECOND: i64 = 10_000_000;
+const DAY: i64 = 86_400 * SECOND;
+/// Ticks from 0001-01-01 to 1970-01-01.
+const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
+
+/// An instant in UTC with the service's resolution of 100 ns.
+///
+/// Counted as .NET counts it, in ticks since 0001-01-01T00:00:00Z. The service stores instants
+/// from 1601-01-01 to 9999-12-31T23:59:59.9999999; [`DateTime::MIN`] and [`DateTime::MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DateTime(i64);
+
+/// Why text or a number is not a [`DateTime`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DateTimeError {
+    /// Before 1601-01-01 or after 9999-12-31.
+    OutOfRange,
+    /// Not an ISO 8601 date and time.
+    Syntax,
+}
+
+impl DateTime {
+    /// 9999-12-31T23:59:59.9999999Z, `DateTime.MaxValue` in .NET.
+    pub const MAX: Self = Self(3_155_378_975_999_999_999);
+    /// 1601-01-01T00:00:00Z, the earliest instant the service stores.
+    pub const MIN: Self = Self(504_911_232_000_000_000);
+
+    /// The instant `ticks` of 100 ns after 0001-01-01T00:00:00Z.
+    pub const fn from_ticks(ticks: i64) -> Result<Self, DateTimeError> {
+        if ticks < Self::MIN.0 || ticks > Self::MAX.0 {
+            return Err(DateTimeError::OutOfRange);
+        }
+        Ok(Self(ticks))
+    }
+
+    /// Ticks of 100 ns since 0001-01-01T00:00:00Z, as .NET's `DateTime.Ticks`.
+    pub const fn ticks(self) -> i64 {
+        self.0
+    }
+
+    /// The instant as [`chrono`] has it. Every `DateTime` fits.
+    pub fn to_chrono(self) -> chrono::DateTime<Utc> {
+        let since = self.0 - UNIX_EPOCH;
+        let nanos = u32::try_from(since.rem_euclid(SECOND) * 100).unwrap_or_default();
+        chrono::DateTime::from_timestamp(since.div_euclid(SECOND), nanos).unwrap_or_default()
+    }
+
+    /// Writes the ISO 8601 form, `2017-11-10T02:44:50.3846037Z`: trailing zeros of the fraction
+    /// are left out, and the whole fraction when it is zero. `colon` stands between hours,
+    /// minutes and seconds (`:` in bodies, `%3A` in entity tags).
+    pub fn write_iso(self, out: &mut impl fmt::Write, colon: &str) -> fmt::Result {
+        let (date, time) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        let (year, month, day) = civil(date);
+        let (seconds, fraction) = (time / SECOND, time % SECOND);
+        let mut buffer = [0_u8; 48];
+        let mut at = 0;
+        digits(&mut buffer, &mut at, year, 4);
+        put(&mut buffer, &mut at, b"-");
+        digits(&mut buffer, &mut at, month, 2);
+        put(&mut buffer, &mut at, b"-");
+        digits(&mut buffer, &mut at, day, 2);
+        put(&mut buffer, &mut at, b"T");
+        digits(&mut buffer, &mut at, seconds / 3600, 2);
+        put(&mut buffer, &mut at, colon.as_bytes());
+        digits(&mut buffer, &mut at, seconds / 60 % 60, 2);
+        put(&mut buffer, &mut at, colon.as_bytes());
+        digits(&mut buffer, &mut at, seconds % 60, 2);
+        if fraction != 0 {
+            put(&mut buffer, &mut at, b".");
+            digits(&mut buffer, &mut at, fraction, 7);
+            while buffer[at - 1] == b'0' {
+                at -= 1;
+            }
+        }
+        put(&mut buffer, &mut at, b"Z");
+        out.write_str(std::str::from_utf8(&buffer[..at]).unwrap_or_default())
+    }
+
+    /// The ISO 8601 form with exactly seven digits of fraction, as the ACL documents use it.
+    pub fn to_iso7(self) -> String {
+        let fraction = self.0.rem_euclid(SECOND);
+        let mut whole = String::with_capacity(28);
+        let _ = Self(self.0 - fraction).write_iso(&mut whole, ":");
+        whole.pop();
+        format!("{whole}.{fraction:07}Z")
+    }
+}
+
+impl fmt::Display for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_iso(f, ":")
+    }
+}
+
+impl FromStr for DateTime {
+    type Err = DateTimeError;
+
+    /// Reads any ISO 8601 date and time; no offset means UTC. A fraction beyond 100 ns is cut off,
+    /// as the service does.
+    fn from_str(text: &str) -> Result<Self, DateTimeError> {
+        if let Some(ticks) = canonical(text.as_bytes()) {
+            return Self::from_ticks(ticks);
+        }
+        let (text, offset) = split_offset(text)?;
+        let mut parts = text.splitn(2, ['T', 't', ' ']);
+        let date = parts
+            .next()
+            .and_then(|d| NaiveDate::parse_from_str(d, "%Y-%m-%d").ok())
+            .ok_or(DateTimeError::Syntax)?;
+        let mut ticks = (i64::from(date.num_days_from_ce()) - 1) * DAY;
+        if let Some(time) = parts.next() {
+            ticks += time_of_day(time).ok_or(DateTimeError::Syntax)?;
+        }
+        Self::from_ticks(ticks - offset * 60 * SECOND)
+    }
+}
+
+impl TryFrom<chrono::DateTime<Utc>> for DateTime {
+    type Error = DateTimeError;
+
+    /// Nanoseconds below 100 are cut off.
+    fn try_from(value: chrono::DateTime<Utc>) -> Result<Self, DateTimeError> {
+        let seconds = value.timestamp().checked_mul(SECOND).ok_or(DateTimeError::OutOfRange)?;
+        let fraction = i64::from(value.nanosecond().min(999_999_999) / 100);
+        Self::from_ticks(seconds + fraction + UNIX_EPOCH)
+    }
+}
+
+impl From<DateTime> for chrono::DateTime<Utc> {
+    fn from(value: DateTime) -> Self {
+        value.to_chrono()
+    }
+}
+
+impl fmt::Display for DateTimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "the instant is outside 1601-01-01 to 9999-12-31",
+            Self::Syntax => "not an ISO 8601 date and time, such as 2017-11-10T02:44:50.3846037Z",
+        })
+    }
+}
+
+impl std::error::Error for DateTimeError {}
+
+/// Ticks of the one form nearly every instant on the wire has: `yyyy-MM-ddTHH:mm:ss[.f{1,7}]Z`.
+fn canonical(text: &[u8]) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| -> Option<i64> {
+        text.get(range)?.iter().try_fold(0_i64, |sum, b| {
+            b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0'))
+        })
+    };
+    let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
+    if !(is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':')) {
+        return None;
+    }
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let length = text.len();
+    let fraction = match length.checked_sub(20)? {
+        0 if is(19, b'Z') => 0,
+        digits @ 2..=8 if is(19, b'.') && is(length - 1, b'Z') => {
+            number(20..length - 1)? * 10_i64.pow(8 - u32::try_from(digits).ok()?)
+        }
+        _ => return None,
+    };
+    if hour > 23 || minute > 59 || second > 59 || !(1..=12).contains(&month) || day < 1 {
+        return None;
+    }
+    let days = days_from_civil(year, month, day)?;
+    Some(days * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction)
+}
+
+/// Takes the offset off the end: the text before it, and the offset in minutes.
+fn split_offset(text: &str) -> Result<(&str, i64), DateTimeError> {
+    if let Some(rest) = text.strip_suffix(['Z', 'z']) {
+        return Ok((rest, 0));
+    }
+    let Some(at) = text.rfind(['+', '-']).filter(|at| *at > 10) else { return Ok((text, 0)) };
+    let (rest, offset) = text.split_at(at);
+    let digits: String = offset[1..].chars().filter(|c| *c != ':').collect();
+    if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(DateTimeError::Syntax);
+    }
+    let number: i64 = digits.parse().map_err(|_| DateTimeError::Syntax)?;
+    let minutes = number / 100 * 60 + number % 100;
+    Ok((rest, if offset.starts_with('-') { -minutes } else { minutes }))
+}
+
+/// Ticks since midnight of `HH:mm[:ss[.fraction]]`.
+fn time_of_day(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let mut parts = whole.split(':').map(|p| {
+        (p.len() == 2 && p.bytes().all(|b| b.is_ascii_digit())).then(|| p.parse::<i64>().ok())?
+    });
+    let (hour, minute) = (parts.next()??, parts.next()??);
+    let second = parts.next().unwrap_or(Some(0))?;
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let ticks = (0..7).fold(0, |sum, i| {
+        sum * 10 + fraction.as_bytes().get(i).map_or(0, |b| i64::from(b - b'0'))
+    });
+    Some((hour * 3600 + minute * 60 + second) * SECOND + ticks)
+}
+
+/// Year, month and day of a day counted from 0001-01-01 (Howard Hinnant's `civil_from_days`).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 306;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Days from 0001-01-01; `None` when the month has no such day.
+fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if day > last {
+        return None;
+    }
+    let shifted_year = year - i64::from(month <= 2);
+    let era = shifted_year.div_euclid(400);
+    let of_era = shifted_year.rem_euclid(400);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 306)
+}
+
+fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
+    buffer[*at..*at + bytes.len()].copy_from_slice(bytes);
+    *at += bytes.len();
+}
+
+fn digits(buffer: &mut [u8], at: &mut usize, value: i64, width: usize) {
+    let mut rest = value;
+    for slot in buffer[*at..*at + width].iter_mut().rev() {
+        *slot = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    *at += width;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_recordings_reads_and_prints_the_same() {
+        // Timestamps of the live service (cosmosdb-python, sdk-python recordings).
+        for text in [
+            "2017-11-10T02:44:50.3846037Z",
+            "2017-11-10T02:46:53.636692Z",
+            "2019-07-10T19:00:00Z",
+            "1601-01-01T00:00:00Z",
+            "9999-12-31T23:59:59.9999999Z",
+            "2020-02-29T12:00:00.1Z",
+        ] {
+            assert_eq!(text.parse::<DateTime>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn ticks_are_those_of_dotnet() {
+        // DateTime.MaxValue.Ticks and new DateTime(1970, 1, 1).Ticks, as .NET documents them.
+        assert_eq!(DateTime::MAX.ticks(), 3_155_378_975_999_999_999);
+        assert_eq!("1970-01-01T00:00:00Z".parse::<DateTime>().unwrap().ticks(), UNIX_EPOCH);
+    }
+
+    #[test]
+    fn a_fraction_beyond_100_ns_is_cut_off() {
+        let cut: DateTime = "2020-01-01T01:02:03.000000001Z".parse().unwrap();
+        assert_eq!(cut.to_string(), "2020-01-01T01:02:03Z");
+    }
+
+    #[test]
+    fn offsets_are_applied_and_a_missing_one_is_utc() {
+        let utc: DateTime = "2020-01-01T10:00:00Z".parse().unwrap();
+        assert_eq!("2020-01-01T12:30:00+02:30".parse(), Ok(utc));
+        assert_eq!("2020-01-01T10:00:00".parse(), Ok(utc));
+        assert_eq!("2020-01-01T02:00-0800".parse(), Ok(utc));
+    }
+
+    #[test]
+    fn dates_outside_the_calendar_or_the_range_are_refused() {
+        for text in ["2019-02-29T00:00:00Z", "2020-13-01T00:00:00Z", "yesterday", "", "2020-01-01T24:00:00Z"] {
+            assert_eq!(text.parse::<DateTime>(), Err(DateTimeError::Syntax), "{text}");
+        }
+        for text in ["1600-12-31T23:59:59Z", "0001-01-01T00:00:00Z"] {
+            assert_eq!(text.parse::<DateTime>(), Err(DateTimeError::OutOfRange), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_calendar_agrees_with_chrono() {
+        let step = 40_009 * DAY / 1000 + 1_234_567;
+        let mut ticks = DateTime::MIN.ticks();
+        while ticks <= DateTime::MAX.ticks() {
+            let ours = DateTime::from_ticks(ticks).unwrap();
+            let chrono = ours.to_chrono();
+            assert_eq!(DateTime::try_from(chrono), Ok(ours));
+            assert_eq!(&ours.to_string()[..19], chrono.format("%Y-%m-%dT%H:%M:%S").to_string());
+            assert_eq!(ours.to_string().parse(), Ok(ours));
+            ticks += step;
+        }
+    }
+}

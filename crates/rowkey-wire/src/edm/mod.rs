@@ -1,0 +1,17 @@
+//! The eight types a property may have (the Entity Data Model's primitive types) and their values.
+//!
+//! - [`value`]: [`Value`], its borrowed twin [`ValueRef`], and [`Type`]
+//! - [`datetime`]: [`DateTime`], 100 ns ticks
+//! - [`double`]: how a Double is written, `3.0`, `1E+24`, `NaN`
+//! - [`size`]: how many bytes the service counts for an entity
+
+pub mod datetime;
+pub mod double;
+pub mod size;
+pub mod value;
+
+pub use datetime::{DateTime, DateTimeError};
+pub use value::{Type, Value, ValueRef};
+
+/// A globally unique identifier, `Edm.Guid` on the wire: 36 lower-case characters.
+pub type Guid = uuid::Uuid;

@@ -1,0 +1,57 @@
+//! How many bytes the service counts for an entity: UTF-16 text, a fixed cost a property.
+//!
+//! Formula: `4 + 2·len(PartitionKey + RowKey) + Σ (8 + 2·len(name) + size(value))`, from
+//! "How the size of an entity is calculated" (Microsoft, 2011-11-30). Lengths in UTF-16 units.
+
+use super::ValueRef;
+
+/// Bytes of an entity without its properties.
+pub fn of_keys(partition_key: &str, row_key: &str) -> usize {
+    4 + 2 * (utf16_len(partition_key) + utf16_len(row_key))
+}
+
+/// Bytes that one property adds.
+pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
+    8 + 2 * utf16_len(name) + of_value(value)
+}
+
+/// Bytes of a value alone.
+pub fn of_value(value: &ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Binary(bytes) => bytes.len() + 4,
+        ValueRef::Boolean(_) => 1,
+        ValueRef::DateTime(_) | ValueRef::Double(_) | ValueRef::Int64(_) => 8,
+        ValueRef::Guid(_) => 16,
+        ValueRef::Int32(_) => 4,
+        ValueRef::String(text) => 2 * utf16_len(text) + 4,
+    }
+}
+
+/// UTF-16 units in `text`.
+pub fn utf16_len(text: &str) -> usize {
+    // One unit a character, two for those outside the Basic Multilingual Plane, which are the
+    // four-byte ones in UTF-8. Counting bytes that start a character is several times faster
+    // than `encode_utf16`.
+    text.bytes().map(|b| usize::from(b & 0xC0 != 0x80) + usize::from(b >= 0xF0)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_counts_in_utf16_units() {
+        for text in ["", "abc", "é", "日本", "😀", "a😀é"] {
+            assert_eq!(utf16_len(text), text.encode_utf16().count(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_entity_counts_as_the_published_formula_says() {
+        // PartitionKey "p", RowKey "rr", Name: String "abc", Age: Int32.
+        let size = of_keys("p", "rr")
+            + of_property("Name", &ValueRef::String("abc".into()))
+            + of_property("Age", &ValueRef::Int32(7));
+        assert_eq!(size, (4 + 2 * 3) + (8 + 2 * 4 + 2 * 3 + 4) + (8 + 2 * 3 + 4));
+    }
+}

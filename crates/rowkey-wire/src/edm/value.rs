@@ -1,0 +1,166 @@
+//! Property values, owned and borrowed, and the names of their types.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::{DateTime, Guid};
+
+/// The type of a property, as the `@odata.type` annotation names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// `Edm.Binary`: up to 64 KiB of bytes, base64 on the wire.
+    Binary,
+    /// `Edm.Boolean`.
+    Boolean,
+    /// `Edm.DateTime`: 100 ns ticks, UTC, from 1601.
+    DateTime,
+    /// `Edm.Double`: an IEEE 754 double, NaN and infinities included.
+    Double,
+    /// `Edm.Guid`.
+    Guid,
+    /// `Edm.Int32`.
+    Int32,
+    /// `Edm.Int64`, text on the wire.
+    Int64,
+    /// `Edm.String`: up to 64 KiB of UTF-16.
+    String,
+}
+
+impl Type {
+    /// The name on the wire, such as `Edm.Int64`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Binary => "Edm.Binary",
+            Self::Boolean => "Edm.Boolean",
+            Self::DateTime => "Edm.DateTime",
+            Self::Double => "Edm.Double",
+            Self::Guid => "Edm.Guid",
+            Self::Int32 => "Edm.Int32",
+            Self::Int64 => "Edm.Int64",
+            Self::String => "Edm.String",
+        }
+    }
+
+    /// The type that `name` (such as `Edm.Int64`) stands for.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "Edm.Binary" => Self::Binary,
+            "Edm.Boolean" => Self::Boolean,
+            "Edm.DateTime" => Self::DateTime,
+            "Edm.Double" => Self::Double,
+            "Edm.Guid" => Self::Guid,
+            "Edm.Int32" => Self::Int32,
+            "Edm.Int64" => Self::Int64,
+            "Edm.String" => Self::String,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A property value. There is no null: a null property is the same as an absent one.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant is the type of the same name")]
+pub enum Value {
+    Binary(Vec<u8>),
+    Boolean(bool),
+    DateTime(DateTime),
+    Double(f64),
+    Guid(Guid),
+    Int32(i32),
+    Int64(i64),
+    String(String),
+}
+
+impl Value {
+    /// The value's type.
+    pub const fn edm_type(&self) -> Type {
+        match self {
+            Self::Binary(_) => Type::Binary,
+            Self::Boolean(_) => Type::Boolean,
+            Self::DateTime(_) => Type::DateTime,
+            Self::Double(_) => Type::Double,
+            Self::Guid(_) => Type::Guid,
+            Self::Int32(_) => Type::Int32,
+            Self::Int64(_) => Type::Int64,
+            Self::String(_) => Type::String,
+        }
+    }
+
+    /// The same value, borrowed.
+    pub fn as_ref(&self) -> ValueRef<'_> {
+        match self {
+            Self::Binary(v) => ValueRef::Binary(Cow::Borrowed(v)),
+            Self::Boolean(v) => ValueRef::Boolean(*v),
+            Self::DateTime(v) => ValueRef::DateTime(*v),
+            Self::Double(v) => ValueRef::Double(*v),
+            Self::Guid(v) => ValueRef::Guid(*v),
+            Self::Int32(v) => ValueRef::Int32(*v),
+            Self::Int64(v) => ValueRef::Int64(*v),
+            Self::String(v) => ValueRef::String(Cow::Borrowed(v)),
+        }
+    }
+}
+
+/// A property value that may borrow its text or bytes: from the response body when decoding, from
+/// the caller's entity when encoding.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant is the type of the same name")]
+pub enum ValueRef<'a> {
+    Binary(Cow<'a, [u8]>),
+    Boolean(bool),
+    DateTime(DateTime),
+    Double(f64),
+    Guid(Guid),
+    Int32(i32),
+    Int64(i64),
+    String(Cow<'a, str>),
+}
+
+impl ValueRef<'_> {
+    /// The value's type.
+    pub const fn edm_type(&self) -> Type {
+        match self {
+            Self::Binary(_) => Type::Binary,
+            Self::Boolean(_) => Type::Boolean,
+            Self::DateTime(_) => Type::DateTime,
+            Self::Double(_) => Type::Double,
+            Self::Guid(_) => Type::Guid,
+            Self::Int32(_) => Type::Int32,
+            Self::Int64(_) => Type::Int64,
+            Self::String(_) => Type::String,
+        }
+    }
+
+    /// The same value, owned.
+    pub fn into_owned(self) -> Value {
+        match self {
+            Self::Binary(v) => Value::Binary(v.into_owned()),
+            Self::Boolean(v) => Value::Boolean(v),
+            Self::DateTime(v) => Value::DateTime(v),
+            Self::Double(v) => Value::Double(v),
+            Self::Guid(v) => Value::Guid(v),
+            Self::Int32(v) => Value::Int32(v),
+            Self::Int64(v) => Value::Int64(v),
+            Self::String(v) => Value::String(v.into_owned()),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($source:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$source> for Value {
+            fn from(value: $source) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+from!(Vec<u8> => Binary, &[u8] => Binary, bool => Boolean, DateTime => DateTime, f64 => Double,
+      Guid => Guid, i32 => Int32, i64 => Int64, String => String, &str => String);

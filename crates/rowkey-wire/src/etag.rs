@@ -1,0 +1,86 @@
+//! Entity tags, and the condition a write carries in `If-Match`.
+
+use std::fmt;
+
+use crate::edm::DateTime;
+
+/// An entity tag: opaque text that changes with every write of the entity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ETag(Box<str>);
+
+impl ETag {
+    /// The tag with this text, as an `ETag` header or an `odata.etag` property has it.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, `W/"datetime'2017-11-10T02%3A46%3A53.636692Z'"`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The tag that the service derives from an entity's Timestamp.
+    pub fn from_timestamp(timestamp: DateTime) -> Self {
+        let mut text = String::with_capacity(48);
+        // Writing to a `String` cannot fail.
+        let _ = write_etag(&mut text, timestamp);
+        Self(text.into())
+    }
+}
+
+/// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`, trailing zeros left out.
+pub fn write_etag(out: &mut impl fmt::Write, timestamp: DateTime) -> fmt::Result {
+    out.write_str("W/\"datetime'")?;
+    timestamp.write_iso(out, "%3A")?;
+    out.write_str("'\"")
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a replace, merge or delete requires of the stored entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Whatever is stored: the last writer wins (`If-Match: *`). The entity must exist.
+    Any,
+    /// The entity must still have this tag, or the write is refused with 412.
+    ETag(ETag),
+}
+
+impl Match {
+    /// The value of the `If-Match` header.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Any => "*",
+            Self::ETag(tag) => tag.as_str(),
+        }
+    }
+}
+
+impl From<ETag> for Match {
+    fn from(tag: ETag) -> Self {
+        Self::ETag(tag)
+    }
+}
+
+impl From<&ETag> for Match {
+    fn from(tag: &ETag) -> Self {
+        Self::ETag(tag.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_the_timestamp_as_recorded() {
+        // table-storage--cosmosdb-python: Timestamp and odata.etag of one entity.
+        let timestamp = "2017-11-10T02:46:53.636692Z".parse().unwrap();
+        let tag = ETag::from_timestamp(timestamp);
+        assert_eq!(tag.as_str(), "W/\"datetime'2017-11-10T02%3A46%3A53.636692Z'\"");
+    }
+}

@@ -1,0 +1,132 @@
+//! The tree of a filter.
+
+use crate::edm::Value;
+
+/// A condition on an entity's properties.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    /// Every one of these holds. Empty: always true.
+    And(Vec<Filter>),
+    /// A property compared with a constant.
+    Compare(Comparison),
+    /// The other one does not hold.
+    Not(Box<Filter>),
+    /// At least one of these holds. Empty: never true.
+    Or(Vec<Filter>),
+    /// A Boolean property by itself, `active`.
+    Property(String),
+    /// `true` or `false` by itself.
+    Constant(bool),
+}
+
+/// `property operator value`. An entity without the property does not match, whatever the operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The property's name; `PartitionKey`, `RowKey` and `Timestamp` too.
+    pub property: String,
+    /// How they are compared.
+    pub operator: Operator,
+    /// The constant. Its type must be the stored one's.
+    pub value: Value,
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `eq`.
+    Equal,
+    /// `ge`.
+    GreaterOrEqual,
+    /// `gt`.
+    Greater,
+    /// `le`.
+    LessOrEqual,
+    /// `lt`.
+    Less,
+    /// `ne`.
+    NotEqual,
+}
+
+impl Operator {
+    /// The operator's name on the wire, such as `eq`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "eq",
+            Self::GreaterOrEqual => "ge",
+            Self::Greater => "gt",
+            Self::LessOrEqual => "le",
+            Self::Less => "lt",
+            Self::NotEqual => "ne",
+        }
+    }
+
+    /// The operator that says the same with the sides exchanged: `5 lt x` is `x gt 5`.
+    #[must_use]
+    pub const fn mirrored(self) -> Self {
+        match self {
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            Self::Greater => Self::Less,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Less => Self::Greater,
+            same => same,
+        }
+    }
+}
+
+impl Filter {
+    /// `property operator value`.
+    pub fn compare(property: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
+        Self::Compare(Comparison { property: property.into(), operator, value: value.into() })
+    }
+
+    /// Both hold. Conjunctions are flattened.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::And(mut a), Self::And(b)) => {
+                a.extend(b);
+                Self::And(a)
+            }
+            (Self::And(mut a), b) => {
+                a.push(b);
+                Self::And(a)
+            }
+            (a, Self::And(mut b)) => {
+                b.insert(0, a);
+                Self::And(b)
+            }
+            (a, b) => Self::And(vec![a, b]),
+        }
+    }
+
+    /// At least one holds. Disjunctions are flattened.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Or(mut a), Self::Or(b)) => {
+                a.extend(b);
+                Self::Or(a)
+            }
+            (Self::Or(mut a), b) => {
+                a.push(b);
+                Self::Or(a)
+            }
+            (a, Self::Or(mut b)) => {
+                b.insert(0, a);
+                Self::Or(b)
+            }
+            (a, b) => Self::Or(vec![a, b]),
+        }
+    }
+
+    /// How many comparisons the filter makes; the service allows
+    /// [`MAX_COMPARISONS`](crate::limits::MAX_COMPARISONS).
+    pub fn comparisons(&self) -> usize {
+        match self {
+            Self::And(all) | Self::Or(all) => all.iter().map(Self::comparisons).sum(),
+            Self::Compare(_) | Self::Property(_) => 1,
+            Self::Not(inner) => inner.comparisons(),
+            Self::Constant(_) => 0,
+        }
+    }
+}

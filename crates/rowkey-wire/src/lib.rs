@@ -1,0 +1,40 @@
+//! What goes over the wire between a client and the Azure Table, Queue and Blob services.
+//!
+//! This crate turns intent into bytes and bytes into intent. It knows nothing of sockets, clocks
+//! or randomness, so the client (`rowkey`) and the in-memory server (`rowkey-server`) share it
+//! without sharing any behaviour: *formats* live here, *semantics* (what a merge does, when a 412
+//! is due) live in the server alone.
+//!
+//! Encode and decode are separate halves. Each is pinned to bytes from outside the project
+//! (`vectors/`, each file naming its source), because two halves that only agree with each other
+//! may both be wrong.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`limits`] | the documented limits of the service |
+//! | [`edm`] | the eight property types and their values |
+//! | [`key`] | PartitionKey and RowKey: validity, quoting, order |
+//! | [`etag`] | entity tags and the `If-Match` condition |
+//! | [`code`] | service error codes |
+//! | [`filter`] | the `$filter` language: tree, printer, parser |
+//! | [`odata`] | entities as JSON, both halves |
+//! | [`batch`] | entity group transactions as `multipart/mixed`, both halves |
+//! | [`xml`] | ACL, service properties, statistics |
+//! | [`error`] | the three shapes of an error body |
+//! | [`auth`] | strings to sign, signatures, shared access signatures |
+//! | [`table`] | the operations of the Table service, both halves |
+//! | [`headers`] | header names, versions, dates |
+
+pub mod auth;
+pub mod batch;
+pub mod code;
+pub mod edm;
+pub mod error;
+pub mod etag;
+pub mod filter;
+pub mod headers;
+pub mod key;
+pub mod limits;
+pub mod odata;
+pub mod table;
+pub mod xml;
