@@ -1,0 +1,399 @@
+//! One JSON object of scalars, read into named fields whose conversion waits until it is asked for.
+//!
+//! The tokens are `serde_json`'s. Nothing is copied out of the body unless an escape forces it, and
+//! one [`Fields`] serves a whole page of entities: its list is reused. A type annotation may stand
+//! before or after its property.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use crate::edm::{DateTime, Guid, Type, ValueRef, double};
+
+/// Ends the name of an annotation: `Age@odata.type`.
+const ANNOTATION: &str = "@odata.type";
+
+/// The properties of one JSON object, in the order they came, without its `odata.*` entries.
+#[derive(Debug, Default)]
+pub struct Fields<'de> {
+    /// The `odata.etag` entry.
+    pub etag: Option<Cow<'de, str>>,
+    list: Vec<Field<'de>>,
+    /// Annotations whose property has not come yet; nearly always one at most.
+    pending: Vec<(Cow<'de, str>, Annotation)>,
+}
+
+/// One property: a name, the annotated type if there was one, and the JSON value.
+#[derive(Clone, Debug)]
+pub struct Field<'de> {
+    /// The property's name.
+    pub name: Cow<'de, str>,
+    /// The value as JSON has it.
+    pub scalar: Scalar<'de>,
+    annotation: Annotation,
+}
+
+/// A JSON value that is not an object or a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scalar<'de> {
+    /// `true`, `false`.
+    Boolean(bool),
+    /// A number with a point or an exponent, or too large for an integer.
+    Float(f64),
+    /// A number without a point.
+    Integer(i64),
+    /// `null`.
+    Null,
+    /// An object or a list, which no property may be.
+    Structure,
+    /// Text.
+    Text(Cow<'de, str>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Annotation {
+    Known(Type),
+    Missing,
+    Unknown,
+}
+
+/// Why a field is not a value of the type it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// The text or number is not one of the annotated type.
+    Malformed(Type),
+    /// An integer without an annotation does not fit an Int32.
+    OutOfRange,
+    /// An object or a list.
+    Structure,
+    /// The annotation names no type.
+    UnknownType,
+}
+
+impl<'de> Fields<'de> {
+    /// The properties in the order they came.
+    pub fn iter(&self) -> std::slice::Iter<'_, Field<'de>> {
+        self.list.iter()
+    }
+
+    /// The property with this name.
+    pub fn get(&self, name: &str) -> Option<&Field<'de>> {
+        self.list.iter().find(|field| field.name == name)
+    }
+
+    /// The text of a String property; `None` when it is absent, null or something else.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match &self.get(name)?.scalar {
+            Scalar::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Reads one JSON object from `deserializer`, replacing what was there.
+    pub fn read<D: Deserializer<'de>>(&mut self, deserializer: D) -> Result<(), D::Error> {
+        self.etag = None;
+        self.list.clear();
+        self.pending.clear();
+        deserializer.deserialize_map(ObjectVisitor(self))
+    }
+
+    fn push(&mut self, name: Cow<'de, str>, scalar: Scalar<'de>) {
+        let annotation = match self.pending.iter().position(|(waiting, _)| *waiting == name) {
+            Some(at) => self.pending.swap_remove(at).1,
+            None => Annotation::Missing,
+        };
+        self.list.push(Field { name, scalar, annotation });
+    }
+
+    fn annotate(&mut self, name: Cow<'de, str>, annotation: Annotation) {
+        match self.list.iter_mut().rev().find(|field| field.name == name) {
+            Some(field) => field.annotation = annotation,
+            None => self.pending.push((name, annotation)),
+        }
+    }
+}
+
+impl<'a, 'de> IntoIterator for &'a Fields<'de> {
+    type Item = &'a Field<'de>;
+    type IntoIter = std::slice::Iter<'a, Field<'de>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Field<'_> {
+    /// The value, typed by the annotation or, without one, as the service infers it. `None` for a
+    /// null.
+    pub fn value(&self) -> Result<Option<ValueRef<'_>>, FieldError> {
+        let annotated = match self.annotation {
+            Annotation::Known(annotated) => Some(annotated),
+            Annotation::Missing => None,
+            Annotation::Unknown => return Err(FieldError::UnknownType),
+        };
+        Ok(Some(match &self.scalar {
+            Scalar::Null => return Ok(None),
+            Scalar::Structure => return Err(FieldError::Structure),
+            Scalar::Boolean(value) => match annotated {
+                None | Some(Type::Boolean) => ValueRef::Boolean(*value),
+                Some(other) => return Err(FieldError::Malformed(other)),
+            },
+            Scalar::Float(value) => match annotated {
+                None | Some(Type::Double) => ValueRef::Double(*value),
+                Some(other) => return Err(FieldError::Malformed(other)),
+            },
+            Scalar::Integer(value) => integer(*value, annotated)?,
+            Scalar::Text(text) => typed(text, annotated.unwrap_or(Type::String))?,
+        }))
+    }
+
+    /// Whether the property is null.
+    pub fn is_null(&self) -> bool {
+        self.scalar == Scalar::Null
+    }
+}
+
+fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, FieldError> {
+    match annotated {
+        None => i32::try_from(value).map(ValueRef::Int32).map_err(|_| FieldError::OutOfRange),
+        Some(Type::Int32) => i32::try_from(value)
+            .map(ValueRef::Int32)
+            .map_err(|_| FieldError::Malformed(Type::Int32)),
+        Some(Type::Int64) => Ok(ValueRef::Int64(value)),
+        #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
+        Some(Type::Double) => Ok(ValueRef::Double(value as f64)),
+        Some(other) => Err(FieldError::Malformed(other)),
+    }
+}
+
+fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
+    let value = match annotated {
+        Type::String => Some(ValueRef::String(Cow::Borrowed(text))),
+        Type::Int64 => text.parse().ok().map(ValueRef::Int64),
+        Type::DateTime => text.parse::<DateTime>().ok().map(ValueRef::DateTime),
+        Type::Guid => Guid::try_parse(text).ok().map(ValueRef::Guid),
+        Type::Binary => STANDARD.decode(text).ok().map(|bytes| ValueRef::Binary(bytes.into())),
+        Type::Double => double::parse(text).map(ValueRef::Double),
+        Type::Int32 => text.parse().ok().map(ValueRef::Int32),
+        Type::Boolean => match text {
+            "true" => Some(ValueRef::Boolean(true)),
+            "false" => Some(ValueRef::Boolean(false)),
+            _ => None,
+        },
+    };
+    value.ok_or(FieldError::Malformed(annotated))
+}
+
+struct ObjectVisitor<'a, 'de>(&'a mut Fields<'de>);
+
+impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of properties")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(fields) = self;
+        while let Some(name) = map.next_key_seed(Text)? {
+            // Names of properties hold no point and no `@`: all others are annotations.
+            if !name.contains('@') && !name.starts_with("odata.") {
+                let scalar = map.next_value_seed(AnyScalar)?;
+                fields.push(name, scalar);
+            } else if name == "odata.etag" {
+                fields.etag = Some(map.next_value_seed(Text)?);
+            } else if let Some(property) = strip_annotation(&name) {
+                let annotation = match map.next_value_seed(AnyScalar)? {
+                    Scalar::Text(text) => {
+                        Type::from_name(&text).map_or(Annotation::Unknown, Annotation::Known)
+                    }
+                    Scalar::Null => Annotation::Missing,
+                    _ => Annotation::Unknown,
+                };
+                fields.annotate(property, annotation);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The property that an annotation is about. Some clients annotate annotations
+/// (`Age@odata.type@odata.type`): those say nothing.
+fn strip_annotation<'de>(name: &Cow<'de, str>) -> Option<Cow<'de, str>> {
+    let property = match name {
+        Cow::Borrowed(text) => Cow::Borrowed(text.strip_suffix(ANNOTATION)?),
+        Cow::Owned(text) => Cow::Owned(text.strip_suffix(ANNOTATION)?.to_owned()),
+    };
+    (!property.contains('@')).then_some(property)
+}
+
+/// Text, borrowed where it has no escapes.
+struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        match deserializer.deserialize_str(AnyScalar)? {
+            Scalar::Text(text) => Ok(text),
+            _ => Err(D::Error::custom("expected text")),
+        }
+    }
+}
+
+struct AnyScalar;
+
+impl<'de> DeserializeSeed<'de> for AnyScalar {
+    type Value = Scalar<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyScalar {
+    type Value = Scalar<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a property value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Scalar::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Scalar::Integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        #[expect(clippy::cast_precision_loss, reason = "beyond i64 JSON numbers are doubles")]
+        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Integer))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Scalar::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+        Ok(Scalar::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Structure)
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Structure)
+    }
+}
+
+impl fmt::Display for FieldError {
+    /// Never shows the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(annotated) => write!(f, "the value is not a valid {annotated}"),
+            Self::OutOfRange => f.write_str("the integer does not fit an Edm.Int32"),
+            Self::Structure => f.write_str("an object or a list cannot be a property"),
+            Self::UnknownType => f.write_str("the type annotation names no EDM type"),
+        }
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields<'_> {
+        let mut fields = Fields::default();
+        fields.read(&mut serde_json::Deserializer::from_str(json)).unwrap();
+        fields
+    }
+
+    fn value(json: &str) -> Result<Option<ValueRef<'static>>, FieldError> {
+        let json = format!("{{{json}}}");
+        let fields = fields(&json);
+        let value = fields.get("x").unwrap().value()?;
+        Ok(value.map(|value| match value.into_owned() {
+            crate::edm::Value::Binary(v) => ValueRef::Binary(v.into()),
+            crate::edm::Value::Boolean(v) => ValueRef::Boolean(v),
+            crate::edm::Value::DateTime(v) => ValueRef::DateTime(v),
+            crate::edm::Value::Double(v) => ValueRef::Double(v),
+            crate::edm::Value::Guid(v) => ValueRef::Guid(v),
+            crate::edm::Value::Int32(v) => ValueRef::Int32(v),
+            crate::edm::Value::Int64(v) => ValueRef::Int64(v),
+            crate::edm::Value::String(v) => ValueRef::String(v.into()),
+        }))
+    }
+
+    #[test]
+    fn values_have_the_type_that_the_service_gives_them() {
+        // Shapes of recorded entities: cosmosdb-python test_get_entity_full_metadata, sdk-go
+        // TestAddAnnotatedEntity, sdk-python with redundant annotations.
+        let cases = [
+            (r#""x":"39""#, ValueRef::String("39".into())),
+            (r#""x@odata.type":"Edm.Int64","x":"39""#, ValueRef::Int64(39)),
+            (r#""x":"39","x@odata.type":"Edm.Int64""#, ValueRef::Int64(39)),
+            (
+                r#""x@odata.type":"Edm.Int64","x":"9223372036854775807""#,
+                ValueRef::Int64(i64::MAX),
+            ),
+            (r#""x":3.0"#, ValueRef::Double(3.0)),
+            (r#""x":3"#, ValueRef::Int32(3)),
+            (r#""x":8589934592,"x@odata.type":"Edm.Double""#, ValueRef::Double(8_589_934_592.0)),
+            (r#""x@odata.type":"Edm.Double","x":"-Infinity""#, ValueRef::Double(f64::NEG_INFINITY)),
+            (r#""x":1.7976931348623157E+308"#, ValueRef::Double(f64::MAX)),
+            (r#""x":true"#, ValueRef::Boolean(true)),
+            (r#""x@odata.type":"Edm.Binary","x":"AQID""#, ValueRef::Binary(vec![1, 2, 3].into())),
+            (r#""x@odata.type":"Edm.String","x@odata.type@odata.type":"?","x":"a""#, ValueRef::String("a".into())),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(value(json), Ok(Some(expected)), "{json}");
+        }
+        assert_eq!(value(r#""x":null"#), Ok(None));
+    }
+
+    #[test]
+    fn wrong_values_name_the_type_and_not_the_text() {
+        for (json, error) in [
+            (r#""x@odata.type":"Edm.Guid","x":"secret""#, FieldError::Malformed(Type::Guid)),
+            (r#""x@odata.type":"Edm.Int64","x":"9223372036854775808""#, FieldError::Malformed(Type::Int64)),
+            (r#""x@odata.type":"Edm.Decimal","x":"1""#, FieldError::UnknownType),
+            (r#""x":4294967296"#, FieldError::OutOfRange),
+            (r#""x":{"a":[1]}"#, FieldError::Structure),
+        ] {
+            let found = value(json).unwrap_err();
+            assert!(!found.to_string().contains("secret"));
+            assert_eq!(found, error, "{json}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_set_apart_and_the_order_is_kept() {
+        let json = r#"{"odata.metadata":"https://a/$metadata#t/@Element","odata.etag":"W/\"datetime'x'\"","PartitionKey":"p","RowKey":"r\u00e9","b":1,"a":2}"#;
+        let fields = fields(json);
+        assert_eq!(fields.etag.as_deref(), Some("W/\"datetime'x'\""));
+        let names: Vec<_> = fields.iter().map(|f| f.name.as_ref()).collect();
+        assert_eq!(names, ["PartitionKey", "RowKey", "b", "a"]);
+        assert_eq!(fields.text("RowKey"), Some("ré"));
+        assert!(matches!(fields.iter().next().unwrap().scalar, Scalar::Text(Cow::Borrowed("p"))));
+    }
+}

@@ -1,0 +1,18 @@
+//! A request before it is dated and signed.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+/// What goes over the wire, but for the host, the date, the request id and the signature: those
+/// are new on every attempt.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// Path and query below the account's endpoint, encoded, beginning with `/`.
+    pub target: String,
+    /// Headers that describe the request; none that authorise it.
+    pub headers: HeaderMap,
+    /// The body, empty for none.
+    pub body: Bytes,
+}
