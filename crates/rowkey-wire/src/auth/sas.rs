@@ -1,0 +1,330 @@
+//! Shared access signatures: what the query of a request grants, and what was signed for it.
+//!
+//! Reference: [service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas),
+//! [account SAS](https://learn.microsoft.com/rest/api/storageservices/create-account-sas).
+
+use std::fmt;
+use std::net::IpAddr;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
+use percent_encoding::percent_decode_str;
+
+/// A shared access signature. Its parts are decoded once and otherwise as sent, because they are
+/// signed as sent; a part that was not sent is `None`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Sas {
+    /// `sv`: the version, which decides what is signed.
+    pub version: Option<String>,
+    /// `sp`: letters, in the order they were signed.
+    pub permissions: Option<String>,
+    /// `st`: valid from, see [`parse_time`].
+    pub start: Option<String>,
+    /// `se`: valid until, see [`parse_time`].
+    pub expiry: Option<String>,
+    /// `sip`: an address or a range, see [`IpRange`].
+    pub ip: Option<String>,
+    /// `spr`: see [`Protocols`].
+    pub protocol: Option<String>,
+    /// `si`: the name of a stored access policy.
+    pub identifier: Option<String>,
+    /// `tn`: the table.
+    pub table: Option<String>,
+    /// `spk`: the first PartitionKey.
+    pub start_partition_key: Option<String>,
+    /// `srk`: the first RowKey of the first partition.
+    pub start_row_key: Option<String>,
+    /// `epk`: the last PartitionKey.
+    pub end_partition_key: Option<String>,
+    /// `erk`: the last RowKey of the last partition.
+    pub end_row_key: Option<String>,
+    /// `ss`: the services of an account SAS, letters of `bqtf`.
+    pub services: Option<String>,
+    /// `srt`: the resource types of an account SAS, letters of `sco`.
+    pub resource_types: Option<String>,
+    /// `sr`: what a blob SAS is for: `b` blob, `c` container, `bs` snapshot, `bv` version.
+    pub blob_resource: Option<String>,
+    /// `snapshot`: the snapshot that the request addresses.
+    pub snapshot: Option<String>,
+    /// `versionid`: the blob version that the request addresses.
+    pub version_id: Option<String>,
+    /// `ses`: the encryption scope.
+    pub encryption_scope: Option<String>,
+    /// `rscc`: the `Cache-Control` of the answer.
+    pub cache_control: Option<String>,
+    /// `rscd`: the `Content-Disposition` of the answer.
+    pub content_disposition: Option<String>,
+    /// `rsce`: the `Content-Encoding` of the answer.
+    pub content_encoding: Option<String>,
+    /// `rscl`: the `Content-Language` of the answer.
+    pub content_language: Option<String>,
+    /// `rsct`: the `Content-Type` of the answer.
+    pub content_type: Option<String>,
+    signature: String,
+}
+
+/// What a service SAS gives access to. An account SAS has no such resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// A blob, or a snapshot of it.
+    Blob {
+        /// The container's name.
+        container: &'a str,
+        /// The blob's name, decoded.
+        name: &'a str,
+    },
+    /// A container and the blobs in it.
+    Container(&'a str),
+    /// A queue.
+    Queue(&'a str),
+    /// A table, its name in any case.
+    Table(&'a str),
+}
+
+impl Sas {
+    /// Reads the signature out of a request's query; `None` when there is none (no `sig`).
+    ///
+    /// When a name is repeated the first one counts.
+    pub fn from_query(query: &str) -> Option<Self> {
+        let mut sas = Self::default();
+        let mut signed = false;
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            if name == "sig" {
+                if !signed {
+                    sas.signature = decode(value);
+                    signed = true;
+                }
+            } else if let Some(field) = sas.field(name) {
+                field.get_or_insert_with(|| decode(value));
+            }
+        }
+        signed.then_some(sas)
+    }
+
+    /// The signature, in base64.
+    pub fn signature(&self) -> &str {
+        &self.signature
+    }
+
+    /// Whether this is an account SAS; otherwise it is for one resource of one service.
+    pub fn is_account(&self) -> bool {
+        self.services.is_some() && self.resource_types.is_some()
+    }
+
+    /// The text whose signature this must carry to be genuine.
+    ///
+    /// `resource` is what the request addresses; an account SAS does not sign it.
+    pub fn string_to_sign(&self, account: &str, resource: Resource<'_>) -> String {
+        if self.is_account() {
+            return self.account_string_to_sign(account);
+        }
+        let mut lines = Lines(String::with_capacity(256));
+        lines.push(self.permissions.as_deref());
+        lines.push(self.start.as_deref());
+        lines.push(self.expiry.as_deref());
+        lines.push(Some(&self.canonical_resource(account, resource)));
+        lines.push(self.identifier.as_deref());
+        if self.is_since("2015-04-05") {
+            lines.push(self.ip.as_deref());
+            lines.push(self.protocol.as_deref());
+        }
+        lines.push(self.version.as_deref());
+        match resource {
+            Resource::Queue(_) => {}
+            Resource::Table(_) => {
+                lines.push(self.start_partition_key.as_deref());
+                lines.push(self.start_row_key.as_deref());
+                lines.push(self.end_partition_key.as_deref());
+                lines.push(self.end_row_key.as_deref());
+            }
+            Resource::Blob { .. } | Resource::Container(_) => self.push_blob_lines(&mut lines),
+        }
+        lines.without_last_break()
+    }
+
+    fn account_string_to_sign(&self, account: &str) -> String {
+        let mut lines = Lines(String::with_capacity(160));
+        lines.push(Some(account));
+        lines.push(self.permissions.as_deref());
+        lines.push(self.services.as_deref());
+        lines.push(self.resource_types.as_deref());
+        lines.push(self.start.as_deref());
+        lines.push(self.expiry.as_deref());
+        lines.push(self.ip.as_deref());
+        lines.push(self.protocol.as_deref());
+        lines.push(self.version.as_deref());
+        if self.is_since("2020-12-06") {
+            lines.push(self.encryption_scope.as_deref());
+        }
+        // Unlike the others, this text ends with a line break.
+        lines.0
+    }
+
+    fn push_blob_lines(&self, lines: &mut Lines) {
+        if self.is_since("2018-11-09") {
+            lines.push(self.blob_resource.as_deref());
+            lines.push(match self.blob_resource.as_deref() {
+                Some("bs") => self.snapshot.as_deref(),
+                Some("bv") => self.version_id.as_deref(),
+                // A blob's SAS is good for its snapshots, too: which one is not signed.
+                _ => None,
+            });
+        }
+        if self.is_since("2020-12-06") {
+            lines.push(self.encryption_scope.as_deref());
+        }
+        if self.is_since("2013-08-15") {
+            lines.push(self.cache_control.as_deref());
+            lines.push(self.content_disposition.as_deref());
+            lines.push(self.content_encoding.as_deref());
+            lines.push(self.content_language.as_deref());
+            lines.push(self.content_type.as_deref());
+        }
+    }
+
+    /// `/table/account/name`; the service's name leads since version 2015-02-21.
+    fn canonical_resource(&self, account: &str, resource: Resource<'_>) -> String {
+        let named = self.is_since("2015-02-21");
+        let service = match resource {
+            _ if !named => "",
+            Resource::Blob { .. } | Resource::Container(_) => "/blob",
+            Resource::Queue(_) => "/queue",
+            Resource::Table(_) => "/table",
+        };
+        match resource {
+            Resource::Blob { container, name } => format!("{service}/{account}/{container}/{name}"),
+            Resource::Container(name) | Resource::Queue(name) => {
+                format!("{service}/{account}/{name}")
+            }
+            Resource::Table(name) => format!("{service}/{account}/{}", name.to_lowercase()),
+        }
+    }
+
+    /// Versions are dates, so their order is that of their text.
+    fn is_since(&self, version: &str) -> bool {
+        self.version.as_deref().unwrap_or_default() >= version
+    }
+
+    fn field(&mut self, name: &str) -> Option<&mut Option<String>> {
+        Some(match name {
+            "sv" => &mut self.version,
+            "sp" => &mut self.permissions,
+            "st" => &mut self.start,
+            "se" => &mut self.expiry,
+            "sip" => &mut self.ip,
+            "spr" => &mut self.protocol,
+            "si" => &mut self.identifier,
+            "tn" => &mut self.table,
+            "spk" => &mut self.start_partition_key,
+            "srk" => &mut self.start_row_key,
+            "epk" => &mut self.end_partition_key,
+            "erk" => &mut self.end_row_key,
+            "ss" => &mut self.services,
+            "srt" => &mut self.resource_types,
+            "sr" => &mut self.blob_resource,
+            "snapshot" => &mut self.snapshot,
+            "versionid" => &mut self.version_id,
+            "ses" => &mut self.encryption_scope,
+            "rscc" => &mut self.cache_control,
+            "rscd" => &mut self.content_disposition,
+            "rsce" => &mut self.content_encoding,
+            "rscl" => &mut self.content_language,
+            "rsct" => &mut self.content_type,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Debug for Sas {
+    /// Shows what is granted, not the signature and not the keys of a range.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sas")
+            .field("version", &self.version)
+            .field("permissions", &self.permissions)
+            .field("start", &self.start)
+            .field("expiry", &self.expiry)
+            .field("identifier", &self.identifier)
+            .field("services", &self.services)
+            .field("resource_types", &self.resource_types)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads a time as `st`, `se` and stored policies write it: `2021-12-12`, `2021-12-12T01:00Z`,
+/// `2021-12-12T01:00:00Z`, with or without a fraction, or with an offset in place of `Z`.
+pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Some(date.and_time(NaiveTime::MIN).and_utc());
+    }
+    if let Some(local) = text.strip_suffix('Z') {
+        return ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M"]
+            .into_iter()
+            .find_map(|format| NaiveDateTime::parse_from_str(local, format).ok())
+            .map(|time| time.and_utc());
+    }
+    ["%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%dT%H:%M%:z"]
+        .into_iter()
+        .find_map(|format| DateTime::parse_from_str(text, format).ok())
+        .map(|time| time.to_utc())
+}
+
+/// The addresses that `sip` admits: `168.1.5.65` or `168.1.5.60-168.1.5.70`, ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpRange {
+    first: IpAddr,
+    last: IpAddr,
+}
+
+impl IpRange {
+    /// Reads `sip`; `None` when it is neither an address nor a range of one kind of address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
+        (first.is_ipv4() == last.is_ipv4()).then_some(Self { first, last })
+    }
+
+    /// Whether `address` is in the range. An IPv4 address written as IPv6 counts as IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
+    }
+}
+
+/// The protocols that `spr` admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocols {
+    /// `https` alone.
+    Https,
+    /// `https,http`: both, which is also what holds without `spr`.
+    HttpsAndHttp,
+}
+
+impl Protocols {
+    /// Reads `spr`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "https" => Some(Self::Https),
+            "https,http" => Some(Self::HttpsAndHttp),
+            _ => None,
+        }
+    }
+}
+
+/// A text of lines, each of which may be empty.
+struct Lines(String);
+
+impl Lines {
+    fn push(&mut self, line: Option<&str>) {
+        self.0.push_str(line.unwrap_or_default());
+        self.0.push('\n');
+    }
+
+    fn without_last_break(mut self) -> String {
+        self.0.pop();
+        self.0
+    }
+}
+
+/// Once, and `+` stays `+`: some tokens carry the `+` of base64 as it is.
+fn decode(value: &str) -> String {
+    percent_decode_str(value).decode_utf8_lossy().into_owned()
+}

@@ -1,0 +1,294 @@
+//! What Shared Key and Shared Key Lite sign, and the `Authorization` header that carries it.
+//!
+//! Both the client (to sign) and the server (to verify) come here, so each layout is pinned to
+//! signatures that other libraries made.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+
+use crate::headers::MS_DATE;
+
+/// A storage service: each has its own rules for signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// Blob storage.
+    Blob,
+    /// Queue storage.
+    Queue,
+    /// Table storage.
+    Table,
+}
+
+/// How a request is signed with the account key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Covers the method and all headers that matter.
+    SharedKey,
+    /// Covers less; the official table libraries use it.
+    SharedKeyLite,
+}
+
+impl Scheme {
+    /// The scheme's name in the `Authorization` header.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SharedKey => "SharedKey",
+            Self::SharedKeyLite => "SharedKeyLite",
+        }
+    }
+}
+
+/// What a signature covers of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Unsigned<'a> {
+    /// The method, in upper case.
+    pub method: &'a str,
+    /// The path exactly as it is encoded on the wire, with the account's segment that path-style
+    /// addresses (`http://127.0.0.1:10002/devstoreaccount1/..`) begin with.
+    pub path: &'a str,
+    /// What follows the `?`, still encoded.
+    pub query: Option<&'a str>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The length of the body in bytes.
+    pub content_length: u64,
+}
+
+/// The text whose signature authorizes `request`.
+///
+/// `account` is the primary name, without `-secondary`. With a path-style address it appears
+/// twice in the result, which is what the service expects.
+pub fn string_to_sign(
+    service: Service,
+    scheme: Scheme,
+    account: &str,
+    request: &Unsigned<'_>,
+) -> String {
+    match service {
+        Service::Table => table(scheme, account, request),
+        Service::Blob | Service::Queue => blob_or_queue(scheme, account, request),
+    }
+}
+
+/// The value of the `Authorization` header for a signature.
+pub fn authorization(scheme: Scheme, account: &str, signature: &str) -> String {
+    let scheme = scheme.name();
+    let mut value = String::with_capacity(scheme.len() + account.len() + signature.len() + 2);
+    value.push_str(scheme);
+    value.push(' ');
+    value.push_str(account);
+    value.push(':');
+    value.push_str(signature);
+    value
+}
+
+/// What an `Authorization` header says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Authorization<'a> {
+    /// A token of Microsoft Entra ID.
+    Bearer(&'a str),
+    /// A signature with the account key.
+    SharedKey {
+        /// Which text was signed.
+        scheme: Scheme,
+        /// The account's name.
+        account: &'a str,
+        /// The signature in base64.
+        signature: &'a str,
+    },
+}
+
+/// Reads the value of an `Authorization` header; `None` when it is neither Shared Key, nor Shared
+/// Key Lite, nor a bearer token, or has not their shape.
+pub fn parse_authorization(value: &str) -> Option<Authorization<'_>> {
+    let (scheme, rest) = value.trim().split_once(' ')?;
+    let rest = rest.trim_start();
+    if rest.is_empty() {
+        return None;
+    }
+    if scheme.eq_ignore_ascii_case("Bearer") {
+        return Some(Authorization::Bearer(rest));
+    }
+    let scheme = [Scheme::SharedKey, Scheme::SharedKeyLite]
+        .into_iter()
+        .find(|known| scheme.eq_ignore_ascii_case(known.name()))?;
+    let (account, signature) = rest.split_once(':')?;
+    if account.is_empty() || signature.is_empty() {
+        return None;
+    }
+    Some(Authorization::SharedKey { scheme, account, signature })
+}
+
+impl fmt::Debug for Authorization<'_> {
+    /// Shows neither the token nor the signature.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bearer(_) => f.write_str("Bearer(..)"),
+            Self::SharedKey { scheme, account, .. } => f
+                .debug_struct("SharedKey")
+                .field("scheme", scheme)
+                .field("account", account)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// No header but Content-MD5, Content-Type and the date is signed, and no query but `comp`.
+fn table(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> String {
+    let headers = request.headers;
+    let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
+    let mut text = String::with_capacity(160 + account.len() + request.path.len());
+    if scheme == Scheme::SharedKey {
+        push_line(&mut text, request.method);
+        push_header_line(&mut text, headers, &CONTENT_MD5);
+        push_header_line(&mut text, headers, &header::CONTENT_TYPE);
+    }
+    if let Some(date) = date {
+        push_value(&mut text, date);
+    }
+    text.push('\n');
+    push_short_resource(&mut text, account, request);
+    text
+}
+
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> String {
+    let headers = request.headers;
+    let mut text = String::with_capacity(512 + request.path.len());
+    push_line(&mut text, request.method);
+    if scheme == Scheme::SharedKey {
+        push_header_line(&mut text, headers, &header::CONTENT_ENCODING);
+        push_header_line(&mut text, headers, &header::CONTENT_LANGUAGE);
+        if request.content_length > 0 {
+            // Nothing instead of 0 since version 2015-02-21.
+            text.push_str(&request.content_length.to_string());
+        }
+        text.push('\n');
+    }
+    push_header_line(&mut text, headers, &CONTENT_MD5);
+    push_header_line(&mut text, headers, &header::CONTENT_TYPE);
+    if headers.contains_key(MS_DATE) {
+        // It is signed among the `x-ms-` headers.
+        text.push('\n');
+    } else {
+        push_header_line(&mut text, headers, &header::DATE);
+    }
+    if scheme == Scheme::SharedKey {
+        for name in [
+            &header::IF_MODIFIED_SINCE,
+            &header::IF_MATCH,
+            &header::IF_NONE_MATCH,
+            &header::IF_UNMODIFIED_SINCE,
+            &header::RANGE,
+        ] {
+            push_header_line(&mut text, headers, name);
+        }
+    }
+    push_ms_headers(&mut text, headers);
+    match scheme {
+        Scheme::SharedKey => push_full_resource(&mut text, account, request),
+        Scheme::SharedKeyLite => push_short_resource(&mut text, account, request),
+    }
+    text
+}
+
+/// All `x-ms-` headers by name, those with an empty value too. (Header values hold no line breaks
+/// here, so there is nothing to unfold.)
+fn push_ms_headers(text: &mut String, headers: &HeaderMap) {
+    let mut names: Vec<&HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
+    names.sort_unstable_by_key(|name| name.as_str());
+    for name in names {
+        text.push_str(name.as_str());
+        text.push(':');
+        push_values(text, headers, name);
+        text.push('\n');
+    }
+}
+
+/// `/account/path`, and `?comp=..` if the query has it.
+fn push_short_resource(text: &mut String, account: &str, request: &Unsigned<'_>) {
+    push_path(text, account, request.path);
+    let comp = request.query.and_then(|query| {
+        query.split('&').map(name_and_value).find(|(name, _)| name.eq_ignore_ascii_case("comp"))
+    });
+    if let Some((_, value)) = comp {
+        text.push_str("?comp=");
+        text.push_str(value);
+    }
+}
+
+/// `/account/path`, then a line for every name in the query, its values decoded.
+fn push_full_resource(text: &mut String, account: &str, request: &Unsigned<'_>) {
+    push_path(text, account, request.path);
+    let Some(query) = request.query else { return };
+    let mut parameters: Vec<(String, Cow<'_, str>)> = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(name_and_value)
+        .map(|(name, value)| (decode(name).to_lowercase(), decode(value)))
+        .collect();
+    parameters.sort_unstable();
+    let mut previous: Option<&str> = None;
+    for (name, value) in &parameters {
+        if previous == Some(name.as_str()) {
+            text.push(',');
+        } else {
+            text.push('\n');
+            text.push_str(name);
+            text.push(':');
+        }
+        text.push_str(value);
+        previous = Some(name);
+    }
+}
+
+fn push_path(text: &mut String, account: &str, path: &str) {
+    text.push('/');
+    text.push_str(account);
+    text.push_str(if path.is_empty() { "/" } else { path });
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// The header's value, or nothing, and a line break.
+fn push_header_line(text: &mut String, headers: &HeaderMap, name: &HeaderName) {
+    if let Some(value) = headers.get(name) {
+        push_value(text, value);
+    }
+    text.push('\n');
+}
+
+fn push_values(text: &mut String, headers: &HeaderMap, name: &HeaderName) {
+    for (i, value) in headers.get_all(name).iter().enumerate() {
+        if i > 0 {
+            text.push(',');
+        }
+        push_value(text, value);
+    }
+}
+
+fn push_value(text: &mut String, value: &HeaderValue) {
+    let bytes = value.as_bytes().trim_ascii();
+    match std::str::from_utf8(bytes) {
+        Ok(value) => text.push_str(value),
+        // Latin-1, what header values were before UTF-8.
+        Err(_) => text.extend(bytes.iter().map(|byte| char::from(*byte))),
+    }
+}
+
+fn name_and_value(pair: &str) -> (&str, &str) {
+    pair.split_once('=').unwrap_or((pair, ""))
+}
+
+/// `+` stays `+`: addresses of storage write a space as `%20`.
+fn decode(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
+}
