@@ -11,6 +11,9 @@ pub mod lex;
 pub mod parse;
 pub mod print;
 
+#[cfg(test)]
+mod tests;
+
 pub use ast::{Comparison, Filter, Operator};
-pub use parse::{ParseError, parse};
+pub use parse::{ErrorKind, ParseError, Unsupported, parse};
 pub use print::print;

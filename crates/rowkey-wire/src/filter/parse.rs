@@ -1,0 +1,518 @@
+//! The text of `$filter` as a tree: the server's half.
+//!
+//! Precedence: comparisons, then `not`, `and`, `or`. Where the service's rules are known only from
+//! its error texts, they are those of .NET's OData library, which it uses.
+
+use std::fmt;
+
+use super::lex::{Lexer, Token};
+use super::{Comparison, Filter, Operator};
+use crate::code::ErrorCode;
+use crate::edm::{Type, Value};
+
+/// Parentheses, `not` and `-` that may stand inside one another.
+pub const MAX_DEPTH: usize = 200;
+
+/// Reads the text of `$filter`, percent-decoded.
+///
+/// Constants may stand on either side: `5 lt Age` is `Age gt 5`. An empty text is not a filter;
+/// the service takes an empty `$filter` for none, and that is the caller's business.
+pub fn parse(text: &str) -> Result<Filter, ParseError> {
+    let mut lexer = Lexer::new(text);
+    let (token, start) = lexer.next_token()?;
+    let mut parser = Parser { lexer, token, start, depth: 0 };
+    let operand = parser.disjunction()?;
+    if parser.token != Token::End {
+        return Err(parser.unexpected());
+    }
+    operand.into_condition().map_err(|_| ParseError { at: 0, kind: ErrorKind::NotBoolean })
+}
+
+/// Why text is not a filter, and where.
+///
+/// Holds nothing of the text itself: filters name keys. [`ParseError::message`] quotes it, for the
+/// answer to the one who sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The position the service would report, in UTF-16 units. A syntax error is reported behind
+    /// the offending token: 7 in `aaa bbb ccc`.
+    pub at: usize,
+    /// What is wrong there.
+    pub kind: ErrorKind,
+}
+
+/// What is wrong with a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A constant that its type cannot hold, such as `99999999999` without `L`.
+    BadLiteral {
+        /// The type that its form announces.
+        edm_type: Type,
+        /// The position behind it, in UTF-16 units.
+        end: usize,
+    },
+    /// An opened parenthesis is not closed here.
+    CloseExpected,
+    /// A number goes on without a digit.
+    DigitExpected,
+    /// Something is missing here.
+    ExpressionExpected,
+    /// `not`, or `-`, of something that has another type.
+    IncompatibleOperand {
+        /// The type found.
+        operand: Type,
+        /// .NET's name of the operator, such as `Not`.
+        operator: &'static str,
+    },
+    /// An operator between types that it does not take, such as a bare `PartitionKey` in an `and`.
+    IncompatibleTypes {
+        /// The type on the left.
+        left: Type,
+        /// The type on the right.
+        right: Type,
+        /// .NET's name of the operator, such as `And` or `GreaterThan`.
+        operator: &'static str,
+    },
+    /// No token begins with this character.
+    InvalidCharacter(char),
+    /// The filter as a whole is not a condition, such as `'text'` or `PartitionKey`.
+    NotBoolean,
+    /// OData, but not of the Table service.
+    NotSupported(Unsupported),
+    /// Compared with `null`, which no stored property is.
+    Null,
+    /// Something stands where the end or an operator should.
+    Syntax,
+    /// Nested deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// A string has no closing quote.
+    UnterminatedString,
+}
+
+/// OData that the Table service does not offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// `add`, `sub`, `mul`, `div`, `mod`, or the minus of a property.
+    Arithmetic,
+    /// A comparison of two constants.
+    Constants,
+    /// `startswith(…)`, `substringof(…)` or another function.
+    Function,
+    /// A path, `a/b`.
+    Path,
+    /// A comparison of two properties.
+    Properties,
+    /// A condition compared with something, `(a eq 1) eq true`.
+    Condition,
+}
+
+impl ParseError {
+    /// The code of the service's answer: `NotImplemented` (501) for [`ErrorKind::NotSupported`],
+    /// `InvalidInput` (400) for everything else.
+    ///
+    /// The first is the documented answer for query functions that the service lacks; the
+    /// recordings hold none of them.
+    pub const fn code(&self) -> ErrorCode {
+        match self.kind {
+            ErrorKind::NotSupported(_) => ErrorCode::NOT_IMPLEMENTED,
+            _ => ErrorCode::INVALID_INPUT,
+        }
+    }
+
+    /// The message of the service's answer to `filter`, the text that was parsed. It quotes it.
+    pub fn message(&self, filter: &str) -> String {
+        let at = self.at;
+        match self.kind {
+            ErrorKind::BadLiteral { edm_type, end } => {
+                let literal: Vec<u16> =
+                    filter.encode_utf16().skip(at).take(end.saturating_sub(at)).collect();
+                let literal = String::from_utf16_lossy(&literal);
+                format!("Unrecognized '{edm_type}' literal '{literal}' at '{at}' in '{filter}'.")
+            }
+            ErrorKind::CloseExpected => {
+                format!("')' or operator expected at position {at} in '{filter}'.")
+            }
+            ErrorKind::DigitExpected => format!("Digit expected at position {at} in '{filter}'."),
+            ErrorKind::ExpressionExpected => {
+                format!("Expression expected at position {at} in '{filter}'.")
+            }
+            ErrorKind::IncompatibleOperand { operand, operator } => format!(
+                "A unary operator with an incompatible type was detected. \
+                 Found operand type '{operand}' for operator kind '{operator}'."
+            ),
+            ErrorKind::IncompatibleTypes { left, right, operator } => format!(
+                "A binary operator with incompatible types was detected. \
+                 Found operand types '{left}' and '{right}' for operator kind '{operator}'."
+            ),
+            ErrorKind::InvalidCharacter(c) => {
+                format!(
+                    "Syntax error: character '{c}' is not valid at position {at} in '{filter}'."
+                )
+            }
+            ErrorKind::NotBoolean => {
+                "The $filter expression must evaluate to a single boolean value.".to_owned()
+            }
+            ErrorKind::NotSupported(_) => {
+                "The requested operation is not implemented on the specified resource.".to_owned()
+            }
+            ErrorKind::Null => "One of the request inputs is not valid.".to_owned(),
+            ErrorKind::Syntax => format!("Syntax error at position {at} in '{filter}'."),
+            ErrorKind::TooDeep => "Recursion depth exceeded allowed limit.".to_owned(),
+            ErrorKind::UnterminatedString => {
+                format!("There is an unterminated string literal at position {at} in '{filter}'.")
+            }
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at;
+        match self.kind {
+            ErrorKind::BadLiteral { edm_type, .. } => {
+                write!(f, "the constant at position {at} is not a valid {edm_type}")
+            }
+            ErrorKind::CloseExpected => write!(f, "a ')' is missing at position {at}"),
+            ErrorKind::DigitExpected => write!(f, "a digit is missing at position {at}"),
+            ErrorKind::ExpressionExpected => {
+                write!(f, "a property or constant is missing at position {at}")
+            }
+            ErrorKind::IncompatibleOperand { operand, operator } => {
+                write!(f, "{operator} does not take {operand}, at position {at}")
+            }
+            ErrorKind::IncompatibleTypes { left, right, operator } => {
+                write!(f, "{operator} does not take {left} and {right}, at position {at}")
+            }
+            ErrorKind::InvalidCharacter(c) => {
+                write!(f, "the character {c:?} at position {at} cannot stand outside quotes")
+            }
+            ErrorKind::NotBoolean => f.write_str("the filter is not a condition"),
+            ErrorKind::NotSupported(what) => {
+                let what = match what {
+                    Unsupported::Arithmetic => "arithmetic",
+                    Unsupported::Constants => "comparing two constants",
+                    Unsupported::Function => "a function",
+                    Unsupported::Path => "a path",
+                    Unsupported::Properties => "comparing two properties",
+                    Unsupported::Condition => "comparing a condition",
+                };
+                write!(f, "the Table service does not support {what}, at position {at}")
+            }
+            ErrorKind::Null => {
+                write!(f, "compared with null at position {at}: no property is null")
+            }
+            ErrorKind::Syntax => write!(f, "syntax error before position {at}"),
+            ErrorKind::TooDeep => write!(f, "nested deeper than {MAX_DEPTH} at position {at}"),
+            ErrorKind::UnterminatedString => f.write_str("a string has no closing quote"),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// What an expression is, before it is known what it is used for.
+enum Operand<'a> {
+    Condition(Filter),
+    Literal(Value),
+    Null,
+    Property(&'a str),
+}
+
+impl Operand<'_> {
+    /// The expression as a condition, or the type that keeps it from being one.
+    fn into_condition(self) -> Result<Filter, Type> {
+        match self {
+            Self::Condition(filter) => Ok(filter),
+            Self::Literal(Value::Boolean(value)) => Ok(Filter::Constant(value)),
+            Self::Literal(value) => Err(value.edm_type()),
+            // A bare null is as little a condition as a text.
+            Self::Null => Err(Type::String),
+            Self::Property(name) => {
+                declared(name).map_or_else(|| Ok(Filter::Property(name.into())), Err)
+            }
+        }
+    }
+
+    /// The type as far as the text tells. Properties without a declared type count as Boolean:
+    /// this is asked only where a condition is wanted.
+    fn condition_type(&self) -> Type {
+        match self {
+            Self::Condition(_) => Type::Boolean,
+            Self::Literal(value) => value.edm_type(),
+            Self::Null => Type::String,
+            Self::Property(name) => declared(name).unwrap_or(Type::Boolean),
+        }
+    }
+}
+
+/// The type of the properties that every entity has.
+fn declared(property: &str) -> Option<Type> {
+    match property {
+        "PartitionKey" | "RowKey" => Some(Type::String),
+        "Timestamp" => Some(Type::DateTime),
+        _ => None,
+    }
+}
+
+struct Parser<'a> {
+    /// Behind `token`.
+    lexer: Lexer<'a>,
+    token: Token<'a>,
+    /// Where `token` begins.
+    start: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn disjunction(&mut self) -> Result<Operand<'a>, ParseError> {
+        self.joined("or", "Or", Self::conjunction, |parts| {
+            Filter::Or(flatten(parts, |part| match part {
+                Filter::Or(inner) => Ok(inner),
+                other => Err(other),
+            }))
+        })
+    }
+
+    fn conjunction(&mut self) -> Result<Operand<'a>, ParseError> {
+        self.joined("and", "And", Self::negation, |parts| {
+            Filter::And(flatten(parts, |part| match part {
+                Filter::And(inner) => Ok(inner),
+                other => Err(other),
+            }))
+        })
+    }
+
+    /// `part keyword part keyword part`, or a single part as it is.
+    fn joined(
+        &mut self,
+        keyword: &str,
+        operator: &'static str,
+        part: impl Fn(&mut Self) -> Result<Operand<'a>, ParseError>,
+        join: impl Fn(Vec<Filter>) -> Filter,
+    ) -> Result<Operand<'a>, ParseError> {
+        let first = part(self)?;
+        if self.token != Token::Name(keyword) {
+            return Ok(first);
+        }
+        let mut left = first;
+        let mut parts = Vec::new();
+        while self.token == Token::Name(keyword) {
+            let at = self.start;
+            self.advance()?;
+            let right = part(self)?;
+            let types = (left.condition_type(), right.condition_type());
+            let incompatible = |_| ParseError {
+                at,
+                kind: ErrorKind::IncompatibleTypes { left: types.0, right: types.1, operator },
+            };
+            parts.push(left.into_condition().map_err(incompatible)?);
+            // The last one of the chain is checked here, the others as the next one's left side.
+            left = Operand::Condition(right.into_condition().map_err(incompatible)?);
+        }
+        if let Operand::Condition(last) = left {
+            parts.push(last);
+        }
+        Ok(Operand::Condition(join(parts)))
+    }
+
+    fn negation(&mut self) -> Result<Operand<'a>, ParseError> {
+        if self.token != Token::Name("not") {
+            return self.comparison();
+        }
+        let at = self.start;
+        self.enter()?;
+        self.advance()?;
+        let operand = self.negation()?;
+        self.depth -= 1;
+        let inner = operand.into_condition().map_err(|operand| ParseError {
+            at,
+            kind: ErrorKind::IncompatibleOperand { operand, operator: "Not" },
+        })?;
+        Ok(Operand::Condition(Filter::Not(Box::new(inner))))
+    }
+
+    fn comparison(&mut self) -> Result<Operand<'a>, ParseError> {
+        let left = self.operand()?;
+        let Some(operator) = self.operator() else { return Ok(left) };
+        let at = self.start;
+        self.advance()?;
+        let right = self.operand()?;
+        if self.operator().is_some() {
+            return Err(ParseError { at: self.start, kind: not_supported(Unsupported::Condition) });
+        }
+        compare(left, operator, right).map_err(|kind| match self.token {
+            Token::Close | Token::End | Token::Name("and" | "or") => ParseError { at, kind },
+            // The service reads the whole text before it looks at the types.
+            _ => self.unexpected(),
+        })
+    }
+
+    /// What stands on either side of a comparison.
+    fn operand(&mut self) -> Result<Operand<'a>, ParseError> {
+        let operand = match std::mem::replace(&mut self.token, Token::End) {
+            Token::Literal(value) => {
+                self.advance()?;
+                Operand::Literal(value)
+            }
+            Token::Null => {
+                self.advance()?;
+                Operand::Null
+            }
+            Token::Name(name) => {
+                let at = self.start;
+                self.advance()?;
+                if self.token == Token::Open {
+                    return Err(ParseError { at, kind: not_supported(Unsupported::Function) });
+                }
+                Operand::Property(name)
+            }
+            Token::Open => {
+                self.enter()?;
+                self.advance()?;
+                let inner = self.disjunction()?;
+                if self.token != Token::Close {
+                    return Err(ParseError { at: self.start, kind: ErrorKind::CloseExpected });
+                }
+                self.depth -= 1;
+                self.advance()?;
+                inner
+            }
+            Token::Minus => self.minus()?,
+            Token::Close | Token::Comma | Token::End | Token::Slash => {
+                return Err(ParseError { at: self.start, kind: ErrorKind::ExpressionExpected });
+            }
+        };
+        let unsupported = match self.token {
+            Token::Slash => Unsupported::Path,
+            Token::Name("add" | "sub" | "mul" | "div" | "mod") => Unsupported::Arithmetic,
+            _ => return Ok(operand),
+        };
+        Err(ParseError { at: self.start, kind: not_supported(unsupported) })
+    }
+
+    /// `- 5`, `-(5)`: the minus of a constant.
+    fn minus(&mut self) -> Result<Operand<'a>, ParseError> {
+        let at = self.start;
+        self.enter()?;
+        self.advance()?;
+        let operand = self.operand()?;
+        self.depth -= 1;
+        let incompatible = |operand| ErrorKind::IncompatibleOperand { operand, operator: "Negate" };
+        let kind = match operand {
+            Operand::Literal(Value::Double(value)) => {
+                return Ok(Operand::Literal(Value::Double(-value)));
+            }
+            Operand::Literal(Value::Int32(value)) => match value.checked_neg() {
+                Some(negative) => return Ok(Operand::Literal(Value::Int32(negative))),
+                None => ErrorKind::BadLiteral { edm_type: Type::Int32, end: self.start },
+            },
+            Operand::Literal(Value::Int64(value)) => match value.checked_neg() {
+                Some(negative) => return Ok(Operand::Literal(Value::Int64(negative))),
+                None => ErrorKind::BadLiteral { edm_type: Type::Int64, end: self.start },
+            },
+            Operand::Literal(value) => incompatible(value.edm_type()),
+            Operand::Condition(_) => incompatible(Type::Boolean),
+            Operand::Null => ErrorKind::Null,
+            Operand::Property(_) => not_supported(Unsupported::Arithmetic),
+        };
+        Err(ParseError { at, kind })
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        let Token::Name(name) = self.token else { return None };
+        Some(match name {
+            "eq" => Operator::Equal,
+            "ge" => Operator::GreaterOrEqual,
+            "gt" => Operator::Greater,
+            "le" => Operator::LessOrEqual,
+            "lt" => Operator::Less,
+            "ne" => Operator::NotEqual,
+            _ => return None,
+        })
+    }
+
+    fn advance(&mut self) -> Result<(), ParseError> {
+        (self.token, self.start) = self.lexer.next_token()?;
+        Ok(())
+    }
+
+    fn enter(&mut self) -> Result<(), ParseError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ParseError { at: self.start, kind: ErrorKind::TooDeep });
+        }
+        Ok(())
+    }
+
+    /// The current token cannot stand here.
+    fn unexpected(&self) -> ParseError {
+        ParseError { at: self.lexer.position(), kind: ErrorKind::Syntax }
+    }
+}
+
+/// `left operator right` as a condition: one side a property, the other a constant.
+fn compare<'a>(
+    left: Operand<'a>,
+    operator: Operator,
+    right: Operand<'a>,
+) -> Result<Operand<'a>, ErrorKind> {
+    let (property, operator, value, mirrored) = match (left, right) {
+        (Operand::Null, _) | (_, Operand::Null) => return Err(ErrorKind::Null),
+        (Operand::Property(name), Operand::Literal(value)) => (name, operator, value, false),
+        (Operand::Literal(value), Operand::Property(name)) => {
+            (name, operator.mirrored(), value, true)
+        }
+        (Operand::Property(_), Operand::Property(_)) => {
+            return Err(not_supported(Unsupported::Properties));
+        }
+        (Operand::Literal(_), Operand::Literal(_)) => {
+            return Err(not_supported(Unsupported::Constants));
+        }
+        (Operand::Condition(_), _) | (_, Operand::Condition(_)) => {
+            return Err(not_supported(Unsupported::Condition));
+        }
+    };
+    if let Some(declared) = declared(property).filter(|declared| *declared != value.edm_type()) {
+        let (left, right) =
+            if mirrored { (value.edm_type(), declared) } else { (declared, value.edm_type()) };
+        // The name as it was written, before sides were exchanged.
+        let written = if mirrored { operator.mirrored() } else { operator };
+        return Err(ErrorKind::IncompatibleTypes { left, right, operator: kind_name(written) });
+    }
+    Ok(Operand::Condition(Filter::Compare(Comparison {
+        property: property.into(),
+        operator,
+        value,
+    })))
+}
+
+/// What .NET's OData library calls an operator in its messages.
+const fn kind_name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Equal => "Equal",
+        Operator::GreaterOrEqual => "GreaterThanOrEqual",
+        Operator::Greater => "GreaterThan",
+        Operator::LessOrEqual => "LessThanOrEqual",
+        Operator::Less => "LessThan",
+        Operator::NotEqual => "NotEqual",
+    }
+}
+
+const fn not_supported(what: Unsupported) -> ErrorKind {
+    ErrorKind::NotSupported(what)
+}
+
+/// Puts the parts of nested chains of the same operator, `(a and b) and c`, into one.
+fn flatten(
+    parts: Vec<Filter>,
+    inner: impl Fn(Filter) -> Result<Vec<Filter>, Filter>,
+) -> Vec<Filter> {
+    let mut flat = Vec::with_capacity(parts.len());
+    for part in parts {
+        match inner(part) {
+            Ok(nested) => flat.extend(nested),
+            Err(part) => flat.push(part),
+        }
+    }
+    flat
+}
