@@ -17,7 +17,8 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     // The number is 0.DIGITS * 10^point, DIGITS without zeros at either end.
     let digits = format!("{whole}{fraction}");
     let zeros = digits.len() - digits.trim_start_matches('0').len();
-    let point = exponent + i32::try_from(whole.len()).unwrap_or(0) - i32::try_from(zeros).unwrap_or(0);
+    let point =
+        exponent + i32::try_from(whole.len()).unwrap_or(0) - i32::try_from(zeros).unwrap_or(0);
     let digits = digits.trim_start_matches('0').trim_end_matches('0');
     if digits.is_empty() {
         return out.write_str("0.0");
@@ -32,7 +33,7 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
             }
         }
         Ok(0) => write!(out, "0.{digits}"),
-        Err(_) if point > -5 => {
+        Err(_) if point > -4 => {
             let leading = usize::try_from(-point).unwrap_or_default();
             write!(out, "0.{:0<leading$}{digits}", "")
         }
@@ -107,7 +108,9 @@ mod tests {
     fn written_doubles_read_back_exactly() {
         let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
         for _ in 0..50_000 {
-            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bits = bits
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let value = f64::from_bits(bits);
             if value.is_finite() {
                 assert_eq!(parse(&text(value)), Some(value));
