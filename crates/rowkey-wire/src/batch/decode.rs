@@ -1,0 +1,87 @@
+//! The client's half of a batch response: what became of each operation, by position.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::multipart::{self, BatchError, BatchFault, Part};
+
+/// The answer to one operation.
+///
+/// Answers are in the order of the operations. Their `Content-ID` means nothing: the service leaves
+/// it out, or gives a failure the number of another operation.
+#[derive(Clone, Copy)]
+pub struct PartResponse<'a> {
+    /// The status, such as 204.
+    pub status: u16,
+    /// The entity's new tag.
+    pub etag: Option<&'a str>,
+    /// The body: an entity or an error, or nothing.
+    pub body: &'a [u8],
+    headers: &'a [u8],
+}
+
+impl<'a> PartResponse<'a> {
+    /// The value of a header, whatever the case of its name; `None` also when it is not UTF-8.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        multipart::headers(self.headers, 0..self.headers.len())
+            .filter_map(Result::ok)
+            .find(|(found, ..)| found.eq_ignore_ascii_case(name.as_bytes()))
+            .and_then(|(_, value, _)| std::str::from_utf8(value).ok())
+    }
+}
+
+impl fmt::Debug for PartResponse<'_> {
+    /// Shows no part of an entity.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartResponse")
+            .field("status", &self.status)
+            .field("etag", &self.etag)
+            .field("body_len", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the response to a batch: the answers in order, one alone when the batch failed.
+///
+/// Takes answers within a changeset and by themselves (to a query), and CRLF or LF. A body that
+/// was cut short is an error, never fewer answers.
+pub fn decode_response<'a>(
+    content_type: &str,
+    body: &'a [u8],
+) -> Result<Vec<PartResponse<'a>>, BatchError> {
+    let mut responses = Vec::new();
+    for part in multipart::parts(content_type, body)? {
+        match part {
+            Part::Changeset { messages, .. } => {
+                responses.reserve(messages.len());
+                for extent in messages {
+                    responses.push(response(body, extent)?);
+                }
+            }
+            Part::Message(extent) => responses.push(response(body, extent)?),
+        }
+    }
+    Ok(responses)
+}
+
+fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
+    let message = multipart::message(bytes, extent)?;
+    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
+    let status = status(&bytes[message.start_line]).ok_or(fault)?;
+    let mut response = PartResponse {
+        status,
+        etag: None,
+        body: &bytes[message.body],
+        headers: &bytes[message.headers],
+    };
+    response.etag = response.header("ETag");
+    Ok(response)
+}
+
+/// The status in `HTTP/1.1 204 No Content`.
+fn status(line: &[u8]) -> Option<u16> {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    words.next().filter(|version| version.starts_with(b"HTTP/"))?;
+    let status = words.next().filter(|status| status.len() == 3)?;
+    std::str::from_utf8(status).ok()?.parse().ok().filter(|status| (100..600).contains(status))
+}

@@ -1,0 +1,108 @@
+//! The client's half of a batch request: operations as they are added, written once.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+
+/// Writes the body of a batch request with one changeset.
+///
+/// Every operation is appended to one buffer, in the shape that the official Python library sends.
+/// The limits of the service ([`limits`](crate::limits)) are the caller's to keep.
+#[derive(Debug)]
+pub struct BatchWriter {
+    id: String,
+    body: Vec<u8>,
+    operations: usize,
+}
+
+impl BatchWriter {
+    /// An empty batch. `id` makes its boundaries, `batch_{id}` and `changeset_{id}`, so it must not
+    /// appear in what is sent: a random UUID.
+    pub fn new(id: &str) -> Self {
+        let mut body = Vec::with_capacity(1024);
+        // Writing to a `Vec` cannot fail, here and below.
+        let _ = write!(
+            body,
+            "--batch_{id}\r\nContent-Type: multipart/mixed; boundary=changeset_{id}\r\n\r\n"
+        );
+        Self { id: id.to_owned(), body, operations: 0 }
+    }
+
+    /// Appends an operation.
+    ///
+    /// `target` is the absolute address of the table or entity. `Content-Length` is added behind
+    /// `headers` when there is a body. Line breaks in a target or header are written as spaces, so that
+    /// no value can add a header or an operation of its own.
+    pub fn operation(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) {
+        let (id, number) = (&self.id, self.operations);
+        let _ = write!(
+            self.body,
+            "--changeset_{id}\r\nContent-Type: application/http\r\n\
+             Content-Transfer-Encoding: binary\r\nContent-ID: {number}\r\n\r\n"
+        );
+        self.push_text(method);
+        self.body.push(b' ');
+        self.push_text(target);
+        self.body.extend_from_slice(b" HTTP/1.1\r\n");
+        for (name, value) in headers {
+            self.push_text(name);
+            self.body.extend_from_slice(b": ");
+            self.push_text(value);
+            self.body.extend_from_slice(b"\r\n");
+        }
+        if let Some(body) = body {
+            let _ = write!(self.body, "Content-Length: {}\r\n\r\n", body.len());
+            self.body.extend_from_slice(body);
+        } else {
+            self.body.extend_from_slice(b"\r\n");
+        }
+        self.body.extend_from_slice(b"\r\n");
+        self.operations += 1;
+    }
+
+    /// How many operations have been added.
+    pub const fn operations(&self) -> usize {
+        self.operations
+    }
+
+    /// The length in bytes that the finished body has if nothing more is added.
+    pub const fn len(&self) -> usize {
+        self.body.len() + CLOSING + 2 * self.id.len()
+    }
+
+    /// Whether no operation has been added.
+    pub const fn is_empty(&self) -> bool {
+        self.operations == 0
+    }
+
+    /// The `Content-Type` of the request.
+    pub fn content_type(&self) -> String {
+        format!("multipart/mixed; boundary=batch_{}", self.id)
+    }
+
+    /// The finished body.
+    pub fn finish(mut self) -> Bytes {
+        let id = &self.id;
+        let _ = write!(self.body, "--changeset_{id}--\r\n\r\n--batch_{id}--\r\n");
+        self.body.into()
+    }
+
+    fn push_text(&mut self, text: &str) {
+        let start = self.body.len();
+        self.body.extend_from_slice(text.as_bytes());
+        for byte in &mut self.body[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+    }
+}
+
+/// What [`BatchWriter::finish`] adds, without the two ids.
+const CLOSING: usize = "--changeset_--\r\n\r\n--batch_--\r\n".len();

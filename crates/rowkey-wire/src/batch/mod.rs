@@ -1,0 +1,26 @@
+//! Entity group transactions: several operations in one `multipart/mixed` body, both halves.
+//!
+//! | half | request | response |
+//! |---|---|---|
+//! | client | [`encode`]: [`BatchWriter`] | [`decode`]: [`decode_response`] |
+//! | server | [`parse`]: [`parse_request`] | [`render`]: [`ResponseWriter`] |
+//!
+//! What reads bodies shares [`multipart`], which finds the messages in them; what writes them
+//! shares nothing.
+//!
+//! Reference: [Performing entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
+
+pub mod decode;
+pub mod encode;
+pub mod multipart;
+pub mod parse;
+pub mod render;
+
+#[cfg(test)]
+mod tests;
+
+pub use decode::{PartResponse, decode_response};
+pub use encode::BatchWriter;
+pub use multipart::{BatchError, BatchFault};
+pub use parse::{BatchRequest, PartRequest, parse_request};
+pub use render::ResponseWriter;

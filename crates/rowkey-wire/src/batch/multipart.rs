@@ -1,0 +1,339 @@
+//! Finds the HTTP messages in a `multipart/mixed` body, and the head and body of each.
+//!
+//! One pass over the lines of the body. Lines end with CRLF or with LF alone, which several
+//! clients send. A body that stops before its last delimiter is an error: its messages may be fewer
+//! than were sent.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Why a batch cannot be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchError {
+    /// Where in the body, in bytes from its start.
+    pub at: usize,
+    /// What is wrong there.
+    pub fault: BatchFault,
+}
+
+/// What is wrong with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchFault {
+    /// A part is neither an HTTP message nor a changeset of them.
+    ContentType,
+    /// A header is not `name: value`.
+    Header,
+    /// The `Content-Type` is not `multipart/mixed` or names no boundary.
+    NoBoundary,
+    /// There is nothing in the batch, not even a changeset.
+    NoPart,
+    /// A changeset may not contain a query.
+    QueryInChangeset,
+    /// There may be one changeset or one query, and this is one more.
+    SecondPart,
+    /// A message does not begin with a request line or status line.
+    StartLine,
+    /// The body ends before the delimiter that closes it.
+    Truncated,
+    /// A write stands outside a changeset.
+    WriteOutsideChangeset,
+}
+
+impl BatchError {
+    pub(super) const fn new(at: usize, fault: BatchFault) -> Self {
+        Self { at, fault }
+    }
+}
+
+impl fmt::Display for BatchError {
+    /// Never shows any of the body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.fault {
+            BatchFault::ContentType => "the part is neither application/http nor multipart/mixed",
+            BatchFault::Header => "the header is not `name: value`",
+            BatchFault::NoBoundary => "the Content-Type is not multipart/mixed with a boundary",
+            BatchFault::NoPart => "the batch is empty",
+            BatchFault::QueryInChangeset => "a changeset may not contain a query",
+            BatchFault::SecondPart => "a batch may have one changeset or one query, not more",
+            BatchFault::StartLine => "the message does not begin with a request or status line",
+            BatchFault::Truncated => "the body ends before its closing delimiter",
+            BatchFault::WriteOutsideChangeset => "a write must stand in a changeset",
+        };
+        write!(f, "bad batch: {what} (at byte {})", self.at)
+    }
+}
+
+impl std::error::Error for BatchError {}
+
+/// A part of the outermost level.
+pub(super) enum Part {
+    /// A changeset, from `at`, and the extent of each message in it.
+    Changeset { at: usize, messages: Vec<Range<usize>> },
+    /// A message by itself.
+    Message(Range<usize>),
+}
+
+/// The parts of a body. At least one.
+pub(super) fn parts(content_type: &str, body: &[u8]) -> Result<Vec<Part>, BatchError> {
+    let outer = boundary(content_type).ok_or(BatchError::new(0, BatchFault::NoBoundary))?;
+    let mut reader = Reader { body, at: 0 };
+    let mut parts = Vec::new();
+    let mut delimiter = reader.skip_to_delimiter(outer)?;
+    while !delimiter.closes {
+        let at = reader.at;
+        match reader.content_type()? {
+            Content::Http => {
+                let (message, next) = reader.message(outer, None)?;
+                parts.push(Part::Message(message));
+                delimiter = next;
+            }
+            Content::Multipart(inner) => {
+                let messages = reader.changeset(outer, inner)?;
+                parts.push(Part::Changeset { at, messages });
+                delimiter = reader.skip_to_delimiter(outer)?;
+            }
+        }
+    }
+    if parts.is_empty() {
+        return Err(BatchError::new(reader.at, BatchFault::NoPart));
+    }
+    Ok(parts)
+}
+
+/// A message taken apart: the start line, the header lines, and the body.
+pub(super) struct Message {
+    pub(super) start_line: Range<usize>,
+    pub(super) headers: Range<usize>,
+    pub(super) body: Range<usize>,
+}
+
+/// Takes apart the message that has this extent, which [`parts`] found.
+pub(super) fn message(bytes: &[u8], extent: Range<usize>) -> Result<Message, BatchError> {
+    let mut reader = Reader { body: &bytes[..extent.end], at: extent.start };
+    let start_line = loop {
+        match reader.line() {
+            // Some clients leave a line between the part's head and the message.
+            Some(line) if line.is_empty() => {}
+            Some(line) => break line,
+            None => return Err(BatchError::new(extent.start, BatchFault::StartLine)),
+        }
+    };
+    let headers_start = reader.at;
+    let mut headers_end = reader.at;
+    let mut content_length = None;
+    // The empty line may be missing at the end: the delimiter took its line break.
+    while let Some(line) = reader.line() {
+        if line.is_empty() {
+            break;
+        }
+        headers_end = line.end;
+        let (name, value) = header(bytes, line)?;
+        if name.eq_ignore_ascii_case(b"Content-Length") {
+            content_length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+        }
+    }
+    Ok(Message {
+        start_line,
+        headers: headers_start..headers_end,
+        body: message_body(bytes, reader.at..extent.end, content_length),
+    })
+}
+
+/// The header lines in `range`, as name and value.
+pub(super) fn headers(
+    bytes: &[u8],
+    range: Range<usize>,
+) -> impl Iterator<Item = Result<(&[u8], &[u8], usize), BatchError>> {
+    let mut reader = Reader { body: &bytes[..range.end], at: range.start };
+    std::iter::from_fn(move || {
+        let line = reader.line()?;
+        let at = line.start;
+        Some(header(bytes, line).map(|(name, value)| (name, value, at)))
+    })
+}
+
+fn header(bytes: &[u8], line: Range<usize>) -> Result<(&[u8], &[u8]), BatchError> {
+    let fault = BatchError::new(line.start, BatchFault::Header);
+    let line = &bytes[line];
+    let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Err(fault) };
+    let (name, value) = (&line[..colon], &line[colon + 1..]);
+    if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
+        return Err(fault);
+    }
+    Ok((name, value.trim_ascii()))
+}
+
+/// The body within `range`: as long as `Content-Length` says if nothing but line breaks follows.
+/// Otherwise all but the line breaks around it, which are no part of JSON, and of which some clients
+/// send one before and others one behind.
+fn message_body(bytes: &[u8], range: Range<usize>, content_length: Option<usize>) -> Range<usize> {
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let body = &bytes[range.clone()];
+    if let Some(len) = content_length
+        && body.get(len..).is_some_and(|rest| rest.iter().all(is_break))
+    {
+        return range.start..range.start + len;
+    }
+    let start = body.iter().take_while(|byte| is_break(byte)).count();
+    let end = body[start..].iter().rev().take_while(|byte| is_break(byte)).count();
+    range.start + start..range.end - end
+}
+
+/// The boundary that a `Content-Type` of `multipart/mixed` names.
+fn boundary(content_type: &str) -> Option<&str> {
+    let (media_type, parameters) = content_type.split_once(';')?;
+    if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
+        return None;
+    }
+    let value = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim())
+    })?;
+    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    (!value.is_empty()).then_some(value)
+}
+
+/// What a part's head says about its content.
+enum Content<'a> {
+    Http,
+    /// A changeset with this boundary.
+    Multipart(&'a str),
+}
+
+/// A line that begins with `--` and a boundary.
+struct Delimiter {
+    /// Whether it is the last, `--boundary--`.
+    closes: bool,
+}
+
+struct Reader<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// The next line without its break; `None` at the end.
+    fn line(&mut self) -> Option<Range<usize>> {
+        let start = self.at;
+        let rest = self.body.get(start..).filter(|rest| !rest.is_empty())?;
+        let Some(len) = newline(rest) else {
+            self.at = self.body.len();
+            return Some(start..self.at);
+        };
+        self.at = start + len + 1;
+        Some(start..start + len - usize::from(rest[..len].ends_with(b"\r")))
+    }
+
+    /// Skips what is before the next delimiter line, and that line.
+    fn skip_to_delimiter(&mut self, boundary: &str) -> Result<Delimiter, BatchError> {
+        while let Some(line) = self.line() {
+            if let Some(delimiter) = delimiter(&self.body[line], boundary) {
+                return Ok(delimiter);
+            }
+        }
+        Err(self.truncated())
+    }
+
+    /// Reads a part's head, as far as the empty line.
+    fn content_type(&mut self) -> Result<Content<'a>, BatchError> {
+        let at = self.at;
+        let mut content = None;
+        loop {
+            let line = self.line().ok_or_else(|| self.truncated())?;
+            if line.is_empty() {
+                break;
+            }
+            let line_at = line.start;
+            let (name, value) = header(self.body, line)?;
+            if !name.eq_ignore_ascii_case(b"Content-Type") {
+                continue;
+            }
+            let value = std::str::from_utf8(value)
+                .map_err(|_| BatchError::new(line_at, BatchFault::ContentType))?;
+            let media_type = value.split(';').next().unwrap_or_default().trim();
+            content = Some(if media_type.eq_ignore_ascii_case("application/http") {
+                Content::Http
+            } else if media_type.eq_ignore_ascii_case("multipart/mixed") {
+                let inner = boundary(value);
+                Content::Multipart(inner.ok_or(BatchError::new(line_at, BatchFault::NoBoundary))?)
+            } else {
+                return Err(BatchError::new(line_at, BatchFault::ContentType));
+            });
+        }
+        content.ok_or(BatchError::new(at, BatchFault::ContentType))
+    }
+
+    /// Reads a changeset as far as the delimiter that closes it.
+    fn changeset(&mut self, outer: &str, inner: &str) -> Result<Vec<Range<usize>>, BatchError> {
+        let mut messages = Vec::new();
+        let mut next = loop {
+            let line = self.line().ok_or_else(|| self.truncated())?;
+            let line_at = line.start;
+            let line = &self.body[line];
+            if let Some(found) = delimiter(line, inner) {
+                break found;
+            }
+            if delimiter(line, outer).is_some() {
+                return Err(BatchError::new(line_at, BatchFault::Truncated));
+            }
+        };
+        while !next.closes {
+            let at = self.at;
+            let Content::Http = self.content_type()? else {
+                return Err(BatchError::new(at, BatchFault::ContentType));
+            };
+            let (message, found) = self.message(inner, Some(outer))?;
+            messages.push(message);
+            next = found;
+        }
+        Ok(messages)
+    }
+
+    /// Reads a message as far as the next delimiter. A delimiter of the level above, if there is
+    /// one, may not come first.
+    fn message(
+        &mut self,
+        boundary: &str,
+        above: Option<&str>,
+    ) -> Result<(Range<usize>, Delimiter), BatchError> {
+        let start = self.at;
+        loop {
+            let line = self.line().ok_or_else(|| self.truncated())?;
+            let line_at = line.start;
+            let line = &self.body[line];
+            if let Some(found) = delimiter(line, boundary) {
+                // The line break before a delimiter belongs to it.
+                let before = &self.body[start..line_at];
+                let before = before.strip_suffix(b"\n").unwrap_or(before);
+                let before = before.strip_suffix(b"\r").unwrap_or(before);
+                return Ok((start..start + before.len(), found));
+            }
+            if above.is_some_and(|above| delimiter(line, above).is_some()) {
+                return Err(BatchError::new(line_at, BatchFault::Truncated));
+            }
+        }
+    }
+
+    fn truncated(&self) -> BatchError {
+        BatchError::new(self.body.len(), BatchFault::Truncated)
+    }
+}
+
+/// Whether `line` is `--boundary` or `--boundary--`, white space after it allowed.
+fn delimiter(line: &[u8], boundary: &str) -> Option<Delimiter> {
+    let rest = line.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?.trim_ascii_end();
+    match rest {
+        b"" => Some(Delimiter { closes: false }),
+        b"--" => Some(Delimiter { closes: true }),
+        _ => None,
+    }
+}
+
+/// The place of the first line feed. Asks for whole stretches, because the standard library searches
+/// those a word at a time, and lines of JSON are long.
+fn newline(bytes: &[u8]) -> Option<usize> {
+    const STRETCH: usize = 128;
+    let stretch = bytes.chunks(STRETCH).position(|stretch| stretch.contains(&b'\n'))? * STRETCH;
+    bytes[stretch..].iter().position(|byte| *byte == b'\n').map(|at| stretch + at)
+}

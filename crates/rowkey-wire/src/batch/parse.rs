@@ -1,0 +1,113 @@
+//! The server's half of a batch request: the operations in it.
+//!
+//! Formats only: how many operations there may be, on which entities and with which headers is the
+//! server's to say, and so is what becomes of an empty changeset (the service accepts it).
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::multipart::{self, BatchError, BatchFault, Part};
+
+/// What a batch asks for.
+#[derive(Clone, Debug)]
+pub enum BatchRequest {
+    /// A changeset: writes that are applied together, in order. It may be empty.
+    Changes(Vec<PartRequest>),
+    /// A query, by itself.
+    Query(PartRequest),
+}
+
+/// One operation of a batch.
+#[derive(Clone)]
+pub struct PartRequest {
+    /// The method; `MERGE` is among them.
+    pub method: Method,
+    /// The address as sent: absolute, or path and query alone.
+    pub target: String,
+    /// The operation's own headers.
+    pub headers: HeaderMap,
+    /// The body, a slice of the batch's.
+    pub body: Bytes,
+    /// `Content-ID` if the operation's own headers have it, for then the service echoes it. One in
+    /// the head of the part is not echoed.
+    pub content_id: Option<String>,
+}
+
+impl fmt::Debug for PartRequest {
+    /// Shows no part of an entity: not the body, and not the keys in the address.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartRequest")
+            .field("method", &self.method)
+            .field("body_len", &self.body.len())
+            .field("content_id", &self.content_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the body of a batch request.
+///
+/// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch.
+pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, BatchError> {
+    let mut parts = multipart::parts(content_type, body)?.into_iter();
+    let first = parts.next().ok_or(BatchError::new(0, BatchFault::NoPart))?;
+    if let Some(second) = parts.next() {
+        let (Part::Changeset { at, .. } | Part::Message(Range { start: at, .. })) = second;
+        return Err(BatchError::new(at, BatchFault::SecondPart));
+    }
+    match first {
+        Part::Changeset { messages, .. } => {
+            let mut changes = Vec::with_capacity(messages.len());
+            for extent in messages {
+                let at = extent.start;
+                let change = request(body, extent)?;
+                if change.method == Method::GET {
+                    return Err(BatchError::new(at, BatchFault::QueryInChangeset));
+                }
+                changes.push(change);
+            }
+            Ok(BatchRequest::Changes(changes))
+        }
+        Part::Message(extent) => {
+            let at = extent.start;
+            let query = request(body, extent)?;
+            if query.method != Method::GET {
+                return Err(BatchError::new(at, BatchFault::WriteOutsideChangeset));
+            }
+            Ok(BatchRequest::Query(query))
+        }
+    }
+}
+
+fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchError> {
+    let message = multipart::message(bytes, extent)?;
+    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
+    let (method, target) = request_line(&bytes[message.start_line]).ok_or(fault)?;
+    let mut headers = HeaderMap::new();
+    for header in multipart::headers(bytes, message.headers) {
+        let (name, value, at) = header?;
+        let fault = BatchError::new(at, BatchFault::Header);
+        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        else {
+            return Err(fault);
+        };
+        // A map holds 32,768 headers; `append` would panic at the next.
+        headers.try_append(name, value).map_err(|_| fault)?;
+    }
+    let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    Ok(PartRequest { method, target, headers, body: bytes.slice(message.body), content_id })
+}
+
+/// Method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.
+fn request_line(line: &[u8]) -> Option<(Method, String)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (method, rest) = line.split_once(' ')?;
+    let (target, version) = rest.trim_end().rsplit_once(' ')?;
+    let target = target.trim();
+    if target.is_empty() || !version.starts_with("HTTP/1.") {
+        return None;
+    }
+    Some((Method::from_bytes(method.as_bytes()).ok()?, target.to_owned()))
+}
