@@ -1,0 +1,162 @@
+//! A clock that tests move.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::Clock;
+
+/// A clock that stands still until a test moves it.
+///
+/// Clones share the time. With [`ManualClock::new`], sleepers wake when
+/// [`advance`](Self::advance) has moved the time far enough. With
+/// [`ManualClock::auto_advancing`], sleeping itself moves the time and returns at once, so that a
+/// test of retries waits for nothing and reads the waits from [`slept`](Self::slept).
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    now: DateTime<Utc>,
+    auto_advance: bool,
+    slept: Vec<Duration>,
+    sleepers: Vec<Waker>,
+}
+
+impl ManualClock {
+    /// A clock that shows `start` until it is moved.
+    pub fn new(start: DateTime<Utc>) -> Self {
+        Self::with(start, false)
+    }
+
+    /// A clock that shows `start` and is moved by whoever sleeps on it.
+    pub fn auto_advancing(start: DateTime<Utc>) -> Self {
+        Self::with(start, true)
+    }
+
+    fn with(now: DateTime<Utc>, auto_advance: bool) -> Self {
+        let state = State { now, auto_advance, slept: Vec::new(), sleepers: Vec::new() };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// Moves the time forward and wakes whoever has slept long enough.
+    pub fn advance(&self, duration: Duration) {
+        let sleepers = {
+            let mut state = self.state();
+            state.now += duration;
+            std::mem::take(&mut state.sleepers)
+        };
+        // Those who must sleep on put themselves back.
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Every duration that somebody asked to sleep, in order.
+    pub fn slept(&self) -> Vec<Duration> {
+        self.state().slept.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is whole at every unlock, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> DateTime<Utc> {
+        self.state().now
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let until = {
+            let mut state = self.state();
+            state.slept.push(duration);
+            let until = state.now + duration;
+            if state.auto_advance {
+                state.now = until;
+            }
+            until
+        };
+        Box::pin(Sleep { clock: self, until })
+    }
+}
+
+struct Sleep<'a> {
+    clock: &'a ManualClock,
+    until: DateTime<Utc>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.clock.state();
+        if state.now >= self.until {
+            return Poll::Ready(());
+        }
+        if !state.sleepers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.sleepers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn start() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+    }
+
+    #[test]
+    fn a_sleeper_wakes_when_the_time_has_been_moved_far_enough() {
+        let clock = ManualClock::new(start());
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        let mut sleep = clock.sleep(Duration::from_secs(10));
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        clock.advance(Duration::from_secs(9));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(sleep.as_mut().poll(&mut context).is_pending(), "a second is missing");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+        assert!(sleep.as_mut().poll(&mut context).is_ready());
+        assert_eq!(clock.now(), start() + Duration::from_secs(10));
+    }
+
+    #[test]
+    fn sleeping_on_an_auto_advancing_clock_moves_it_and_is_recorded() {
+        let clock = ManualClock::auto_advancing(start());
+        let mut context = Context::from_waker(Waker::noop());
+        for seconds in [3, 4] {
+            let mut sleep = clock.sleep(Duration::from_secs(seconds));
+            assert!(sleep.as_mut().poll(&mut context).is_ready());
+        }
+        assert_eq!(clock.now(), start() + Duration::from_secs(7));
+        assert_eq!(clock.slept(), [Duration::from_secs(3), Duration::from_secs(4)]);
+    }
+
+    #[test]
+    fn clones_show_the_same_time() {
+        let clock = ManualClock::new(start());
+        clock.clone().advance(Duration::from_secs(1));
+        assert_eq!(clock.now(), start() + Duration::from_secs(1));
+    }
+}

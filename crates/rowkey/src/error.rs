@@ -1,0 +1,276 @@
+//! What can go wrong, and what the caller can still know: [`Error`], [`ErrorKind`], [`Outcome`].
+//!
+//! No message, `Debug` output or source of an [`Error`] shows a credential, the query of an
+//! address, a key or what is in an entity. The service's own text may quote all of that, so it is
+//! kept apart in [`Error::service_message`].
+
+use std::borrow::Cow;
+use std::fmt;
+
+use rowkey_wire::code::ErrorCode;
+
+mod answer;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use answer::Failure;
+
+/// The result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed, and whether it may have happened nevertheless.
+///
+/// Branch on [`kind`](Self::kind) and, after a write, on [`outcome`](Self::outcome); the finer
+/// reason that the service gave is [`code`](Self::code).
+pub struct Error(Box<Inner>);
+
+/// What the caller should do about an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The entity or table exists. Read it, or write with an operation that may overwrite.
+    AlreadyExists,
+    /// The service refused the credential, or what it is allowed to do. Correct the credential,
+    /// the permission or this machine's clock; repeating does not help.
+    Auth,
+    /// The entity was changed since it was read. Read it again, decide again, write again.
+    Conflict,
+    /// The answer, or an entity in it, is not what was expected: another type, another schema, or
+    /// something between client and service that answers in its place.
+    Decode,
+    /// The request cannot succeed as it is. Change it.
+    Invalid,
+    /// The table or the entity does not exist. Create it, or treat it as absent.
+    NotFound,
+    /// The service asked for fewer requests. Slow down; the client has already waited and retried.
+    Throttled,
+    /// The entity, property, key or request is over a documented limit. Split it.
+    TooLarge,
+    /// The service did not answer in time, or could not. Try again later; after a write look at
+    /// [`Error::outcome`] first.
+    Unavailable,
+    /// Something the client does not know. Report it with the request id.
+    Unexpected,
+}
+
+/// What is known about the effect of a failed operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Nothing reached the service, so nothing has changed.
+    NotSent,
+    /// The service refused it, so nothing has changed.
+    Rejected,
+    /// Nobody knows: the service may have applied it before the connection or the answer was lost.
+    /// Read back before you decide.
+    Unknown,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    outcome: Outcome,
+    /// What happened, in words that quote nothing.
+    what: Cow<'static, str>,
+    /// What to do about it; the kind's own advice when there is none.
+    advice: Option<Cow<'static, str>>,
+    operation: Option<&'static str>,
+    resource: Option<Box<str>>,
+    operation_index: Option<usize>,
+    code: Option<ErrorCode>,
+    status: Option<u16>,
+    request_id: Option<Box<str>>,
+    attempts: u32,
+    service_message: Option<Box<str>>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// The request was refused before anything was sent. `what` must not quote keys or values.
+    #[cold]
+    pub(crate) fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, Outcome::NotSent, what.into())
+    }
+
+    /// Like [`Error::invalid`], for something over a limit.
+    #[cold]
+    pub(crate) fn too_large(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
+    }
+
+    /// An answer that cannot be read. The operation itself may have succeeded.
+    ///
+    /// `what` must not quote the answer. (The errors of `serde_json` do, so they are no sources.)
+    #[cold]
+    pub(crate) fn decode(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Decode, Outcome::Unknown, what.into())
+    }
+
+    #[cold]
+    fn new(kind: ErrorKind, outcome: Outcome, what: Cow<'static, str>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            outcome,
+            what,
+            advice: None,
+            operation: None,
+            resource: None,
+            operation_index: None,
+            code: None,
+            status: None,
+            request_id: None,
+            attempts: 0,
+            service_message: None,
+            source: None,
+        }))
+    }
+
+    /// Names the operation and the table, unless they are named already.
+    pub(crate) fn of(mut self, operation: &'static str, resource: &str) -> Self {
+        if self.0.operation.is_none() {
+            self.0.operation = Some(operation);
+            self.0.resource = (!resource.is_empty()).then(|| resource.into());
+        }
+        self
+    }
+
+    /// Names the operation of a transaction that made it fail, counted from 0.
+    pub(crate) fn at_operation(mut self, index: usize) -> Self {
+        self.0.operation_index = Some(index);
+        self
+    }
+
+    /// Adds the cause. Its messages must not quote credentials, keys or values.
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the operation may have happened nevertheless.
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// The code of the service, when it gave one.
+    pub fn code(&self) -> Option<&ErrorCode> {
+        self.0.code.as_ref()
+    }
+
+    /// The HTTP status of the last answer, when there was one.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// The service's id of the last request, which Microsoft's support asks for.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// How many times the operation was tried; 0 when it was refused before the first attempt.
+    pub fn attempts(&self) -> u32 {
+        self.0.attempts
+    }
+
+    /// Which operation of a transaction failed, counted from 0, when the service said so.
+    pub fn operation_index(&self) -> Option<usize> {
+        self.0.operation_index
+    }
+
+    /// What the service wrote about it. May quote keys, values and the signed text: think before
+    /// you log it.
+    pub fn service_message(&self) -> Option<&str> {
+        self.0.service_message.as_deref()
+    }
+
+    /// Whether the entity was changed since it was read (412).
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == ErrorKind::Conflict
+    }
+
+    /// Whether the table or the entity does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::NotFound
+    }
+
+    /// Whether the table or the entity exists already.
+    pub fn is_already_exists(&self) -> bool {
+        self.0.kind == ErrorKind::AlreadyExists
+    }
+
+    /// Whether the same call may succeed later. After a write whose [`outcome`](Self::outcome) is
+    /// unknown, repeating may apply it twice.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Throttled | ErrorKind::Unavailable)
+    }
+}
+
+impl fmt::Display for Error {
+    /// One line: what happened, to what, what to do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        if let Some(operation) = inner.operation {
+            write!(f, "{operation}")?;
+            if let Some(index) = inner.operation_index {
+                write!(f, " (operation {index})")?;
+            }
+            if let Some(resource) = &inner.resource {
+                write!(f, " on {resource}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&inner.what)?;
+        if inner.outcome == Outcome::Unknown && inner.attempts > 0 {
+            f.write_str(", and whether it was applied is unknown")?;
+        }
+        let advice = inner.advice.as_deref().unwrap_or_else(|| self.0.kind.advice());
+        if !advice.is_empty() {
+            write!(f, "; {advice}")?;
+        }
+        if let Some(id) = &inner.request_id {
+            write!(f, " (request {id})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.0;
+        f.debug_struct("Error")
+            .field("kind", &inner.kind)
+            .field("outcome", &inner.outcome)
+            .field("message", &format_args!("\"{self}\""))
+            .field("code", &inner.code)
+            .field("status", &inner.status)
+            .field("attempts", &inner.attempts)
+            .field("source", &inner.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+impl ErrorKind {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::AlreadyExists => "read it, or upsert",
+            Self::Auth => "check the credential and what it permits",
+            Self::Conflict => "read it again and decide again",
+            Self::Throttled => "send fewer requests",
+            Self::TooLarge => "split it",
+            Self::Unavailable => "try again later",
+            Self::Unexpected => "report it with the request id",
+            Self::Decode | Self::Invalid | Self::NotFound => "",
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Errors from answers that are no success, and from attempts that got no answer.
+
+use std::borrow::Cow;
+
+use rowkey_wire::code::ErrorCode;
+
+use super::{Error, ErrorKind, Outcome};
+use crate::transport::{Call, Safety};
+
+/// An answer that is no success: the whole one, or a part of a transaction's.
+#[derive(Debug, Default)]
+pub(crate) struct Failure<'a> {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The service's code, when it gave one.
+    pub(crate) code: Option<ErrorCode>,
+    /// The service's text.
+    pub(crate) message: Option<String>,
+    /// `x-ms-request-id`.
+    pub(crate) request_id: Option<&'a str>,
+    /// How many attempts were made, this one included.
+    pub(crate) attempts: u32,
+    /// Whether the outcome of an earlier attempt is unknown.
+    pub(crate) ambiguous: bool,
+}
+
+impl Error {
+    /// The error for an answer to `call` that is no success.
+    #[cold]
+    pub(crate) fn from_response(call: &Call<'_>, failure: Failure<'_>) -> Self {
+        let Failure { status, code, message, request_id, attempts, ambiguous } = failure;
+        let code = code.filter(is_plausible);
+        let mut outcome = outcome_of(status, code.as_ref());
+        if ambiguous && call.safety != Safety::Read {
+            // The refusal may be the echo of this operation's own first attempt.
+            outcome = Outcome::Unknown;
+        }
+        let kind = kind_of(status, code.as_ref());
+        let mut error = Self::new(kind, outcome, what(status, code.as_ref(), kind))
+            .of(call.operation, call.resource);
+        error.0.code = code;
+        error.0.status = Some(status);
+        error.0.request_id = request_id.map(Into::into);
+        error.0.attempts = attempts;
+        error.0.service_message = message.map(String::into_boxed_str);
+        error
+    }
+
+    /// The error for an attempt at `call` that got no whole answer.
+    #[cold]
+    pub(crate) fn transport(
+        call: &Call<'_>,
+        what: impl Into<Cow<'static, str>>,
+        outcome: Outcome,
+        attempts: u32,
+    ) -> Self {
+        let mut error = Self::new(ErrorKind::Unavailable, outcome, what.into())
+            .of(call.operation, call.resource);
+        error.0.attempts = attempts;
+        error
+    }
+
+    /// Replaces the advice at the end of the message.
+    pub(crate) fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
+        self.0.advice = Some(advice.into());
+        self
+    }
+
+    /// Says that an earlier attempt's outcome is unknown, and with it the whole operation's.
+    pub(crate) fn after_ambiguous_attempt(mut self) -> Self {
+        self.0.outcome = Outcome::Unknown;
+        self
+    }
+}
+
+/// The kind of an error answer.
+pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
+    if let Some(code) = code {
+        if let Some((_, kind)) = KINDS.iter().find(|(known, _)| known == code) {
+            return *kind;
+        }
+    }
+    match status {
+        401 | 403 => ErrorKind::Auth,
+        404 => ErrorKind::NotFound,
+        408 | 500 | 502..=504 => ErrorKind::Unavailable,
+        409 => match code {
+            Some(code) if !code.as_str().ends_with("AlreadyExists") => ErrorKind::Unexpected,
+            _ => ErrorKind::AlreadyExists,
+        },
+        412 => ErrorKind::Conflict,
+        413 => ErrorKind::TooLarge,
+        429 => ErrorKind::Throttled,
+        400..=499 | 501 => ErrorKind::Invalid,
+        _ => ErrorKind::Unexpected,
+    }
+}
+
+/// The codes that say more than the status they come with.
+const KINDS: [(ErrorCode, ErrorKind); 10] = [
+    (ErrorCode::ENTITY_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::INVALID_AUTHENTICATION_INFO, ErrorKind::Auth),
+    (ErrorCode::KEY_VALUE_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::OPERATION_TIMED_OUT, ErrorKind::Unavailable),
+    (ErrorCode::PROPERTY_VALUE_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::REQUEST_BODY_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::SERVER_BUSY, ErrorKind::Throttled),
+    (ErrorCode::TABLE_BEING_DELETED, ErrorKind::Unavailable),
+    (ErrorCode::TOO_MANY_PROPERTIES, ErrorKind::TooLarge),
+    (ErrorCode::TOO_MANY_REQUESTS, ErrorKind::Throttled),
+];
+
+/// Whether an error answer leaves open what has happened.
+///
+/// A storage code shows that the service itself refused. Without one, the answer may come from
+/// something in between, which does not know what became of the request it passed on.
+pub(crate) fn outcome_of(status: u16, code: Option<&ErrorCode>) -> Outcome {
+    match status {
+        408 | 503 if code.is_none() => Outcome::Unknown,
+        500 | 502 | 504 => Outcome::Unknown,
+        _ => Outcome::Rejected,
+    }
+}
+
+/// Codes are words. Anything else came from somewhere else and might quote the request.
+fn is_plausible(code: &ErrorCode) -> bool {
+    let text = code.as_str();
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn what(status: u16, code: Option<&ErrorCode>, kind: ErrorKind) -> Cow<'static, str> {
+    let text = match kind {
+        ErrorKind::AlreadyExists => "it exists already",
+        ErrorKind::Auth => "access was refused",
+        ErrorKind::Conflict => "it was changed since it was read",
+        ErrorKind::Invalid => "the service refused the request",
+        ErrorKind::NotFound => "it does not exist",
+        ErrorKind::Throttled => "the service is throttling",
+        ErrorKind::TooLarge => "a limit of the service was exceeded",
+        ErrorKind::Unavailable => "the service could not do it now",
+        ErrorKind::Decode | ErrorKind::Unexpected => "the answer was not expected",
+    };
+    match code {
+        Some(code) => format!("{text} ({status} {code})").into(),
+        None => format!("{text} ({status})").into(),
+    }
+}
