@@ -1,0 +1,343 @@
+//! A small XML tree and a small XML writer, enough for documents without meaning in attributes.
+
+use std::fmt;
+
+use quick_xml::events::{BytesRef, Event};
+use quick_xml::{Reader, escape};
+
+/// Elements that may stand inside one another; the deepest document of the services has five.
+const MAX_DEPTH: usize = 16;
+
+/// An element: its name without a prefix, its text, its child elements. Attributes are dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    /// The name without a namespace prefix.
+    pub name: String,
+    /// The element's own text, entities resolved, white space kept.
+    pub text: String,
+    /// The child elements in document order.
+    pub children: Vec<Element>,
+}
+
+/// Why a document is not what it should be. The server answers `InvalidXmlDocument`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum XmlError {
+    /// An element is missing.
+    Missing(&'static str),
+    /// An element stands more than once, or its value does.
+    Repeated(&'static str),
+    /// Retention days that are not from 1 to 365, or missing, or given for a disabled policy.
+    RetentionDays,
+    /// Not well-formed XML of UTF-8.
+    Syntax {
+        /// The offset in bytes, about.
+        at: u64,
+    },
+    /// Elements nested deeper than any document of the services.
+    TooDeep,
+    /// More of an element than the service takes.
+    TooMany {
+        /// The element.
+        element: &'static str,
+        /// How many it takes.
+        limit: usize,
+    },
+    /// The element holds one that it must not.
+    Unexpected(&'static str),
+    /// The element's text is not a value of it.
+    Value(&'static str),
+}
+
+impl XmlError {
+    /// What the Queue and Blob services add as `<Reason>` to the error's body. The Table service
+    /// adds none.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::RetentionDays => {
+                "Retention days must be greater than 0 and less than or equal to 365 days."
+            }
+            Self::Syntax { .. } => "Error parsing Xml content",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for XmlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(element) => write!(f, "the document has no <{element}>"),
+            Self::Repeated(element) => write!(f, "<{element}> is repeated"),
+            Self::RetentionDays => f.write_str("retention days must be 1 to 365 when enabled"),
+            Self::Syntax { at } => write!(f, "the document is not well-formed XML near byte {at}"),
+            Self::TooDeep => write!(f, "elements are nested deeper than {MAX_DEPTH}"),
+            Self::TooMany { element, limit } => write!(f, "more than {limit} <{element}>"),
+            Self::Unexpected(element) => write!(f, "<{element}> holds what it must not"),
+            Self::Value(element) => write!(f, "the value of <{element}> is not valid"),
+        }
+    }
+}
+
+impl std::error::Error for XmlError {}
+
+impl Element {
+    /// Reads a document, with or without a byte order mark, and gives its root.
+    pub fn read(body: &[u8]) -> Result<Self, XmlError> {
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+        let text = std::str::from_utf8(body)
+            .map_err(|error| XmlError::Syntax { at: error.valid_up_to() as u64 })?;
+        let mut reader = Reader::from_str(text);
+        let mut open: Vec<Self> = Vec::new();
+        let mut root = None;
+        loop {
+            let syntax = XmlError::Syntax { at: reader.buffer_position() };
+            let event = reader
+                .read_event()
+                .map_err(|_| XmlError::Syntax { at: reader.error_position() })?;
+            let closed = match event {
+                Event::Start(start) => {
+                    if open.len() == MAX_DEPTH {
+                        return Err(XmlError::TooDeep);
+                    }
+                    open.push(Self::named(start.local_name().into_inner()));
+                    continue;
+                }
+                Event::Empty(start) => Self::named(start.local_name().into_inner()),
+                Event::End(_) => open.pop().ok_or(syntax.clone())?,
+                Event::Text(text) => {
+                    add_text(&mut open, &text.xml10_content()).ok_or(syntax)?;
+                    continue;
+                }
+                Event::CData(text) => {
+                    add_text(&mut open, &text.xml10_content()).ok_or(syntax)?;
+                    continue;
+                }
+                Event::GeneralRef(reference) => {
+                    let resolved = resolve(&reference).ok_or(syntax.clone())?;
+                    add_text(&mut open, resolved.encode_utf8(&mut [0; 4])).ok_or(syntax)?;
+                    continue;
+                }
+                Event::Comment(_) | Event::Decl(_) | Event::PI(_) => continue,
+                // A document type may define entities, and the service takes none.
+                Event::DocType(_) => return Err(syntax),
+                Event::Eof => break,
+            };
+            match open.last_mut() {
+                Some(parent) => parent.children.push(closed),
+                None if root.is_some() => return Err(syntax),
+                None => root = Some(closed),
+            }
+        }
+        root.filter(|_| open.is_empty()).ok_or(XmlError::Syntax { at: body.len() as u64 })
+    }
+
+    /// Reads a document whose root is `name`.
+    pub fn read_root(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
+        let root = Self::read(body)?;
+        if root.name == name { Ok(root) } else { Err(XmlError::Missing(name)) }
+    }
+
+    /// The first child of this name.
+    pub fn child(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// The first child of this name, or [`XmlError::Missing`].
+    pub fn require(&self, name: &'static str) -> Result<&Self, XmlError> {
+        self.child(name).ok_or(XmlError::Missing(name))
+    }
+
+    /// The text of the first child of this name, unless there is none or it is empty.
+    pub fn text_of(&self, name: &str) -> Option<&str> {
+        self.child(name).map(|child| child.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// Refuses children that are not among `allowed`, or that stand twice, or text between them.
+    /// `own` is the element's name, for the error.
+    pub fn holds_only(
+        &self,
+        own: &'static str,
+        allowed: &'static [&'static str],
+    ) -> Result<(), XmlError> {
+        if !self.text.trim_ascii().is_empty() {
+            return Err(XmlError::Unexpected(own));
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            let name = allowed.iter().find(|name| **name == child.name);
+            let name = name.ok_or(XmlError::Unexpected(own))?;
+            if self.children[..index].iter().any(|earlier| earlier.name == child.name) {
+                return Err(XmlError::Repeated(name));
+            }
+        }
+        Ok(())
+    }
+
+    fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// Adds to the text of the innermost open element. Outside the root only white space may stand;
+/// and nowhere a character that XML has no place for.
+fn add_text(open: &mut [Element], text: &str) -> Option<()> {
+    let allowed = |c: char| match c {
+        '\t' | '\n' | '\r' => true,
+        '\u{FFFE}' | '\u{FFFF}' => false,
+        other => other >= ' ',
+    };
+    if !text.chars().all(allowed) {
+        return None;
+    }
+    match open.last_mut() {
+        Some(element) => element.text.push_str(text),
+        None if !text.trim_ascii().is_empty() => return None,
+        None => {}
+    }
+    Some(())
+}
+
+/// The character that `&name;` or `&#number;` stands for. There are no others.
+fn resolve(reference: &BytesRef<'_>) -> Option<char> {
+    if let Ok(Some(character)) = reference.resolve_char_ref() {
+        return Some(character);
+    }
+    match &*reference.xml10_content() {
+        "amp" => Some('&'),
+        "apos" => Some('\''),
+        "gt" => Some('>'),
+        "lt" => Some('<'),
+        "quot" => Some('"'),
+        _ => None,
+    }
+}
+
+/// Writes a document element by element.
+///
+/// Names are the caller's to get right; text is escaped. Characters that XML cannot hold, such as
+/// U+0000, are written as they are, and the reader refuses them.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    out: String,
+}
+
+impl Writer {
+    /// A document as clients write it: no byte order mark.
+    pub fn request() -> Self {
+        Self { out: "<?xml version='1.0' encoding='utf-8'?>\n".to_owned() }
+    }
+
+    /// A document as the service writes it, with a byte order mark.
+    pub fn response() -> Self {
+        Self { out: "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>".to_owned() }
+    }
+
+    /// `<name>text</name>`, or `<name />` if there is no text.
+    pub fn leaf(&mut self, name: &str, text: &str) {
+        if text.is_empty() {
+            self.empty(name);
+        } else {
+            self.start(name);
+            push_escaped(text, &mut self.out);
+            self.end(name);
+        }
+    }
+
+    /// `<name />`.
+    pub fn empty(&mut self, name: &str) {
+        self.tag("<", name, " />");
+    }
+
+    /// `<name>`.
+    pub fn start(&mut self, name: &str) {
+        self.tag("<", name, ">");
+    }
+
+    /// `</name>`.
+    pub fn end(&mut self, name: &str) {
+        self.tag("</", name, ">");
+    }
+
+    /// The document.
+    pub fn finish(self) -> String {
+        self.out
+    }
+
+    fn tag(&mut self, before: &str, name: &str, after: &str) {
+        for part in [before, name, after] {
+            self.out.push_str(part);
+        }
+    }
+}
+
+/// Appends `text` with `<`, `>` and `&` escaped. A carriage return is, too: readers make a line
+/// feed of a bare one.
+pub(crate) fn push_escaped(text: &str, out: &mut String) {
+    for (index, part) in text.split('\r').enumerate() {
+        if index > 0 {
+            out.push_str("&#xD;");
+        }
+        out.push_str(&escape::partial_escape(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Element, XmlError> {
+        Element::read(text.as_bytes())
+    }
+
+    #[test]
+    fn prefixes_marks_and_entities_are_seen_through() {
+        let root = read("\u{FEFF}<?xml version=\"1.0\"?>\n<m:a xmlns:m=\"u\"><!-- c --><m:b>x &lt;&amp;&#x41;<![CDATA[<&]]></m:b><c/></m:a>\n").unwrap();
+        assert_eq!((root.name.as_str(), root.children.len()), ("a", 2));
+        assert_eq!(root.text_of("b"), Some("x <&A<&"));
+        assert_eq!(root.text_of("c"), None);
+        assert_eq!(root.require("d"), Err(XmlError::Missing("d")));
+    }
+
+    #[test]
+    fn what_is_not_a_document_is_refused() {
+        for text in [
+            "",
+            " ",
+            "text",
+            "<a>",
+            "<a></b>",
+            "</a>",
+            "<a/><b/>",
+            "<a/>text",
+            "<a>&unknown;</a>",
+            "<a>\u{1}</a>",
+            "<a>&#1;</a>",
+            "<!DOCTYPE a [<!ENTITY e \"x\">]><a>&e;</a>",
+            "<a",
+            "<a><",
+            "{\"a\":1}",
+        ] {
+            assert!(matches!(read(text), Err(XmlError::Syntax { .. })), "{text}: {:?}", read(text));
+        }
+        assert!(matches!(Element::read(b"<a>\xFF</a>"), Err(XmlError::Syntax { at: 3 })));
+    }
+
+    #[test]
+    fn depth_is_limited() {
+        let nested = |depth: usize| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+        assert!(read(&nested(MAX_DEPTH)).is_ok());
+        assert_eq!(read(&nested(MAX_DEPTH + 1)), Err(XmlError::TooDeep));
+        assert_eq!(read(&"<a>".repeat(100_000)), Err(XmlError::TooDeep));
+    }
+
+    #[test]
+    fn written_text_reads_back() {
+        for text in ["a<b>&c", "x\r\ny", " spaces ", "\"'", "😀", "&amp;"] {
+            let mut writer = Writer::response();
+            writer.start("a");
+            writer.leaf("b", text);
+            writer.end("a");
+            let root = read(&writer.finish()).unwrap();
+            assert_eq!(root.text_of("b"), Some(text));
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Service properties: logging, metrics and cross-origin rules of a whole service.
+//!
+//! Reference: [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties).
+
+use super::element::{Element, Writer, XmlError};
+use crate::limits::MAX_CORS_RULES;
+
+/// Origins a rule may name.
+const MAX_ORIGINS: usize = 64;
+/// Headers a rule may name in full, and by prefix (`x-ms-meta-*`).
+const MAX_HEADERS: usize = 64;
+const MAX_HEADER_PREFIXES: usize = 2;
+/// Days that logs and metrics may be kept.
+const MAX_RETENTION_DAYS: u16 = 365;
+
+/// The properties of a service. A section that is `None` is not sent, and stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceProperties {
+    /// What is logged.
+    pub logging: Option<Logging>,
+    /// Metrics by the hour.
+    pub hour_metrics: Option<Metrics>,
+    /// Metrics by the minute.
+    pub minute_metrics: Option<Metrics>,
+    /// Rules for requests from scripts of other origins, at most 5. Empty: none are allowed.
+    pub cors: Option<Vec<CorsRule>>,
+}
+
+/// Which requests are logged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logging {
+    /// Requests that read.
+    pub read: bool,
+    /// Requests that write.
+    pub write: bool,
+    /// Requests that delete.
+    pub delete: bool,
+    /// For how many days logs are kept, 1 to 365; `None` keeps them for ever.
+    pub retention_days: Option<u16>,
+}
+
+/// Which metrics are collected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Whether any are.
+    pub enabled: bool,
+    /// Whether they are told apart by operation. Sent only when `enabled`.
+    pub include_apis: bool,
+    /// For how many days they are kept, 1 to 365; `None` keeps them for ever.
+    pub retention_days: Option<u16>,
+}
+
+/// What scripts of other origins may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CorsRule {
+    /// Origins such as `https://example.com`, or `*` alone.
+    pub allowed_origins: Vec<String>,
+    /// HTTP methods such as `PUT`.
+    pub allowed_methods: Vec<String>,
+    /// Request headers; a name may end in `*`.
+    pub allowed_headers: Vec<String>,
+    /// Response headers that scripts see; a name may end in `*`.
+    pub exposed_headers: Vec<String>,
+    /// For how many seconds a browser may remember the answer to a preflight request.
+    pub max_age_seconds: u32,
+}
+
+/// The body of a request that sets the sections which are `Some`.
+pub fn encode_properties(properties: &ServiceProperties) -> String {
+    let mut writer = Writer::request();
+    writer.start("StorageServiceProperties");
+    if let Some(logging) = &properties.logging {
+        writer.start("Logging");
+        writer.leaf("Version", "1.0");
+        writer.leaf("Delete", flag(logging.delete));
+        writer.leaf("Read", flag(logging.read));
+        writer.leaf("Write", flag(logging.write));
+        write_retention(&mut writer, logging.retention_days);
+        writer.end("Logging");
+    }
+    write_metrics(&mut writer, properties);
+    write_cors(&mut writer, properties, |writer, rule| {
+        writer.leaf("AllowedOrigins", &rule.allowed_origins.join(","));
+        writer.leaf("AllowedMethods", &rule.allowed_methods.join(","));
+        writer.leaf("AllowedHeaders", &rule.allowed_headers.join(","));
+        writer.leaf("ExposedHeaders", &rule.exposed_headers.join(","));
+    });
+    writer.end("StorageServiceProperties");
+    writer.finish()
+}
+
+/// Reads the body of a response. Unknown elements are ignored.
+pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
+    let root = Element::read_root(body, "StorageServiceProperties")?;
+    let days = |section: &Element| {
+        let policy = section.child("RetentionPolicy");
+        let days = policy.and_then(|policy| policy.text_of("Days"));
+        days.map(|days| days.parse().map_err(|_| XmlError::Value("Days"))).transpose()
+    };
+    let on = |section: &Element, name: &'static str| {
+        section.child(name).map_or(Ok(false), |e| boolean(e, name))
+    };
+    let metrics = |name| {
+        let decode = |section| {
+            Ok(Metrics {
+                enabled: on(section, "Enabled")?,
+                include_apis: on(section, "IncludeAPIs")?,
+                retention_days: days(section)?,
+            })
+        };
+        root.child(name).map(decode).transpose()
+    };
+    let logging = root.child("Logging").map(|section| {
+        Ok(Logging {
+            read: on(section, "Read")?,
+            write: on(section, "Write")?,
+            delete: on(section, "Delete")?,
+            retention_days: days(section)?,
+        })
+    });
+    let cors = root.child("Cors").map(|section| {
+        let rules = section.children.iter().filter(|child| child.name == "CorsRule");
+        rules
+            .map(|rule| read_rule(rule, |name| Ok(rule.text_of(name).unwrap_or_default())))
+            .collect()
+    });
+    Ok(ServiceProperties {
+        logging: logging.transpose()?,
+        hour_metrics: metrics("HourMetrics")?,
+        minute_metrics: metrics("MinuteMetrics")?,
+        cors: cors.transpose()?,
+    })
+}
+
+/// Reads the body of a request as strictly as the service: known sections and at least one of
+/// them, complete; retention of 1 to 365 days exactly when it is enabled; at most 5 rules of at
+/// most 64 origins, 64 headers and 2 header prefixes.
+pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
+    let root = Element::read_root(body, "StorageServiceProperties")?;
+    root.holds_only(
+        "StorageServiceProperties",
+        &["Logging", "HourMetrics", "MinuteMetrics", "Cors", "DefaultServiceVersion"],
+    )?;
+    if root.children.is_empty() {
+        return Err(XmlError::Missing("StorageServiceProperties"));
+    }
+    Ok(ServiceProperties {
+        logging: root.child("Logging").map(parse_logging).transpose()?,
+        hour_metrics: parse_metrics(&root, "HourMetrics")?,
+        minute_metrics: parse_metrics(&root, "MinuteMetrics")?,
+        cors: root.child("Cors").map(parse_cors).transpose()?,
+    })
+}
+
+/// The body of a response. Sections that are `None` are left out; the service itself always
+/// writes all four.
+pub fn render_properties(properties: &ServiceProperties) -> String {
+    let mut writer = Writer::response();
+    writer.start("StorageServiceProperties");
+    if let Some(logging) = &properties.logging {
+        writer.start("Logging");
+        writer.leaf("Version", "1.0");
+        writer.leaf("Read", flag(logging.read));
+        writer.leaf("Write", flag(logging.write));
+        writer.leaf("Delete", flag(logging.delete));
+        write_retention(&mut writer, logging.retention_days);
+        writer.end("Logging");
+    }
+    write_metrics(&mut writer, properties);
+    write_cors(&mut writer, properties, |writer, rule| {
+        writer.leaf("AllowedMethods", &rule.allowed_methods.join(","));
+        writer.leaf("AllowedOrigins", &rule.allowed_origins.join(","));
+        writer.leaf("AllowedHeaders", &prefixes_last(&rule.allowed_headers));
+        writer.leaf("ExposedHeaders", &prefixes_last(&rule.exposed_headers));
+    });
+    writer.end("StorageServiceProperties");
+    writer.finish()
+}
+
+fn parse_logging(section: &Element) -> Result<Logging, XmlError> {
+    section.holds_only("Logging", &["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
+    parse_version(section)?;
+    let on = |name: &'static str| boolean(section.require(name)?, name);
+    Ok(Logging {
+        read: on("Read")?,
+        write: on("Write")?,
+        delete: on("Delete")?,
+        retention_days: parse_retention(section)?,
+    })
+}
+
+fn parse_metrics(root: &Element, name: &'static str) -> Result<Option<Metrics>, XmlError> {
+    let Some(section) = root.child(name) else { return Ok(None) };
+    section.holds_only(name, &["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
+    parse_version(section)?;
+    let enabled = boolean(section.require("Enabled")?, "Enabled")?;
+    let include_apis = match section.child("IncludeAPIs") {
+        Some(element) => boolean(element, "IncludeAPIs")?,
+        None if enabled => return Err(XmlError::Missing("IncludeAPIs")),
+        None => false,
+    };
+    if include_apis && !enabled {
+        return Err(XmlError::Value("IncludeAPIs"));
+    }
+    let retention_days = parse_retention(section)?;
+    Ok(Some(Metrics { enabled, include_apis, retention_days }))
+}
+
+fn parse_version(section: &Element) -> Result<(), XmlError> {
+    match section.require("Version")?.text.as_str() {
+        "1.0" => Ok(()),
+        _ => Err(XmlError::Value("Version")),
+    }
+}
+
+fn parse_retention(section: &Element) -> Result<Option<u16>, XmlError> {
+    let policy = section.require("RetentionPolicy")?;
+    policy.holds_only("RetentionPolicy", &["Enabled", "Days"])?;
+    match (boolean(policy.require("Enabled")?, "Enabled")?, policy.child("Days")) {
+        (false, None) => Ok(None),
+        (true, Some(days)) => {
+            let days = days.text.parse().ok();
+            days.filter(|days| (1..=MAX_RETENTION_DAYS).contains(days))
+                .map(Some)
+                .ok_or(XmlError::RetentionDays)
+        }
+        _ => Err(XmlError::RetentionDays),
+    }
+}
+
+fn parse_cors(section: &Element) -> Result<Vec<CorsRule>, XmlError> {
+    const PARTS: &[&str] = &[
+        "AllowedOrigins",
+        "AllowedMethods",
+        "AllowedHeaders",
+        "ExposedHeaders",
+        "MaxAgeInSeconds",
+    ];
+    const METHODS: [&str; 9] =
+        ["CONNECT", "DELETE", "GET", "HEAD", "MERGE", "OPTIONS", "PATCH", "POST", "PUT"];
+    if !section.text.trim_ascii().is_empty() {
+        return Err(XmlError::Unexpected("Cors"));
+    }
+    if section.children.len() > MAX_CORS_RULES {
+        return Err(XmlError::TooMany { element: "CorsRule", limit: MAX_CORS_RULES });
+    }
+    let parse = |element: &Element| {
+        if element.name != "CorsRule" {
+            return Err(XmlError::Unexpected("Cors"));
+        }
+        element.holds_only("CorsRule", PARTS)?;
+        let rule = read_rule(element, |name| Ok(element.require(name)?.text.as_str()))?;
+        if rule.allowed_origins.is_empty() {
+            return Err(XmlError::Value("AllowedOrigins"));
+        }
+        if rule.allowed_origins.len() > MAX_ORIGINS {
+            return Err(XmlError::TooMany { element: "AllowedOrigins", limit: MAX_ORIGINS });
+        }
+        let known = |method: &String| METHODS.contains(&method.as_str()) || method == "TRACE";
+        if rule.allowed_methods.is_empty() || !rule.allowed_methods.iter().all(known) {
+            return Err(XmlError::Value("AllowedMethods"));
+        }
+        check_headers(&rule.allowed_headers, "AllowedHeaders")?;
+        check_headers(&rule.exposed_headers, "ExposedHeaders")?;
+        Ok(rule)
+    };
+    section.children.iter().map(parse).collect()
+}
+
+fn check_headers(headers: &[String], element: &'static str) -> Result<(), XmlError> {
+    let prefixes = headers.iter().filter(|name| name.ends_with('*')).count();
+    if prefixes > MAX_HEADER_PREFIXES {
+        return Err(XmlError::TooMany { element, limit: MAX_HEADER_PREFIXES });
+    }
+    if headers.len() - prefixes > MAX_HEADERS {
+        return Err(XmlError::TooMany { element, limit: MAX_HEADERS });
+    }
+    Ok(())
+}
+
+/// Reads a rule; `text` tells the text of one of its elements.
+fn read_rule<'a>(
+    element: &Element,
+    text: impl Fn(&'static str) -> Result<&'a str, XmlError>,
+) -> Result<CorsRule, XmlError> {
+    let list = |name| {
+        let items = text(name)?.split(',').map(str::trim).filter(|item| !item.is_empty());
+        Ok(items.map(Into::into).collect())
+    };
+    let max_age = &element.require("MaxAgeInSeconds")?.text;
+    Ok(CorsRule {
+        allowed_origins: list("AllowedOrigins")?,
+        allowed_methods: list("AllowedMethods")?,
+        allowed_headers: list("AllowedHeaders")?,
+        exposed_headers: list("ExposedHeaders")?,
+        max_age_seconds: max_age.parse().map_err(|_| XmlError::Value("MaxAgeInSeconds"))?,
+    })
+}
+
+/// `true` or `false`; `True` and `False` too, which older Python clients send.
+fn boolean(element: &Element, name: &'static str) -> Result<bool, XmlError> {
+    match element.text.as_str() {
+        "true" | "True" => Ok(true),
+        "false" | "False" => Ok(false),
+        _ => Err(XmlError::Value(name)),
+    }
+}
+
+fn write_metrics(writer: &mut Writer, properties: &ServiceProperties) {
+    let sections =
+        [("HourMetrics", &properties.hour_metrics), ("MinuteMetrics", &properties.minute_metrics)];
+    for (name, metrics) in sections {
+        let Some(metrics) = metrics else { continue };
+        writer.start(name);
+        writer.leaf("Version", "1.0");
+        writer.leaf("Enabled", flag(metrics.enabled));
+        if metrics.enabled {
+            writer.leaf("IncludeAPIs", flag(metrics.include_apis));
+        }
+        write_retention(writer, metrics.retention_days);
+        writer.end(name);
+    }
+}
+
+fn write_retention(writer: &mut Writer, days: Option<u16>) {
+    writer.start("RetentionPolicy");
+    writer.leaf("Enabled", flag(days.is_some()));
+    if let Some(days) = days {
+        writer.leaf("Days", &days.to_string());
+    }
+    writer.end("RetentionPolicy");
+}
+
+/// Writes the rules; `lists` writes all of one but its age, in the order of its half.
+fn write_cors(
+    writer: &mut Writer,
+    properties: &ServiceProperties,
+    lists: impl Fn(&mut Writer, &CorsRule),
+) {
+    match properties.cors.as_deref() {
+        None => {}
+        Some([]) => writer.empty("Cors"),
+        Some(rules) => {
+            writer.start("Cors");
+            for rule in rules {
+                writer.start("CorsRule");
+                lists(writer, rule);
+                writer.leaf("MaxAgeInSeconds", &rule.max_age_seconds.to_string());
+                writer.end("CorsRule");
+            }
+            writer.end("Cors");
+        }
+    }
+}
+
+/// The service gives headers back with the prefixes behind the full names.
+fn prefixes_last(headers: &[String]) -> String {
+    let (prefixes, full): (Vec<_>, Vec<_>) =
+        headers.iter().map(String::as_str).partition(|name| name.ends_with('*'));
+    [full, prefixes].concat().join(",")
+}
+
+const fn flag(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
