@@ -1,0 +1,310 @@
+//! Error bodies: read in every shape that the services write, written in each of them.
+//!
+//! | shape | where the service writes it | server |
+//! |---|---|---|
+//! | JSON `odata.error` | tables and entities; authentication, if `Accept` names JSON | [`render_json`] |
+//! | XML `m:error` | ACL, properties, statistics; authentication otherwise | [`render_xml`] |
+//! | XML `error` | `x-ms-version` is not a version | [`render_xml_version`] |
+//! | XML `Error` | Queue and Blob | [`render_xml_plain`] |
+//!
+//! The client reads all four by [`ErrorBody::decode`].
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use crate::code::ErrorCode;
+use crate::xml::element::{Element, Writer, push_escaped};
+
+/// The namespace of OData's XML errors.
+const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+
+/// What the service says went wrong (the client's half).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorBody {
+    /// The code, such as `EntityAlreadyExists`.
+    pub code: ErrorCode,
+    /// The text for people, with the request id and the time on lines of their own. It may quote
+    /// the request.
+    pub message: String,
+}
+
+impl ErrorBody {
+    /// Reads the body of a failed request, or of a failed part of a batch response.
+    ///
+    /// `None` if it is none of the service's shapes: empty, a proxy's page, cut off.
+    pub fn decode(body: &[u8]) -> Option<Self> {
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
+        match body.first()? {
+            b'{' => decode_json(body),
+            b'<' => decode_xml(body),
+            _ => None,
+        }
+    }
+
+    /// The operation of a batch that failed, counted from 0: the message begins with it, `1:The
+    /// specified entity already exists.`
+    pub fn batch_index(&self) -> Option<usize> {
+        let (index, _) = self.message.split_once(':')?;
+        // `parse` would also take a sign.
+        index.bytes().all(|b| b.is_ascii_digit()).then(|| index.parse().ok())?
+    }
+}
+
+#[derive(Deserialize)]
+struct JsonBody {
+    #[serde(rename = "odata.error", alias = "error")]
+    error: JsonError,
+}
+
+#[derive(Deserialize)]
+struct JsonError {
+    code: String,
+    #[serde(default)]
+    message: JsonMessage,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JsonMessage {
+    /// With a language, as the service writes it.
+    Tagged { value: String },
+    /// As proxies and newer OData write it.
+    Plain(String),
+}
+
+impl Default for JsonMessage {
+    fn default() -> Self {
+        Self::Plain(String::new())
+    }
+}
+
+fn decode_json(body: &[u8]) -> Option<ErrorBody> {
+    let JsonBody { error } = serde_json::from_slice(body).ok()?;
+    let (JsonMessage::Tagged { value: message } | JsonMessage::Plain(message)) = error.message;
+    Some(ErrorBody { code: ErrorCode::new(error.code), message })
+}
+
+fn decode_xml(body: &[u8]) -> Option<ErrorBody> {
+    let root = Element::read(body).ok()?;
+    let (code, message) = match root.name.as_str() {
+        "error" => ("code", "message"),
+        "Error" => ("Code", "Message"),
+        _ => return None,
+    };
+    Some(ErrorBody {
+        code: ErrorCode::new(root.text_of(code)?.to_owned()),
+        message: root.text_of(message).unwrap_or_default().to_owned(),
+    })
+}
+
+/// Why the server refuses a request (the server's half), in no shape yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The code.
+    pub code: ErrorCode,
+    /// The text for people, without request id and time.
+    pub message: Cow<'static, str>,
+}
+
+impl Rejection {
+    /// A rejection with the code's usual status and message.
+    ///
+    /// A code that this crate does not know gets 500 and the message of `InternalError`.
+    pub fn new(code: ErrorCode) -> Self {
+        let message = message(&code);
+        Self::with_message(code, message)
+    }
+
+    /// A rejection with the code's usual status and another message.
+    pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        let status = code.status().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code, message: message.into() }
+    }
+}
+
+/// The body of OData errors in JSON. The caller has appended `\nRequestId:…\nTime:…` to the
+/// message, here and below.
+pub fn render_json(code: &ErrorCode, message: &str) -> String {
+    let mut out = String::with_capacity(message.len() + 96);
+    out.push_str(r#"{"odata.error":{"code":""#);
+    push_json(code.as_str(), &mut out);
+    out.push_str(r#"","message":{"lang":"en-US","value":""#);
+    push_json(message, &mut out);
+    out.push_str(r#""}}}"#);
+    out
+}
+
+/// The body of the Table service's errors in XML.
+pub fn render_xml(code: &ErrorCode, message: &str) -> String {
+    let mut out = r#"<?xml version="1.0" encoding="utf-8"?><m:error xmlns:m=""#.to_owned();
+    out.push_str(METADATA);
+    out.push_str(r#""><m:code>"#);
+    push_escaped(code.as_str(), &mut out);
+    out.push_str(r#"</m:code><m:message xml:lang="en-US">"#);
+    push_escaped(message, &mut out);
+    out.push_str("</m:message></m:error>");
+    out
+}
+
+/// The body of the Table service's error about `x-ms-version`: indented, with a byte order mark.
+pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
+    let mut out =
+        "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\""
+            .to_owned();
+    out.push_str(METADATA);
+    out.push_str("\">\r\n  <code>");
+    push_escaped(code.as_str(), &mut out);
+    out.push_str("</code>\r\n  <message xml:lang=\"en-US\">");
+    push_escaped(message, &mut out);
+    out.push_str("</message>\r\n</error>");
+    out
+}
+
+/// The body of the Queue and Blob services' errors. `details` are elements that some codes add,
+/// such as `Reason` or `QueryParameterName`.
+pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, &str)]) -> String {
+    let mut writer = Writer::response();
+    writer.start("Error");
+    writer.leaf("Code", code.as_str());
+    writer.leaf("Message", message);
+    for (name, text) in details {
+        writer.leaf(name, text);
+    }
+    writer.end("Error");
+    writer.finish()
+}
+
+/// Appends text as the service escapes it in JSON: everything outside ASCII as UTF-16 units in
+/// lower-case hexadecimal.
+fn push_json(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='\u{7f}' => out.push(c),
+            _ => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+}
+
+/// The service's own text for a code, where it has one text for all occasions; otherwise the
+/// documentation's.
+fn message(code: &ErrorCode) -> &'static str {
+    match code.as_str() {
+        "AccountIsDisabled" => "The specified account is disabled.",
+        "AtomFormatNotSupported" => "Atom format is not supported.",
+        "AuthenticationFailed" => {
+            "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+        }
+        "AuthorizationFailure" => "This request is not authorized to perform this operation.",
+        "AuthorizationPermissionMismatch" => {
+            "This request is not authorized to perform this operation using this permission."
+        }
+        "AuthorizationProtocolMismatch" => {
+            "This request is not authorized to perform this operation using this protocol."
+        }
+        "AuthorizationResourceTypeMismatch" => {
+            "This request is not authorized to perform this operation using this resource type."
+        }
+        "AuthorizationServiceMismatch" => {
+            "This request is not authorized to perform this operation using this service."
+        }
+        "AuthorizationSourceIPMismatch" => {
+            "This request is not authorized to perform this operation using this source IP."
+        }
+        "CommandsInBatchActOnDifferentPartitions" => {
+            "All commands in a batch must operate on same entity group."
+        }
+        "ConditionNotMet" => "The condition specified using HTTP conditional header(s) is not met.",
+        "CorsPreflightFailure" => "CORS not enabled or no matching rule found for this request.",
+        "DuplicatePropertiesSpecified" => "A property is specified more than one time.",
+        "EntityAlreadyExists" => "The specified entity already exists.",
+        "EntityNotFound" => "The specified entity does not exist.",
+        "EntityTooLarge" => "The entity is larger than the maximum allowed size (1MB).",
+        "HostInformationNotPresent" => {
+            "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
+        }
+        "InsufficientAccountPermissions" => {
+            "The account being accessed does not have sufficient permissions to execute this operation."
+        }
+        "InvalidAuthenticationInfo" => {
+            "Authentication information is not given in the correct format. Check the value of Authorization header."
+        }
+        "InvalidDuplicateRow" => {
+            "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
+        }
+        "InvalidHeaderValue" => {
+            "The value for one of the HTTP headers is not in the correct format."
+        }
+        "InvalidInput" => "One of the request inputs is not valid.",
+        "InvalidQueryParameterValue" => {
+            "Value for one of the query parameters specified in the request URI is invalid."
+        }
+        // The service misspells it.
+        "InvalidResourceName" => "The specifed resource name contains invalid characters.",
+        "InvalidUri" => "The requested URI does not represent any resource on the server.",
+        "InvalidValueType" => "The value specified is invalid.",
+        "InvalidXmlDocument" => "XML specified is not syntactically valid.",
+        "JsonFormatNotSupported" => "JSON format is not supported.",
+        "KeyValueTooLarge" => "The key value exceeds the maximum allowed size (1KB).",
+        "Md5Mismatch" => {
+            "The MD5 value specified in the request did not match with the MD5 value calculated by the server."
+        }
+        "MediaTypeNotSupported" => "None of the provided media types are supported",
+        "MethodNotAllowed" => "The requested method is not allowed on the specified resource.",
+        "MissingContentLengthHeader" => "Content-Length HTTP header is missing.",
+        "NotImplemented" => "The requested operation is not implemented on the specified resource.",
+        "NoAuthenticationInformation" => {
+            "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
+        }
+        "OperationTimedOut" => "Operation could not be completed within the specified time.",
+        "OutOfRangeInput" => "One of the request inputs is out of range.",
+        "OutOfRangeQueryParameterValue" => {
+            "One of the query parameters specified in the request URI is outside the permissible range."
+        }
+        "PropertiesNeedValue" => "The values are not specified for all properties in the entity.",
+        "PropertyNameInvalid" => "The property name is invalid.",
+        "PropertyNameTooLong" => "The property name exceeds the maximum allowed length (255).",
+        "PropertyValueTooLarge" => {
+            "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+        }
+        "RequestBodyTooLarge" => {
+            "The request body is too large and exceeds the maximum permissible limit."
+        }
+        "ResourceNotFound" => "The specified resource does not exist.",
+        "ServerBusy" => "The server is busy.",
+        "TableAlreadyExists" => "The table specified already exists.",
+        "TableBeingDeleted" => "The specified table is being deleted. Try operation later.",
+        "TableNotFound" => "The table specified does not exist.",
+        "TooManyProperties" => {
+            "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
+        }
+        "TooManyRequests" => "The request rate is too large. Please retry after sometime.",
+        "UpdateConditionNotSatisfied" => {
+            "The update condition specified in the request was not satisfied."
+        }
+        "XMethodIncorrectCount" => "More than one X-HTTP-Method is specified.",
+        "XMethodIncorrectValue" => "The specified X-HTTP-Method is invalid.",
+        "XMethodNotUsingPost" => {
+            "The request uses X-HTTP-Method with an HTTP verb other than POST."
+        }
+        _ => "The server encountered an internal error. Please retry the request.",
+    }
+}
+
+#[cfg(test)]
+mod tests;
