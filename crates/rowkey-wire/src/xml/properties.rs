@@ -10,6 +10,17 @@ const MAX_ORIGINS: usize = 64;
 /// Headers a rule may name in full, and by prefix (`x-ms-meta-*`).
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_PREFIXES: usize = 2;
+/// What a request may hold. The last three belong to the Blob service (the first of them to the
+/// Queue service too): they are taken and not read.
+const SECTIONS: &[&str] = &[
+    "Logging",
+    "HourMetrics",
+    "MinuteMetrics",
+    "Cors",
+    "DefaultServiceVersion",
+    "DeleteRetentionPolicy",
+    "StaticWebsite",
+];
 /// Days that logs and metrics may be kept.
 const MAX_RETENTION_DAYS: u16 = 365;
 
@@ -137,10 +148,7 @@ pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
 /// most 64 origins, 64 headers and 2 header prefixes.
 pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
     let root = Element::read_root(body, "StorageServiceProperties")?;
-    root.holds_only(
-        "StorageServiceProperties",
-        &["Logging", "HourMetrics", "MinuteMetrics", "Cors", "DefaultServiceVersion"],
-    )?;
+    root.holds_only("StorageServiceProperties", SECTIONS)?;
     if root.children.is_empty() {
         return Err(XmlError::Missing("StorageServiceProperties"));
     }

@@ -93,6 +93,13 @@ fn the_server_reads_the_recorded_requests() {
 }
 
 #[test]
+fn sections_of_the_blob_service_are_taken_and_not_read() {
+    // azure-storage-blob, test_blob_service_properties.test_set_disabled_delete_retention_policy: 202.
+    let section = "<DeleteRetentionPolicy><Enabled>false</Enabled></DeleteRetentionPolicy>";
+    assert_eq!(parse(section), Ok(ServiceProperties::default()));
+}
+
+#[test]
 fn the_client_reads_the_recorded_responses() {
     let read = decode_properties(CORS_RESPONSE.as_bytes()).unwrap();
     assert_eq!((read.logging, read.minute_metrics), (off().logging, off().minute_metrics));
