@@ -75,7 +75,11 @@ impl Operator {
 
 impl Filter {
     /// `property operator value`.
-    pub fn compare(property: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
+    pub fn compare(
+        property: impl Into<String>,
+        operator: Operator,
+        value: impl Into<Value>,
+    ) -> Self {
         Self::Compare(Comparison { property: property.into(), operator, value: value.into() })
     }
 
