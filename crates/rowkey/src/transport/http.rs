@@ -1,0 +1,218 @@
+//! The connection pool, one attempt, and what its failures mean.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use chrono::{DateTime, Utc};
+use http::{HeaderMap, StatusCode, header};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::ErrorBody;
+use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
+
+use crate::error::{Error, Outcome, Result};
+
+/// More than any answer of the service: pages hold at most a thousand entities and about 4 MiB.
+const MAX_BODY: usize = 64 << 20;
+
+/// How long a connection may take to be made. Shorter than an attempt, so that a host that does
+/// not answer is known not to have got the request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Shorter than the service keeps idle connections, so that few requests meet one that is just
+/// being closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A pool of connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Http(reqwest::Client);
+
+/// An answer, whatever its status; the body may have been cut off.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: std::result::Result<Bytes, Broken>,
+}
+
+/// An attempt that got no whole answer.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) what: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) transient: bool,
+    pub(crate) source: Option<reqwest::Error>,
+}
+
+impl Http {
+    /// A pool for these endpoints: `secure` when one of them is https, `loopback` when all of them
+    /// are this machine.
+    pub(crate) fn new(secure: bool, loopback: bool) -> Result<Self> {
+        let mut builder = reqwest::Client::builder()
+            // A signature is for one address, and must not be shown to another.
+            .redirect(reqwest::redirect::Policy::none())
+            // Only the pipeline knows what may be repeated.
+            .retry(reqwest::retry::never())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tcp_nodelay(true);
+        if loopback {
+            builder = builder.no_proxy();
+        }
+        builder = tls(builder, secure)?;
+        let client = builder.build().map_err(|error| {
+            Error::invalid("the HTTP client cannot be built").with_source(error.without_url())
+        })?;
+        Ok(Self(client))
+    }
+
+    /// A pool of the caller's making.
+    #[cfg(feature = "reqwest-0_13")]
+    pub(crate) fn from_client(client: reqwest::Client) -> Self {
+        Self(client)
+    }
+
+    /// Sends a request once and reads the whole answer.
+    pub(crate) async fn send(
+        &self,
+        request: reqwest::Request,
+    ) -> std::result::Result<Answer, Broken> {
+        let mut response = self.0.execute(request).await.map_err(Broken::sending)?;
+        let status = response.status();
+        let body = read(&mut response).await;
+        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body })
+    }
+}
+
+/// Most answers are one chunk, which is handed on without a copy.
+async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Broken> {
+    let Some(first) = response.chunk().await.map_err(Broken::reading)? else {
+        return Ok(Bytes::new());
+    };
+    let Some(second) = response.chunk().await.map_err(Broken::reading)? else {
+        return Ok(first);
+    };
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    let so_far = first.len() + second.len();
+    let mut body = BytesMut::with_capacity(announced.unwrap_or(0).clamp(2 * so_far, MAX_BODY));
+    body.extend_from_slice(&first);
+    body.extend_from_slice(&second);
+    while let Some(chunk) = response.chunk().await.map_err(Broken::reading)? {
+        if body.len() + chunk.len() > MAX_BODY {
+            return Err(Broken::too_long());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+impl Broken {
+    /// Nobody knows how far it came.
+    #[cold]
+    pub(crate) fn timeout() -> Self {
+        Self::unknown("no whole answer came in time", None)
+    }
+
+    #[cold]
+    fn sending(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        if error.is_connect() {
+            let what = "the service could not be reached";
+            return Self { what, outcome: Outcome::NotSent, transient: true, source: Some(error) };
+        }
+        if error.is_builder() {
+            let what = "the request could not be built";
+            return Self { what, outcome: Outcome::NotSent, transient: false, source: Some(error) };
+        }
+        Self::unknown("the connection was lost before an answer came", Some(error))
+    }
+
+    #[cold]
+    fn reading(error: reqwest::Error) -> Self {
+        Self::unknown("the answer was cut off", Some(error.without_url()))
+    }
+
+    #[cold]
+    fn too_long() -> Self {
+        Self { transient: false, ..Self::unknown("the answer is longer than 64 MiB", None) }
+    }
+
+    fn unknown(what: &'static str, source: Option<reqwest::Error>) -> Self {
+        Self { what, outcome: Outcome::Unknown, transient: true, source }
+    }
+}
+
+/// The code and the text of an error answer, as far as it has them.
+#[cold]
+pub(crate) fn error_body(headers: &HeaderMap, body: &[u8]) -> (Option<ErrorCode>, Option<String>) {
+    let decoded = ErrorBody::decode(body);
+    let header = headers.get(ERROR_CODE).and_then(|code| code.to_str().ok());
+    match decoded {
+        Some(body) => (Some(body.code), Some(body.message)),
+        None => (header.map(|code| ErrorCode::new(code.to_owned())), None),
+    }
+}
+
+/// What to do about an answer whose reason is not in its code.
+#[cold]
+pub(crate) fn advice(
+    status: u16,
+    headers: &HeaderMap,
+    now: DateTime<Utc>,
+) -> Option<Cow<'static, str>> {
+    match status {
+        300..=399 => Some(
+            "redirects are not followed, because requests are signed for one address; check the \
+             endpoint"
+                .into(),
+        ),
+        403 => {
+            let theirs = parse_http_date(headers.get(header::DATE)?.to_str().ok()?)?;
+            let minutes = (now - theirs).num_minutes();
+            // The service tolerates 15 minutes.
+            (minutes.abs() >= 10).then(|| {
+                let way = if minutes > 0 { "ahead of" } else { "behind" };
+                let minutes = minutes.abs();
+                format!("this machine's clock is {minutes} minutes {way} the service's; correct it")
+                    .into()
+            })
+        }
+        _ => None,
+    }
+}
+
+/// rustls with ring and the operating system's roots, given ready-made: what reqwest would choose
+/// by itself needs a C compiler.
+#[cfg(feature = "rustls")]
+fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
+    use std::sync::Arc;
+
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let unusable = |error: rustls::Error| {
+        Error::invalid("the system's certificates cannot be used").with_source(error)
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let config = if secure {
+        config.with_platform_verifier().map_err(unusable)?
+    } else {
+        // Reading the system's roots takes longer than a whole test against a local server.
+        config.with_root_certificates(rustls::RootCertStore::empty())
+    };
+    Ok(builder.tls_backend_preconfigured(config.with_no_client_auth()))
+}
+
+/// The operating system's TLS, or none.
+#[cfg(not(feature = "rustls"))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as with rustls")]
+fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
+    if secure && !cfg!(feature = "native-tls") {
+        return Err(Error::invalid(
+            "an https endpoint needs the feature `rustls` or `native-tls` of this crate",
+        ));
+    }
+    Ok(builder)
+}

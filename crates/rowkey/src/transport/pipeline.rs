@@ -1,0 +1,270 @@
+//! The loop over attempts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rowkey_wire::table::Request;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::call::{Call, Host, Reply, Safety};
+use super::http::{Answer, Broken, Http};
+use super::retry::{self, Jitter};
+use super::sign::{Signed, Signer};
+use super::trace;
+use crate::account::{Endpoint, Endpoints};
+use crate::clock::Clock;
+use crate::credential::Credential;
+use crate::error::{Error, Failure, Outcome, Result};
+use crate::options::ClientOptions;
+
+/// Sends requests: signs them, retries them, and knows what a failure leaves open.
+///
+/// Clones share connections and caches; [`with_options`](Self::with_options) gives one that
+/// behaves differently.
+#[derive(Clone, Debug)]
+pub(crate) struct Pipeline {
+    shared: Arc<Shared>,
+    options: Arc<ClientOptions>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    http: Http,
+    endpoints: Endpoints,
+    signer: Signer,
+    clock: Arc<dyn Clock>,
+    jitter: Arc<Jitter>,
+}
+
+impl Pipeline {
+    pub(crate) fn new(
+        http: Http,
+        endpoints: Endpoints,
+        credential: Credential,
+        clock: Arc<dyn Clock>,
+        options: ClientOptions,
+        jitter: Jitter,
+    ) -> Self {
+        let jitter = Arc::new(jitter);
+        let signer = Signer::new(credential, Arc::clone(&clock), Arc::clone(&jitter));
+        let shared = Shared { http, endpoints, signer, clock, jitter };
+        Self { shared: Arc::new(shared), options: Arc::new(options) }
+    }
+
+    /// The same connections with other settings.
+    pub(crate) fn with_options(&self, options: ClientOptions) -> Self {
+        Self { shared: Arc::clone(&self.shared), options: Arc::new(options) }
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    pub(crate) fn endpoints(&self) -> &Endpoints {
+        &self.shared.endpoints
+    }
+
+    /// Sends `request` until it succeeds, or may not be repeated, or the time is up.
+    ///
+    /// Whatever is no 2xx is an error.
+    pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
+        let mut route = Route::new(&self.shared.endpoints, &self.options, &call)?;
+        let span = trace::operation(&call, &request, route.endpoint(), &self.options);
+        let result = self.run(&request, &call, &mut route, &span).instrument(span.clone()).await;
+        trace::finish(&span, &call, &result);
+        result
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        call: &Call<'_>,
+        route: &mut Route<'_>,
+        span: &tracing::Span,
+    ) -> Result<Reply> {
+        let retry = &self.options.retry;
+        // Not taken from the clock: a step of the machine's time must not end an operation, and
+        // how long a socket took is real even where the clock is not.
+        let mut budget = self.options.timeout;
+        let mut attempts = 0;
+        let mut ambiguous = false;
+        let mut last_of_primary = None;
+        loop {
+            attempts += 1;
+            let signed = self.shared.signer.sign(route.endpoint(), request)?;
+            trace::attempt(span, &signed);
+            let started = Instant::now();
+            let result = self.attempt(signed, budget.min(self.options.attempt_timeout)).await;
+            budget = budget.saturating_sub(started.elapsed());
+            let failed = match result {
+                Ok(Answer { status, headers, body: Ok(body) }) if status.is_success() => {
+                    let secondary = route.at_secondary();
+                    return Ok(Reply { status, headers, body, attempts, ambiguous, secondary });
+                }
+                Ok(answer) => self.refused(call, answer, attempts, ambiguous),
+                Err(broken) => Failed::broken(call, broken, attempts, ambiguous),
+            };
+            ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
+
+            // What the secondary does not have (yet), the primary may.
+            let stale = route.leave_stale_secondary(failed.error.status());
+            let repeat = stale
+                || (failed.transient && retry::may_repeat(failed.outcome, call.safety, retry));
+            if !repeat {
+                return Err(failed.error);
+            }
+            let wait = failed.wait.unwrap_or_else(|| {
+                retry::backoff(retry, attempts, self.shared.jitter.fraction())
+            });
+            if attempts >= retry.max_attempts || wait >= budget {
+                let error = last_of_primary.filter(|_| stale).unwrap_or(failed.error);
+                return Err(if attempts >= retry.max_attempts {
+                    error
+                } else {
+                    error.advise("the next attempt would have been after the timeout")
+                });
+            }
+            trace::retry(call, &failed.error, attempts, wait);
+            if !route.at_secondary() && !stale {
+                last_of_primary = Some(failed.error);
+            }
+            route.next();
+            self.shared.clock.sleep(wait).await;
+            budget = budget.saturating_sub(wait);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        signed: Signed,
+        limit: Duration,
+    ) -> std::result::Result<Answer, Broken> {
+        match tokio::time::timeout(limit, self.shared.http.send(signed.request)).await {
+            Ok(result) => result,
+            Err(_) => Err(Broken::timeout()),
+        }
+    }
+
+    /// An answer that is no success, or a success that was cut off.
+    #[cold]
+    fn refused(&self, call: &Call<'_>, answer: Answer, attempts: u32, ambiguous: bool) -> Failed {
+        let Answer { status, headers, body } = answer;
+        let body = match body {
+            Err(broken) if status.is_success() => {
+                return Failed::broken(call, broken, attempts, ambiguous);
+            }
+            // The status alone says enough.
+            body => body.unwrap_or_default(),
+        };
+        let (code, message) = super::http::error_body(&headers, &body);
+        let status = status.as_u16();
+        let outcome = crate::error::outcome_of(status, code.as_ref());
+        let now = self.shared.clock.now();
+        let request_id = headers.get(rowkey_wire::headers::REQUEST_ID);
+        let failure = Failure {
+            status,
+            code,
+            message,
+            request_id: request_id.and_then(|id| id.to_str().ok()),
+            attempts,
+            ambiguous,
+        };
+        let mut error = Error::from_response(call, failure);
+        if let Some(advice) = super::http::advice(status, &headers, now) {
+            error = error.advise(advice);
+        }
+        Failed {
+            error,
+            outcome,
+            transient: retry::is_transient(status),
+            wait: retry::retry_after(&headers, now),
+        }
+    }
+}
+
+/// An attempt that was no success.
+struct Failed {
+    /// What to return unless the operation is repeated.
+    error: Error,
+    /// What is known about this attempt alone.
+    outcome: Outcome,
+    transient: bool,
+    /// How long the service asked to wait.
+    wait: Option<Duration>,
+}
+
+impl Failed {
+    #[cold]
+    fn broken(call: &Call<'_>, broken: Broken, attempts: u32, ambiguous: bool) -> Self {
+        let Broken { what, outcome, transient, source } = broken;
+        let unknown = ambiguous && call.safety != Safety::Read;
+        let shown = if unknown { Outcome::Unknown } else { outcome };
+        let mut error = Error::transport(call, what, shown, attempts);
+        if let Some(source) = source {
+            error = error.with_source(source);
+        }
+        Self { error, outcome, transient, wait: None }
+    }
+}
+
+/// Which endpoint the next attempt goes to.
+struct Route<'a> {
+    primary: &'a Endpoint,
+    /// Where attempts may alternate to, until it turns out to be behind.
+    secondary: Option<&'a Endpoint>,
+    at_secondary: bool,
+}
+
+impl<'a> Route<'a> {
+    fn new(endpoints: &'a Endpoints, options: &ClientOptions, call: &Call<'_>) -> Result<Self> {
+        let secondary = endpoints.secondary.as_ref();
+        let primary = &endpoints.primary;
+        match call.host {
+            Host::Any if options.read_from_secondary && call.safety == Safety::Read => {
+                Ok(Self { primary, secondary, at_secondary: false })
+            }
+            Host::Any | Host::Primary => Ok(Self { primary, secondary: None, at_secondary: false }),
+            // Both are the secondary: there is no way back.
+            Host::Secondary => match secondary {
+                Some(primary) => Ok(Self { primary, secondary: None, at_secondary: true }),
+                None => Err(Error::invalid("the account has no secondary endpoint")
+                    .of(call.operation, call.resource)),
+            },
+        }
+    }
+
+    fn endpoint(&self) -> &'a Endpoint {
+        match self.secondary {
+            Some(secondary) if self.at_secondary => secondary,
+            _ => self.primary,
+        }
+    }
+
+    fn at_secondary(&self) -> bool {
+        self.at_secondary
+    }
+
+    fn next(&mut self) {
+        if self.secondary.is_some() {
+            self.at_secondary = !self.at_secondary;
+        }
+    }
+
+    /// Gives the secondary up for this operation if it answered that something is absent or has
+    /// another version: it may only be behind.
+    fn leave_stale_secondary(&mut self, status: Option<u16>) -> bool {
+        let stale = self.at_secondary
+            && self.secondary.is_some()
+            && matches!(status, Some(404 | 412));
+        if stale {
+            self.secondary = None;
+            self.at_secondary = false;
+        }
+        stale
+    }
+}

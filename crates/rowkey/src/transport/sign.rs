@@ -1,0 +1,134 @@
+//! What is new on every attempt: the date, the request's id, the authorization.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+use reqwest::Url;
+use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
+use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
+use rowkey_wire::table::Request;
+
+use super::retry::Jitter;
+use crate::account::Endpoint;
+use crate::clock::Clock;
+use crate::credential::{Authorize, Credential};
+use crate::error::{Error, Result};
+
+/// Dates, names and signs requests.
+#[derive(Debug)]
+pub(crate) struct Signer {
+    credential: Credential,
+    clock: Arc<dyn Clock>,
+    ids: Arc<Jitter>,
+    /// The second last asked for, as headers write it. Formatting it costs more than signing.
+    date: Mutex<(i64, HeaderValue)>,
+}
+
+/// A request that is ready to be sent, once.
+pub(crate) struct Signed {
+    pub(crate) request: reqwest::Request,
+    /// `x-ms-client-request-id`.
+    pub(crate) id: HeaderValue,
+}
+
+impl Signer {
+    pub(crate) fn new(credential: Credential, clock: Arc<dyn Clock>, ids: Arc<Jitter>) -> Self {
+        let date = Mutex::new((i64::MIN, HeaderValue::from_static("")));
+        Self { credential, clock, ids, date }
+    }
+
+    /// `request` as it goes to `endpoint` now.
+    pub(crate) fn sign(&self, endpoint: &Endpoint, request: &Request) -> Result<Signed> {
+        let url = self.url(endpoint, &request.target)?;
+        let id = self.id();
+        // Room for the five that follow and the two that the HTTP client adds.
+        let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
+        headers.insert(MS_DATE, self.date());
+        headers.insert(VERSION, HeaderValue::from_static(headers::TABLE_VERSION));
+        headers.insert(CLIENT_REQUEST_ID, id.clone());
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        for (name, value) in &request.headers {
+            headers.insert(name, value.clone());
+        }
+        if let Authorize::SharedKey { scheme, account, key } = self.credential.authorize() {
+            let value = sign(scheme, account, key, &url, &headers, request)?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut signed = reqwest::Request::new(request.method.clone(), url);
+        *signed.headers_mut() = headers;
+        if !request.body.is_empty() {
+            *signed.body_mut() = Some(request.body.clone().into());
+        }
+        Ok(Signed { request: signed, id })
+    }
+
+    fn url(&self, endpoint: &Endpoint, target: &str) -> Result<Url> {
+        let base = endpoint.base();
+        let sas = match self.credential.authorize() {
+            Authorize::Sas(sas) => sas,
+            _ => "",
+        };
+        let mut text = String::with_capacity(base.len() + target.len() + 1 + sas.len());
+        text.push_str(base);
+        text.push_str(target);
+        if !sas.is_empty() {
+            text.push(if target.contains('?') { '&' } else { '?' });
+            text.push_str(sas);
+        }
+        // The parser's error is dropped: it may quote the address.
+        Url::parse(&text).map_err(|_| Error::invalid("the request's address is not a URL"))
+    }
+
+    fn date(&self) -> HeaderValue {
+        let now = self.clock.now();
+        let mut cached = self.date.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.0 != now.timestamp() {
+            // Years beyond 9999 do not fit the format; the service refuses a missing date.
+            let date = HeaderValue::try_from(headers::http_date(now));
+            *cached = (now.timestamp(), date.unwrap_or_else(|_| HeaderValue::from_static("")));
+        }
+        cached.1.clone()
+    }
+
+    fn id(&self) -> HeaderValue {
+        let bits = u128::from(self.ids.next()) << 64 | u128::from(self.ids.next());
+        let id = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        let text = id.hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+}
+
+impl fmt::Debug for Signed {
+    /// Shows neither the address, which may hold a signature, nor the headers, which do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signed").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
+
+fn sign(
+    scheme: Scheme,
+    account: &str,
+    key: &SigningKey,
+    url: &Url,
+    headers: &HeaderMap,
+    request: &Request,
+) -> Result<HeaderValue> {
+    let unsigned = Unsigned {
+        method: request.method.as_str(),
+        path: url.path(),
+        query: url.query(),
+        headers,
+        content_length: request.body.len() as u64,
+    };
+    let text = string_to_sign(Service::Table, scheme, account, &unsigned);
+    let value = authorization(scheme, account, &key.sign(&text));
+    let mut value = HeaderValue::try_from(value)
+        .map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,119 @@
+//! Spans and events, named as the OpenTelemetry conventions of Azure's libraries name them.
+//!
+//! One span an operation, `warn` for a retry, `error` for a failure that the caller did not expect.
+//! With nobody listening, an operation costs a few loads and no allocation.
+//!
+//! Conventions: <https://azure.github.io/azure-sdk/opentelemetry_conventions.html>. They ask to keep
+//! the `az.` names until the `azure.` ones that shall replace them are stable.
+
+use std::time::Duration;
+
+use rowkey_wire::table::Request;
+use tracing::field::{Empty, display};
+use tracing::{Level, Span};
+
+use super::call::{Call, Reply};
+use super::redact;
+use super::sign::Signed;
+use crate::account::Endpoint;
+use crate::error::{Error, Result};
+use crate::options::ClientOptions;
+
+/// The span of an operation.
+pub(crate) fn operation(
+    call: &Call<'_>,
+    request: &Request,
+    endpoint: &Endpoint,
+    options: &ClientOptions,
+) -> Span {
+    if !tracing::enabled!(target: "rowkey", Level::INFO) {
+        return Span::none();
+    }
+    tracing::info_span!(
+        target: "rowkey",
+        "table operation",
+        otel.name = call.operation,
+        otel.kind = "client",
+        az.namespace = "Microsoft.Tables",
+        db.system.name = "azure.tables",
+        db.operation.name = call.operation,
+        db.collection.name = call.resource,
+        http.request.method = request.method.as_str(),
+        server.address = endpoint.host(),
+        server.port = endpoint.port(),
+        url.path = &*redact::target(&request.target, options.record_keys),
+        az.client_request_id = Empty,
+        az.service_request_id = Empty,
+        http.request.resend_count = Empty,
+        http.response.status_code = Empty,
+        otel.status_code = Empty,
+        error.type = Empty,
+    )
+}
+
+/// Names the attempt that is about to be sent.
+pub(crate) fn attempt(span: &Span, signed: &Signed) {
+    if !span.is_disabled() {
+        span.record("az.client_request_id", signed.id.to_str().unwrap_or_default());
+    }
+}
+
+/// An attempt failed, and another one follows.
+#[cold]
+pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration) {
+    tracing::warn!(
+        target: "rowkey",
+        operation = call.operation,
+        table = call.resource,
+        attempt,
+        wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        error.type = %error_type(error),
+        outcome = ?error.outcome(),
+        "retrying"
+    );
+}
+
+/// The operation is over.
+pub(crate) fn finish(span: &Span, call: &Call<'_>, result: &Result<Reply>) {
+    match result {
+        Ok(reply) if span.is_disabled() => drop(reply),
+        Ok(reply) => {
+            record(span, Some(reply.status.as_u16()), reply.request_id(), reply.attempts);
+        }
+        Err(error) => failed(span, call, error),
+    }
+}
+
+#[cold]
+fn failed(span: &Span, call: &Call<'_>, error: &Error) {
+    record(span, error.status(), error.request_id(), error.attempts());
+    if error.status().is_some_and(|status| call.expected.contains(&status)) {
+        return;
+    }
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", display(error_type(error)));
+    span.in_scope(|| {
+        tracing::error!(target: "rowkey", error.type = %error_type(error), "{error}");
+    });
+}
+
+fn record(span: &Span, status: Option<u16>, request_id: Option<&str>, attempts: u32) {
+    if let Some(status) = status {
+        span.record("http.response.status_code", status);
+    }
+    if let Some(id) = request_id {
+        span.record("az.service_request_id", id);
+    }
+    if attempts > 1 {
+        span.record("http.request.resend_count", attempts - 1);
+    }
+}
+
+/// The service's code, or the status, or what kind of failure it was.
+fn error_type(error: &Error) -> String {
+    match (error.code(), error.status()) {
+        (Some(code), _) => code.to_string(),
+        (None, Some(status)) => status.to_string(),
+        (None, None) => format!("{:?}", error.kind()),
+    }
+}
