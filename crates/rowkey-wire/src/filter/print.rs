@@ -21,7 +21,7 @@ pub fn print(filter: &Filter) -> String {
     out
 }
 
-/// Appends the text of `filter` to `out`. See [`print`].
+/// Appends the text of `filter` to `out`. See [`print`](fn@print).
 pub fn write(filter: &Filter, out: &mut String) {
     write_in(filter, Binding::Or, out);
 }
