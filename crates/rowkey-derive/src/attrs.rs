@@ -1,0 +1,153 @@
+//! Reads `#[entity(..)]`, `#[property(..)]` and `#[key_part(..)]`.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
+use syn::{Attribute, DeriveInput, Error, LitStr, Path, Result, Token, parse_quote};
+
+use crate::names::{Case, did_you_mean};
+
+/// What stands on the struct or enum itself.
+pub(crate) struct Container {
+    /// Where the client is: `::rowkey` or what `crate = ".."` says.
+    pub(crate) krate: Path,
+    pub(crate) rename_all: Option<Case>,
+    pub(crate) partition: Option<LitStr>,
+    pub(crate) row: Option<LitStr>,
+    pub(crate) kind: Option<LitStr>,
+}
+
+/// What stands on a field.
+#[derive(Default)]
+pub(crate) struct Field {
+    pub(crate) rename: Option<LitStr>,
+    pub(crate) default: Option<DefaultValue>,
+    pub(crate) skip: Option<Span>,
+    pub(crate) json: Option<Span>,
+    pub(crate) system: Option<(System, Span)>,
+}
+
+/// `default` or `default = "path"`.
+pub(crate) struct DefaultValue {
+    pub(crate) path: Option<Path>,
+    pub(crate) span: Span,
+}
+
+/// The properties that every entity has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum System {
+    PartitionKey,
+    RowKey,
+    Timestamp,
+}
+
+impl Container {
+    /// `allowed` beside `crate`, and `rename_all` where there are names.
+    pub(crate) fn parse(
+        input: &DeriveInput,
+        namespace: &str,
+        allowed: &[&str],
+        names: bool,
+    ) -> Result<Self> {
+        let mut this = Self {
+            krate: parse_quote!(::rowkey),
+            rename_all: None,
+            partition: None,
+            row: None,
+            kind: None,
+        };
+        let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
+        let allowed = [always, allowed].concat();
+        visit(&input.attrs, namespace, &allowed, |name, meta| {
+            let text: LitStr = value(meta)?;
+            match name {
+                "crate" => this.krate = text.parse_with(Path::parse_mod_style)?,
+                "rename_all" => this.rename_all = Some(Case::parse(&text)?),
+                "partition" => this.partition = Some(text),
+                "row" => this.row = Some(text),
+                _ => this.kind = Some(text),
+            }
+            Ok(())
+        })?;
+        Ok(this)
+    }
+}
+
+impl Field {
+    pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
+        let mut this = Self::default();
+        let mut allowed = vec!["rename", "default", "skip", "json"];
+        if system {
+            allowed.extend(["partition_key", "row_key", "timestamp"]);
+        }
+        visit(attrs, "entity", &allowed, |name, meta| {
+            let span = meta.path.span();
+            match name {
+                "rename" => this.rename = Some(value(meta)?),
+                "default" => {
+                    let path = if meta.input.peek(Token![=]) {
+                        Some(value(meta)?.parse_with(Path::parse_mod_style)?)
+                    } else {
+                        None
+                    };
+                    this.default = Some(DefaultValue { path, span });
+                }
+                "skip" => this.skip = Some(span),
+                "json" => this.json = Some(span),
+                "partition_key" => this.system = Some((System::PartitionKey, span)),
+                "row_key" => this.system = Some((System::RowKey, span)),
+                _ => this.system = Some((System::Timestamp, span)),
+            }
+            Ok(())
+        })?;
+        Ok(this)
+    }
+}
+
+/// `rename` on a variant.
+pub(crate) fn variant_rename(attrs: &[Attribute], namespace: &str) -> Result<Option<LitStr>> {
+    let mut rename = None;
+    visit(attrs, namespace, &["rename"], |_, meta| {
+        rename = Some(value(meta)?);
+        Ok(())
+    })?;
+    Ok(rename)
+}
+
+/// Refuses attributes where none has a meaning.
+pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Result<()> {
+    match attrs.iter().find(|attr| attr.path().is_ident(namespace)) {
+        Some(attr) => Err(Error::new_spanned(attr, format!("`{namespace}` does nothing on {place}"))),
+        None => Ok(()),
+    }
+}
+
+fn visit(
+    attrs: &[Attribute],
+    namespace: &str,
+    allowed: &[&str],
+    mut one: impl FnMut(&str, &ParseNestedMeta) -> Result<()>,
+) -> Result<()> {
+    let mut seen = Vec::new();
+    for attr in attrs.iter().filter(|attr| attr.path().is_ident(namespace)) {
+        attr.parse_nested_meta(|meta| {
+            let name = meta.path.to_token_stream().to_string();
+            if !allowed.contains(&&*name) {
+                let hint = did_you_mean(&name, allowed.iter().copied());
+                return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
+            }
+            if seen.contains(&name) {
+                return Err(meta.error(format!("`{name}` is given twice")));
+            }
+            one(&name, &meta)?;
+            seen.push(name);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn value(meta: &ParseNestedMeta) -> Result<LitStr> {
+    meta.value()?.parse()
+}

@@ -1,0 +1,227 @@
+//! `#[derive(Entity)]` and `#[derive(Projection)]`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{DeriveInput, Result};
+
+use crate::attrs::{DefaultValue, System};
+use crate::keys;
+use crate::model::{Field, KIND, Keys, Model, Role, option_of, plain};
+use crate::names::constant;
+
+/// The most names that the service takes in `$select`.
+const MAX_SELECT: usize = 252;
+
+pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
+    let (model, keys) = Model::entity(input)?;
+    let projection = projection_impl(&model, Some(&keys));
+    let items = keys::items(&model, &keys);
+    let columns = columns(&model);
+    let entity = entity_impl(&model, &keys);
+    let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
+    Ok(quote! {
+        // A program rarely uses every constructor and every column.
+        #[automatically_derived]
+        #[allow(dead_code)]
+        impl #ident {
+            #items
+            #columns
+        }
+        #projection
+        #entity
+        #checks
+    })
+}
+
+pub(crate) fn projection(input: &DeriveInput) -> Result<TokenStream> {
+    Ok(projection_impl(&Model::projection(input)?, None))
+}
+
+fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
+    let Model { krate, ident, .. } = model;
+    let row = format_ident!("__row", span = Span::mixed_site());
+    let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#kind)?; });
+    let key_fields = keys.map(|keys| {
+        let pattern = keys::tuple(keys::order(keys).map(keys::local));
+        quote! { let #pattern = Self::parse_key(#row.partition_key()?, #row.row_key()?)?; }
+    });
+    let fields = model.fields.iter().enumerate().map(|(i, field)| {
+        let name = field.ident;
+        let value = read(model, i, field, &row);
+        quote! { #name: #value }
+    });
+    let columns = selected(model);
+    quote! {
+        #[automatically_derived]
+        impl #krate::entity::Projection for #ident {
+            const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
+
+            fn decode(
+                #row: &#krate::entity::RowReader<'_>,
+            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+                #kind
+                #key_fields
+                ::core::result::Result::Ok(Self { #(#fields,)* })
+            }
+        }
+    }
+}
+
+fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let Model { krate, ident, .. } = model;
+    let out = format_ident!("__out", span = Span::mixed_site());
+    let own = |i: usize| {
+        let field = model.fields[i].ident;
+        quote! { &self.#field }
+    };
+    let partition_key = keys::write(model, &keys.partition.pieces, &out, own);
+    let row_key = keys::write(model, &keys.row.pieces, &out, own);
+    let rows = rows(model, keys);
+    let kind = model.kind.as_ref().map(|kind| {
+        quote! {
+            const KIND: ::core::option::Option<&'static str> = ::core::option::Option::Some(#kind);
+        }
+    });
+    let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
+    let properties = model.fields.iter().filter_map(|field| write(field, &out));
+    quote! {
+        #[automatically_derived]
+        impl #krate::entity::Entity for #ident {
+            const ROWS: #krate::entity::Rows = #rows;
+            #kind
+
+            fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
+                #partition_key
+            }
+
+            fn row_key(&self, #out: &mut #krate::key::KeyWriter) {
+                #row_key
+            }
+
+            fn encode(&self, #out: &mut #krate::entity::RowWriter) {
+                #write_kind
+                #(#properties)*
+            }
+        }
+    }
+}
+
+/// What to ask the service for.
+fn selected(model: &Model<'_>) -> TokenStream {
+    let kind = model.kind.as_ref().map(|_| KIND);
+    let names: Vec<_> =
+        ["PartitionKey", "RowKey", "Timestamp"].into_iter().chain(kind).chain(model.properties()).collect();
+    if names.len() > MAX_SELECT {
+        // Decoding looks properties up by name, so all of them do as well.
+        return quote! { ::core::option::Option::None };
+    }
+    quote! { ::core::option::Option::Some(&[#(#names),*]) }
+}
+
+fn rows(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let krate = &model.krate;
+    let head = keys.row.head();
+    if keys.row.parts().next().is_none() {
+        quote! { #krate::entity::Rows::One(#head) }
+    } else if head.is_empty() {
+        quote! { #krate::entity::Rows::All }
+    } else {
+        quote! { #krate::entity::Rows::Head(#head) }
+    }
+}
+
+/// A constant for each property that can be compared with.
+fn columns(model: &Model<'_>) -> TokenStream {
+    let Model { krate, vis, .. } = model;
+    let columns = model.fields.iter().filter_map(|field| {
+        let Role::Property { name, json: false, .. } = &field.role else { return None };
+        let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
+        let ty = option_of(field.ty).unwrap_or(field.ty);
+        let doc = format!("The property `{name}`, to make filters of.");
+        Some(quote! {
+            #[doc = #doc]
+            #vis const #constant: #krate::Column<#ty> = #krate::Column::named(#name);
+        })
+    });
+    quote! { #(#columns)* }
+}
+
+/// Writes a field that is stored as a property. The span is the type's, so that a type that cannot
+/// be stored is pointed at.
+fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
+    let Role::Property { name, json, .. } = &field.role else { return None };
+    let (ident, ty) = (field.ident, field.ty);
+    Some(match (json, option_of(ty)) {
+        (false, _) => quote_spanned! { ty.span() => #out.property::<#ty>(#name, &self.#ident); },
+        (true, None) => quote_spanned! { ty.span() => #out.json::<#ty>(#name, &self.#ident); },
+        (true, Some(inner)) => quote_spanned! { ty.span() =>
+            if let ::core::option::Option::Some(__value) = &self.#ident {
+                #out.json::<#inner>(#name, __value);
+            }
+        },
+    })
+}
+
+/// An expression for the value of a field.
+fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> TokenStream {
+    let krate = &model.krate;
+    let ty = field.ty;
+    let span = ty.span();
+    match &field.role {
+        Role::Key => {
+            let local = keys::local(index);
+            quote! { #local }
+        }
+        Role::Skipped(default) => {
+            let default = default_path(default.as_ref());
+            quote_spanned! { span => #default() }
+        }
+        Role::System(system) => {
+            let value = match system {
+                System::PartitionKey => quote! { #row.partition_key()? },
+                System::RowKey => quote! { #row.row_key()? },
+                System::Timestamp => quote! { #row.timestamp()? },
+            };
+            quote_spanned! { span => <#ty as ::core::convert::From<_>>::from(#value) }
+        }
+        Role::Property { name, json: false, default: None } => {
+            quote_spanned! { span => #row.property::<#ty>(#name)? }
+        }
+        Role::Property { name, json: false, default } => {
+            let default = default_path(default.as_ref());
+            quote_spanned! { span => #row.property_or::<#ty>(#name, #default)? }
+        }
+        Role::Property { name, json: true, default } => {
+            let inner = option_of(ty);
+            let read = inner.unwrap_or(ty);
+            let value = quote_spanned! { span => #row.json::<#read>(#name)? };
+            match (inner, default) {
+                (Some(_), None) => value,
+                (Some(_), Some(default)) => {
+                    let default = default_path(Some(default));
+                    quote_spanned! { span =>
+                        match #value {
+                            ::core::option::Option::None => #default(),
+                            __value => __value,
+                        }
+                    }
+                }
+                (None, Some(default)) => {
+                    let default = default_path(Some(default));
+                    quote_spanned! { span => #value.unwrap_or_else(#default) }
+                }
+                (None, None) => quote_spanned! { span =>
+                    #value.ok_or_else(|| #krate::entity::DecodeError::missing(#name))?
+                },
+            }
+        }
+    }
+}
+
+fn default_path(default: Option<&DefaultValue>) -> TokenStream {
+    match default.and_then(|default| default.path.as_ref()) {
+        Some(path) => quote! { #path },
+        None => quote! { ::core::default::Default::default },
+    }
+}

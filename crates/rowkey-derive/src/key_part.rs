@@ -1,0 +1,66 @@
+//! `#[derive(KeyPart)]`: a newtype is written as what it holds, an enum as text.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{DeriveInput, Result};
+
+use crate::model::refuse_generics;
+use crate::shape::{Newtype, Shape, Variants};
+
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    refuse_generics(&input.generics, "KeyPart")?;
+    match Shape::parse(input, "key_part")? {
+        Shape::Newtype(newtype) => Ok(newtype_impl(input, &newtype)),
+        Shape::Variants(variants) => Ok(enum_impl(input, &variants)),
+    }
+}
+
+fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
+    let Newtype { krate, member, ty } = newtype;
+    let ident = &input.ident;
+    let part = quote_spanned! { ty.span() => <#ty as #krate::key::KeyPart> };
+    quote! {
+        #[automatically_derived]
+        impl #krate::key::KeyPart for #ident {
+            const DESCENDING: bool = #part::DESCENDING;
+            const WIDTH: bool = #part::WIDTH;
+
+            fn write(&self, out: &mut #krate::key::KeyWriter) {
+                #part::write(&self.#member, out)
+            }
+
+            fn read(
+                text: &str,
+                format: #krate::key::PartFormat,
+            ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
+                #part::read(text, format).map(|value| Self { #member: value })
+            }
+        }
+    }
+}
+
+fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
+    let Variants { krate, idents, texts } = variants;
+    let ident = &input.ident;
+    let unknown = format!("a text that `{ident}` has");
+    let string = quote! { <::std::string::String as #krate::key::KeyPart> };
+    quote! {
+        #[automatically_derived]
+        impl #krate::key::KeyPart for #ident {
+            fn write(&self, out: &mut #krate::key::KeyWriter) {
+                out.text(match self { #(Self::#idents => #texts,)* })
+            }
+
+            fn read(
+                text: &str,
+                format: #krate::key::PartFormat,
+            ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
+                match &*#string::read(text, format)? {
+                    #(#texts => ::core::result::Result::Ok(Self::#idents),)*
+                    _ => ::core::result::Result::Err(#krate::key::KeyReadError::malformed(#unknown)),
+                }
+            }
+        }
+    }
+}

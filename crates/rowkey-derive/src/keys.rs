@@ -1,0 +1,244 @@
+//! What the templates of an entity become: constructors of its keys, and their way back.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
+
+use crate::model::{Keys, Model};
+use crate::template::{Part, Piece};
+
+/// `key`, `partition`, `under_..` and `parse_key`.
+pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let Model { krate, vis, .. } = model;
+    let (pk, rk) = (local_named("partition"), local_named("row"));
+    let partition: Vec<usize> = keys.partition.parts().map(|part| part.index).collect();
+    let (pk_template, rk_template) = (keys.partition.literal.value(), keys.row.literal.value());
+
+    let (arguments, bind) = arguments(model, order(keys));
+    let write_partition = write(model, &keys.partition.pieces, &pk, borrowed);
+    let write_row = write(model, &keys.row.pieces, &rk, borrowed);
+    let doc = format!("The key of one entity: `{pk_template}`, `{rk_template}`.");
+    let key = quote! {
+        #[doc = #doc]
+        #vis fn key(#arguments) -> #krate::key::Key<Self> {
+            #bind
+            let mut #pk = #krate::key::KeyWriter::new();
+            #write_partition
+            let mut #rk = #krate::key::KeyWriter::new();
+            #write_row
+            #krate::key::Key::from_writers(#pk, #rk)
+        }
+    };
+
+    let (arguments, bind) = self::arguments(model, partition.iter().copied());
+    let doc = format!("All entities of this type in the partition `{pk_template}`.");
+    let whole = quote! {
+        #[doc = #doc]
+        #vis fn partition(#arguments) -> #krate::key::Partition<Self> {
+            #bind
+            let mut #pk = #krate::key::KeyWriter::new();
+            #write_partition
+            #krate::key::Partition::from_writer(#pk)
+        }
+    };
+
+    let parts: Vec<&Part> = keys.row.parts().collect();
+    let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
+        // The text after the part is in all keys, so it belongs to the prefix.
+        let at = |piece: &Piece| matches!(piece, Piece::Part(part) if part.index == last.index);
+        let end = keys.row.pieces.iter().position(at).map_or(0, |at| at + 2);
+        let prefix = &keys.row.pieces[..end.min(keys.row.pieces.len())];
+        let given = distinct(partition.iter().copied().chain(indices(prefix)));
+        let (arguments, bind) = self::arguments(model, given);
+        let write_prefix = write(model, prefix, &rk, borrowed);
+        let field = model.fields[last.index].ident;
+        let name = format_ident!("under_{}", field.unraw(), span = field.span());
+        let doc = format!(
+            "The entities in the partition `{pk_template}` whose RowKey, `{rk_template}`, begins \
+             with these values up to `{}`.",
+            last.field
+        );
+        quote! {
+            #[doc = #doc]
+            #vis fn #name(#arguments) -> #krate::key::Partition<Self> {
+                #bind
+                let mut #pk = #krate::key::KeyWriter::new();
+                #write_partition
+                let mut #rk = #krate::key::KeyWriter::new();
+                #write_prefix
+                #krate::key::Partition::from_writer(#pk).under(#rk)
+            }
+        }
+    });
+    let parse = parse_key(model, keys);
+    quote! { #key #whole #(#under)* #parse }
+}
+
+/// Statements that write `pieces` to `out`; `value` is an expression for the reference to a field.
+pub(crate) fn write(
+    model: &Model<'_>,
+    pieces: &[Piece],
+    out: &Ident,
+    value: impl Fn(usize) -> TokenStream,
+) -> TokenStream {
+    let pieces = pieces.iter().map(|piece| match piece {
+        Piece::Literal(text) => quote! { #out.literal(#text); },
+        Piece::Part(part) => {
+            let (value, format) = (value(part.index), format(model, part));
+            quote_spanned! { model.fields[part.index].ty.span() => #out.part(#value, #format); }
+        }
+    });
+    quote! { #(#pieces)* }
+}
+
+/// `desc` and widths on types whose text has no such form fail when the constants are evaluated.
+pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let krate = &model.krate;
+    let checks = keys.partition.parts().chain(keys.row.parts()).flat_map(|part| {
+        let field = &part.field;
+        let ty = model.fields[part.index].ty;
+        let check = move |constant: TokenStream, what: String| {
+            quote_spanned! { ty.span() =>
+                const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, #what);
+            }
+        };
+        let descending = part.descending.then(|| {
+            let what = format!("`{field}:desc`: this type has no text that sorts backwards");
+            check(quote! { DESCENDING }, what)
+        });
+        let width = part.width.map(|width| {
+            let what = format!("`{field}:{width}`: a width is for numbers");
+            check(quote! { WIDTH }, what)
+        });
+        descending.into_iter().chain(width)
+    });
+    quote! { #(#checks)* }
+}
+
+/// The fields in the keys, in template order, each once.
+pub(crate) fn order(keys: &Keys) -> impl Iterator<Item = usize> {
+    distinct(indices(&keys.partition.pieces).chain(indices(&keys.row.pieces)))
+}
+
+/// The local variable that holds the value of a field.
+pub(crate) fn local(index: usize) -> Ident {
+    format_ident!("__{index}", span = Span::mixed_site())
+}
+
+/// `()`, `a` or `(a, b)`.
+pub(crate) fn tuple<T: quote::ToTokens>(items: impl Iterator<Item = T>) -> TokenStream {
+    let items: Vec<T> = items.collect();
+    match &items[..] {
+        [one] => quote! { #one },
+        _ => quote! { (#(#items),*) },
+    }
+}
+
+fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let Model { krate, vis, .. } = model;
+    let (pk, rk) = (local_named("partition"), local_named("row"));
+    let mut known = BTreeSet::new();
+    let mut read = |pieces: &[Piece], source: &Ident, which: &str| {
+        let reader = local_named("reader");
+        let new: Vec<usize> = indices(pieces).filter(|index| !known.contains(index)).collect();
+        let statements: Vec<_> = pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Literal(text) => quote! { #reader.literal(#text)?; },
+                Piece::Part(part) => {
+                    let (local, format) = (local(part.index), format(model, part));
+                    let ty = model.fields[part.index].ty;
+                    if known.insert(part.index) {
+                        quote_spanned! { ty.span() =>
+                            let #local = #reader.part::<#ty>(#format)?;
+                        }
+                    } else {
+                        quote_spanned! { ty.span() => #reader.same::<#ty>(&#local, #format)?; }
+                    }
+                }
+            })
+            .collect();
+        let types = tuple(new.iter().map(|index| model.fields[*index].ty));
+        let locals = tuple(new.iter().copied().map(local));
+        quote! {
+            let #locals = (|| -> ::core::result::Result<#types, #krate::key::KeyReadError> {
+                let mut #reader = #krate::key::KeyReader::new(#source);
+                #(#statements)*
+                #reader.end()?;
+                ::core::result::Result::Ok(#locals)
+            })()
+            .map_err(|error| #krate::entity::DecodeError::key(#which, error))?;
+        }
+    };
+    let partition = read(&keys.partition.pieces, &pk, "PartitionKey");
+    let row = read(&keys.row.pieces, &rk, "RowKey");
+    let types = tuple(order(keys).map(|index| model.fields[index].ty));
+    let locals = tuple(order(keys).map(local));
+    quote! {
+        /// Reads the values in the keys of an entity, as they are stored.
+        #vis fn parse_key(
+            #pk: &str,
+            #rk: &str,
+        ) -> ::core::result::Result<#types, #krate::entity::DecodeError> {
+            #partition
+            #row
+            ::core::result::Result::Ok(#locals)
+        }
+    }
+}
+
+/// Parameters for these fields, and statements that bind their values.
+fn arguments(
+    model: &Model<'_>,
+    fields: impl Iterator<Item = usize>,
+) -> (TokenStream, TokenStream) {
+    let krate = &model.krate;
+    let (parameters, bind): (Vec<_>, Vec<_>) = fields
+        .map(|index| {
+            let (ident, ty, local) = (model.fields[index].ident, model.fields[index].ty, local(index));
+            (
+                quote! { #ident: impl #krate::Arg<#ty> },
+                quote! { let #local: #ty = #krate::Arg::<#ty>::into_arg(#ident); },
+            )
+        })
+        .unzip();
+    (quote! { #(#parameters),* }, quote! { #(#bind)* })
+}
+
+fn format(model: &Model<'_>, part: &Part) -> TokenStream {
+    let krate = &model.krate;
+    let option = |value: Option<Literal>| match value {
+        Some(value) => quote! { ::core::option::Option::Some(#value) },
+        None => quote! { ::core::option::Option::None },
+    };
+    let width = option(part.width.map(Literal::u8_suffixed));
+    let separator = option(part.separator.map(Literal::character));
+    let descending = part.descending;
+    quote! {
+        #krate::key::PartFormat { width: #width, descending: #descending, separator: #separator }
+    }
+}
+
+fn borrowed(index: usize) -> TokenStream {
+    let local = local(index);
+    quote! { &#local }
+}
+
+fn local_named(name: &str) -> Ident {
+    format_ident!("__{name}", span = Span::mixed_site())
+}
+
+fn indices(pieces: &[Piece]) -> impl Iterator<Item = usize> {
+    pieces.iter().filter_map(|piece| match piece {
+        Piece::Part(part) => Some(part.index),
+        Piece::Literal(_) => None,
+    })
+}
+
+fn distinct(indices: impl Iterator<Item = usize>) -> impl Iterator<Item = usize> {
+    let mut seen = BTreeSet::new();
+    indices.filter(move |index| seen.insert(*index))
+}

@@ -1,0 +1,231 @@
+//! A struct that is an entity or a projection, and what becomes of each of its fields.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt as _;
+use syn::{
+    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitStr, Path, PathArguments,
+    Result, Type, Visibility,
+};
+
+use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
+use crate::names::{Case, check_property, constant};
+use crate::template::Template;
+
+/// The most properties that an entity has besides its keys and its Timestamp.
+const MAX_PROPERTIES: usize = 252;
+
+/// The property that tells the type where the rows do not.
+pub(crate) const KIND: &str = "EntityType";
+
+/// A struct and what its attributes say.
+pub(crate) struct Model<'a> {
+    pub(crate) krate: Path,
+    pub(crate) vis: &'a Visibility,
+    pub(crate) ident: &'a Ident,
+    pub(crate) fields: Vec<Field<'a>>,
+    pub(crate) kind: Option<LitStr>,
+}
+
+/// The templates of an entity.
+pub(crate) struct Keys {
+    pub(crate) partition: Template,
+    pub(crate) row: Template,
+}
+
+pub(crate) struct Field<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) ty: &'a Type,
+    pub(crate) role: Role,
+}
+
+/// What becomes of a field.
+pub(crate) enum Role {
+    /// It is in a key template.
+    Key,
+    /// It is stored under this name.
+    Property { name: String, json: bool, default: Option<DefaultValue> },
+    /// It is not stored.
+    Skipped(Option<DefaultValue>),
+    /// It receives one of the properties that every entity has.
+    System(System),
+}
+
+impl<'a> Model<'a> {
+    pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
+        let mut container = Container::parse(input, "entity", &["partition", "row", "kind"], true)?;
+        let fields = named_fields(input)?;
+        let (Some(partition), Some(row)) = (container.partition.take(), container.row.take()) else {
+            return Err(Error::new(
+                input.ident.span(),
+                "an entity names the templates of both keys: \
+                 #[entity(partition = \"{department}\", row = \"id_{id}\")]",
+            ));
+        };
+        let names: Vec<_> = fields.iter().filter_map(|f| f.ident.as_ref()).map(plain).collect();
+        let template = |literal: &LitStr| -> Result<Template> {
+            let mut template = Template::parse(literal)?;
+            template.resolve(&input.ident, &names)?;
+            Ok(template)
+        };
+        let keys = match (template(&partition), template(&row)) {
+            (Ok(partition), Ok(row)) => Keys { partition, row },
+            (Err(mut partition), Err(row)) => {
+                partition.combine(row);
+                return Err(partition);
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        let is_key = |i| keys.partition.parts().chain(keys.row.parts()).any(|p| p.index == i);
+        let model = Self::new(input, container, fields, is_key, false)?;
+        Ok((model, keys))
+    }
+
+    pub(crate) fn projection(input: &'a DeriveInput) -> Result<Self> {
+        let container = Container::parse(input, "entity", &[], true)?;
+        Self::new(input, container, named_fields(input)?, |_| false, true)
+    }
+
+    fn new(
+        input: &'a DeriveInput,
+        container: Container,
+        declared: &'a Fields,
+        is_key: impl Fn(usize) -> bool,
+        system: bool,
+    ) -> Result<Self> {
+        let mut errors = None;
+        let mut fields = Vec::new();
+        for (i, field) in declared.iter().enumerate() {
+            let Some(ident) = &field.ident else { continue };
+            let role = Attrs::parse(&field.attrs, system)
+                .and_then(|attrs| role(ident, attrs, is_key(i), container.rename_all));
+            match role {
+                Ok(role) => fields.push(Field { ident, ty: &field.ty, role }),
+                Err(error) => combine(&mut errors, error),
+            }
+        }
+        let kind = container.kind;
+        check_names(&fields, kind.is_some(), !system, &mut errors);
+        match errors {
+            Some(error) => Err(error),
+            None => {
+                Ok(Self { krate: container.krate, vis: &input.vis, ident: &input.ident, fields, kind })
+            }
+        }
+    }
+
+    /// The names of the stored properties, in the order of the fields.
+    pub(crate) fn properties(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter_map(|field| match &field.role {
+            Role::Property { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// The name of a field without `r#`.
+pub(crate) fn plain(ident: &Ident) -> String {
+    ident.unraw().to_string()
+}
+
+/// The `T` of `Option<T>`, as far as it can be told from how it is written.
+pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first() {
+        Some(GenericArgument::Type(inner)) if arguments.args.len() == 1 => Some(inner),
+        _ => None,
+    }
+}
+
+/// Refuses generic parameters.
+pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
+    if generics.params.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new_spanned(
+        generics,
+        format!(
+            "`{derive}` is derived for types without generic parameters: what is stored must not \
+             depend on them, and what is read borrows nothing"
+        ),
+    ))
+}
+
+pub(crate) fn combine(errors: &mut Option<Error>, error: Error) {
+    match errors {
+        Some(errors) => errors.combine(error),
+        None => *errors = Some(error),
+    }
+}
+
+fn named_fields(input: &DeriveInput) -> Result<&Fields> {
+    refuse_generics(&input.generics, "Entity")?;
+    match &input.data {
+        Data::Struct(data) if matches!(data.fields, Fields::Named(_)) => Ok(&data.fields),
+        _ => Err(Error::new(
+            input.ident.span(),
+            "an entity is a struct with named fields: their names become the names of the properties",
+        )),
+    }
+}
+
+fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
+    let Attrs { rename, default, skip, json, system } = attrs;
+    let (renamed, defaulted) = (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
+    let conflict = |spans: [Option<Span>; 4], why: &str| match spans.into_iter().flatten().next() {
+        Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
+        None => Ok(()),
+    };
+    if is_key {
+        conflict([renamed, defaulted, skip, json], "is part of a key and not stored as a property")?;
+        return Ok(Role::Key);
+    }
+    if let Some((system, _)) = system {
+        conflict([renamed, defaulted, skip, json], "receives a property that every entity has")?;
+        return Ok(Role::System(system));
+    }
+    if skip.is_some() {
+        conflict([renamed, json, None, None], "is skipped and not stored as a property")?;
+        return Ok(Role::Skipped(default));
+    }
+    let name = match (&rename, rename_all) {
+        (Some(name), _) => name.value(),
+        (None, Some(case)) => case.apply(&plain(ident)),
+        (None, None) => plain(ident),
+    };
+    let span = renamed.unwrap_or_else(|| ident.span());
+    check_property(&name).map_err(|what| Error::new(span, what))?;
+    Ok(Role::Property { name, json: json.is_some(), default })
+}
+
+/// Refuses names that are taken, and more properties than the service keeps.
+fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Option<Error>) {
+    let limit = MAX_PROPERTIES - usize::from(kind);
+    let mut properties: Vec<(&Ident, &str)> = Vec::new();
+    for field in fields {
+        let Role::Property { name, json, .. } = &field.role else { continue };
+        let ident = field.ident;
+        if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
+            let what = format!("the service itself keeps a property `{name}` in every entity");
+            combine(errors, Error::new(ident.span(), what));
+        } else if kind && name == KIND {
+            let what = format!("`kind` keeps the kind in the property `{KIND}`");
+            combine(errors, Error::new(ident.span(), what));
+        } else if let Some((other, _)) = properties.iter().find(|(_, known)| known == name) {
+            let what = format!("`{ident}` and `{other}` are both stored as the property `{name}`");
+            combine(errors, Error::new(ident.span(), what));
+        }
+        let name_of_column = constant(&plain(ident));
+        let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
+        if let Some((other, _)) = other.filter(|_| columns && !json) {
+            let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
+            combine(errors, Error::new(ident.span(), what));
+        }
+        properties.push((ident, name));
+        if properties.len() == limit + 1 {
+            let what = format!("an entity has at most {limit} properties besides its keys");
+            combine(errors, Error::new(ident.span(), what));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Key templates: literal text and parts, `"id_{id:6}_{at:desc}"`.
+
+use syn::{Error, LitStr, Result};
+
+use crate::names::did_you_mean;
+
+/// The longest key, in UTF-16 units.
+const MAX_KEY_UNITS: usize = 512;
+
+/// The widest number that `{id:20}` may ask for: the digits of the largest `u64`.
+const MAX_WIDTH: u8 = 20;
+
+/// The characters that may end a part. A string part escapes the one that ends it; `-` is not one
+/// of them because negative numbers and GUIDs contain it.
+const SEPARATORS: [char; 5] = ['_', ':', '|', ',', ';'];
+
+/// The template of a PartitionKey or a RowKey.
+pub(crate) struct Template {
+    pub(crate) literal: LitStr,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Text as it is, or the value of a field.
+pub(crate) enum Piece {
+    Literal(String),
+    Part(Part),
+}
+
+/// `{field}`, `{field:6}`, `{field:desc}` or `{field:6,desc}`.
+pub(crate) struct Part {
+    pub(crate) field: String,
+    /// Which field that is, once [`Template::resolve`] has looked.
+    pub(crate) index: usize,
+    pub(crate) width: Option<u8>,
+    pub(crate) descending: bool,
+    pub(crate) separator: Option<char>,
+}
+
+impl Template {
+    pub(crate) fn parse(literal: &LitStr) -> Result<Self> {
+        let pieces = parse(&literal.value()).map_err(|what| Error::new(literal.span(), what))?;
+        Ok(Self { literal: literal.clone(), pieces })
+    }
+
+    /// Finds the fields of the parts among these names.
+    pub(crate) fn resolve(&mut self, owner: &syn::Ident, names: &[String]) -> Result<()> {
+        let mut seen = Vec::new();
+        for piece in &mut self.pieces {
+            let Piece::Part(part) = piece else { continue };
+            let field = &part.field;
+            let Some(index) = names.iter().position(|name| name == field) else {
+                let hint = did_you_mean(field, names.iter().map(String::as_str));
+                let what = format!("`{{{field}}}`: `{owner}` has no field `{field}`{hint}");
+                return Err(Error::new(self.literal.span(), what));
+            };
+            if seen.contains(&index) {
+                let what = format!("`{{{field}}}` stands twice in this template");
+                return Err(Error::new(self.literal.span(), what));
+            }
+            seen.push(index);
+            part.index = index;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Part(part) => Some(part),
+            Piece::Literal(_) => None,
+        })
+    }
+
+    /// The literal text that every key begins with.
+    pub(crate) fn head(&self) -> &str {
+        match self.pieces.first() {
+            Some(Piece::Literal(text)) => text,
+            _ => "",
+        }
+    }
+}
+
+fn parse(text: &str) -> std::result::Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let tail = &rest[character.len_utf8()..];
+        if (character == '{' || character == '}') && tail.starts_with(character) {
+            literal.push(character);
+            rest = &tail[1..];
+        } else if character == '{' {
+            let end = tail.find('}').ok_or("this `{` has no `}`; a brace that is meant is `{{`")?;
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+            }
+            pieces.push(Piece::Part(part(&tail[..end])?));
+            rest = &tail[end + 1..];
+        } else if character == '}' {
+            return Err("this `}` has no `{`; a brace that is meant is `}}`".to_owned());
+        } else if matches!(character, '/' | '\\' | '#' | '?') || character.is_control() {
+            return Err(format!(
+                "keys must not contain {character:?}: `/`, `\\`, `#`, `?` and control characters \
+                 are forbidden"
+            ));
+        } else {
+            literal.push(character);
+            rest = tail;
+        }
+    }
+    if !literal.is_empty() {
+        pieces.push(Piece::Literal(literal));
+    }
+    separate(&mut pieces)?;
+    check_length(&pieces)?;
+    Ok(pieces)
+}
+
+/// Reads what stands between the braces.
+fn part(text: &str) -> std::result::Result<Part, String> {
+    let (field, formats) = text.split_once(':').map_or((text, None), |(f, s)| (f, Some(s)));
+    if field.is_empty() {
+        return Err("`{}` needs the name of a field: `{id}`".to_owned());
+    }
+    let mut part =
+        Part { field: field.to_owned(), index: 0, width: None, descending: false, separator: None };
+    for format in formats.into_iter().flat_map(|formats| formats.split(',')) {
+        let width = format.parse().ok().filter(|width| (1..=MAX_WIDTH).contains(width));
+        if format == "desc" && !part.descending {
+            part.descending = true;
+        } else if width.is_some() && part.width.is_none() {
+            part.width = width;
+        } else {
+            return Err(format!(
+                "`{{{text}}}`: after the colon stand the digits of a number, 1 to {MAX_WIDTH}, or \
+                 `desc`, or both with a comma, `{{{field}:6,desc}}`"
+            ));
+        }
+    }
+    Ok(part)
+}
+
+/// Gives each part the character that ends it.
+fn separate(pieces: &mut [Piece]) -> std::result::Result<(), String> {
+    for i in 1..pieces.len() {
+        let (before, after) = pieces.split_at_mut(i);
+        let Some(Piece::Part(part)) = before.last_mut() else { continue };
+        let allowed = SEPARATORS.map(|separator| format!("`{separator}`")).join(" ");
+        let field = &part.field;
+        match after.first() {
+            Some(Piece::Literal(text)) => {
+                part.separator = text.chars().next().filter(|c| SEPARATORS.contains(c));
+                if part.separator.is_none() {
+                    return Err(format!(
+                        "`{{{field}}}` is followed by {text:?}, from which it could not be told \
+                         apart; the text after a part begins with one of {allowed}"
+                    ));
+                }
+            }
+            Some(Piece::Part(next)) => {
+                return Err(format!(
+                    "nothing tells where `{{{field}}}` ends and `{{{}}}` begins; put one of \
+                     {allowed} between them",
+                    next.field
+                ));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_length(pieces: &[Piece]) -> std::result::Result<(), String> {
+    let units: usize = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Literal(text) => text.encode_utf16().count(),
+            Piece::Part(_) => 0,
+        })
+        .sum();
+    if units > MAX_KEY_UNITS {
+        return Err(format!(
+            "keys have at most {MAX_KEY_UNITS} characters, the text of this template has {units}"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(template: &str) -> std::result::Result<String, String> {
+        let show = |piece: &Piece| match piece {
+            Piece::Literal(text) => format!("{text:?}"),
+            Piece::Part(p) => format!("{} {:?} {} {:?}", p.field, p.width, p.descending, p.separator),
+        };
+        parse(template).map(|pieces| pieces.iter().map(show).collect::<Vec<_>>().join(" · "))
+    }
+
+    #[test]
+    fn templates_are_text_and_parts_with_formats_and_separators() {
+        assert_eq!(shown("").unwrap(), "");
+        assert_eq!(shown("{a}").unwrap(), "a None false None");
+        assert_eq!(shown("id_{id:6}").unwrap(), "\"id_\" · id Some(6) false None");
+        assert_eq!(
+            shown("{a:desc}_x_{b:3,desc};{c:desc,4}").unwrap(),
+            "a None true Some('_') · \"_x_\" · b Some(3) true Some(';') · \";\" · c Some(4) true None"
+        );
+        assert_eq!(shown("a{{b}}c").unwrap(), "\"a{b}c\"");
+    }
+
+    #[test]
+    fn a_last_part_followed_by_text_needs_a_separator_too() {
+        assert!(shown("{a}_end").unwrap().starts_with("a None false Some('_')"));
+        assert!(shown("{a}end").is_err());
+    }
+
+    #[test]
+    fn templates_that_could_not_be_read_back_are_refused() {
+        for template in [
+            "{a}{b}", "{a}-{b}", "{a", "a}", "{}", "{:6}", "{a:}", "{a:x}", "{a:0}", "{a:21}",
+            "{a:desc,desc}", "{a:6,6}", "a/b", "a\\b", "a#b", "a?b", "a\tb", "a\u{80}",
+        ] {
+            assert!(shown(template).is_err(), "{template:?}");
+        }
+        assert!(shown(&"x".repeat(512)).is_ok());
+        assert!(shown(&"x".repeat(513)).is_err());
+    }
+}
