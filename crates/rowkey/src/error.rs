@@ -13,7 +13,7 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::Failure;
+pub(crate) use answer::{Failure, outcome_of};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

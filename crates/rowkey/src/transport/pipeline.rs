@@ -15,7 +15,7 @@ use super::trace;
 use crate::account::{Endpoint, Endpoints};
 use crate::clock::Clock;
 use crate::credential::Credential;
-use crate::error::{Error, Failure, Outcome, Result};
+use crate::error::{Error, Failure, Outcome, Result, outcome_of};
 use crate::options::ClientOptions;
 
 /// Sends requests: signs them, retries them, and knows what a failure leaves open.
@@ -118,9 +118,9 @@ impl Pipeline {
             if !repeat {
                 return Err(failed.error);
             }
-            let wait = failed.wait.unwrap_or_else(|| {
-                retry::backoff(retry, attempts, self.shared.jitter.fraction())
-            });
+            let wait = failed
+                .wait
+                .unwrap_or_else(|| retry::backoff(retry, attempts, self.shared.jitter.fraction()));
             if attempts >= retry.max_attempts || wait >= budget {
                 let error = last_of_primary.filter(|_| stale).unwrap_or(failed.error);
                 return Err(if attempts >= retry.max_attempts {
@@ -163,7 +163,7 @@ impl Pipeline {
         };
         let (code, message) = super::http::error_body(&headers, &body);
         let status = status.as_u16();
-        let outcome = crate::error::outcome_of(status, code.as_ref());
+        let outcome = outcome_of(status, code.as_ref());
         let now = self.shared.clock.now();
         let request_id = headers.get(rowkey_wire::headers::REQUEST_ID);
         let failure = Failure {
@@ -258,9 +258,8 @@ impl<'a> Route<'a> {
     /// Gives the secondary up for this operation if it answered that something is absent or has
     /// another version: it may only be behind.
     fn leave_stale_secondary(&mut self, status: Option<u16>) -> bool {
-        let stale = self.at_secondary
-            && self.secondary.is_some()
-            && matches!(status, Some(404 | 412));
+        let stale =
+            self.at_secondary && self.secondary.is_some() && matches!(status, Some(404 | 412));
         if stale {
             self.secondary = None;
             self.at_secondary = false;

@@ -67,7 +67,7 @@ pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration
         table = call.resource,
         attempt,
         wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-        error.type = %error_type(error),
+        reason = %error_type(error),
         outcome = ?error.outcome(),
         "retrying"
     );
@@ -76,9 +76,10 @@ pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration
 /// The operation is over.
 pub(crate) fn finish(span: &Span, call: &Call<'_>, result: &Result<Reply>) {
     match result {
-        Ok(reply) if span.is_disabled() => drop(reply),
         Ok(reply) => {
-            record(span, Some(reply.status.as_u16()), reply.request_id(), reply.attempts);
+            if !span.is_disabled() {
+                record(span, Some(reply.status.as_u16()), reply.request_id(), reply.attempts);
+            }
         }
         Err(error) => failed(span, call, error),
     }
@@ -92,9 +93,7 @@ fn failed(span: &Span, call: &Call<'_>, error: &Error) {
     }
     span.record("otel.status_code", "ERROR");
     span.record("error.type", display(error_type(error)));
-    span.in_scope(|| {
-        tracing::error!(target: "rowkey", error.type = %error_type(error), "{error}");
-    });
+    tracing::error!(target: "rowkey", parent: span, "{error}");
 }
 
 fn record(span: &Span, status: Option<u16>, request_id: Option<&str>, attempts: u32) {

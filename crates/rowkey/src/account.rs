@@ -1,0 +1,113 @@
+//! A storage account: where it is, and what authorizes requests to it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::options::ClientOptions;
+use crate::transport::Pipeline;
+
+mod builder;
+mod connection_string;
+mod endpoint;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::StorageAccountBuilder;
+pub(crate) use endpoint::{Endpoint, Endpoints, Flavor};
+
+/// An account: the way to its tables.
+///
+/// Clones share connections and credential.
+///
+/// ```
+/// use rowkey::StorageAccount;
+///
+/// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+/// assert_eq!(account.name(), "devstoreaccount1");
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct StorageAccount(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    name: String,
+    pipeline: Pipeline,
+}
+
+/// The variable that [`StorageAccount::from_env`] reads.
+const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+
+impl StorageAccount {
+    /// The account that a connection string describes.
+    ///
+    /// Takes what the portal, the emulators and Azure Cosmos DB for Table give: an account key or a
+    /// shared access signature, endpoints or their suffix, or `UseDevelopmentStorage=true`. Nothing
+    /// is sent.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the part that is
+    /// missing, doubled or wrong. See
+    /// [Configure connection strings](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
+    pub fn from_connection_string(text: &str) -> Result<Self> {
+        Self::builder().connection_string(text)?.build()
+    }
+
+    /// The account that the environment variable `AZURE_STORAGE_CONNECTION_STRING` describes.
+    pub fn from_env() -> Result<Self> {
+        match std::env::var(CONNECTION_STRING) {
+            Ok(text) => Self::from_connection_string(&text),
+            // The error's own text quotes a value that is not Unicode.
+            Err(std::env::VarError::NotUnicode(_)) => {
+                Err(Error::invalid(format!("{CONNECTION_STRING} is not Unicode")))
+            }
+            Err(std::env::VarError::NotPresent) => {
+                Err(Error::invalid(format!("{CONNECTION_STRING} is not set")))
+            }
+        }
+    }
+
+    /// An account from its parts.
+    pub fn builder() -> StorageAccountBuilder {
+        StorageAccountBuilder::default()
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// How operations on this account behave.
+    pub fn options(&self) -> &ClientOptions {
+        self.0.pipeline.options()
+    }
+
+    /// The same account and connections, behaving differently.
+    #[must_use = "the account itself does not change"]
+    pub fn with_options(&self, options: ClientOptions) -> Self {
+        let pipeline = self.0.pipeline.with_options(options);
+        Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
+    }
+
+    fn new(name: String, pipeline: Pipeline) -> Self {
+        Self(Arc::new(Inner { name, pipeline }))
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.0.pipeline
+    }
+
+    pub(crate) fn flavor(&self) -> Flavor {
+        self.0.pipeline.endpoints().flavor()
+    }
+}
+
+impl fmt::Debug for StorageAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StorageAccount")
+            .field("name", &self.0.name)
+            .field("endpoint", &self.0.pipeline.endpoints().primary)
+            .finish_non_exhaustive()
+    }
+}

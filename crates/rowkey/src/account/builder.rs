@@ -1,0 +1,151 @@
+//! An account from its parts.
+
+use std::sync::Arc;
+
+use super::StorageAccount;
+use super::connection_string::Parts;
+use super::endpoint::{Endpoint, Endpoints};
+use crate::clock::{Clock, SystemClock};
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+use crate::options::ClientOptions;
+use crate::transport::Pipeline;
+use crate::transport::http::Http;
+use crate::transport::retry::Jitter;
+
+/// Collects what makes a [`StorageAccount`].
+///
+/// ```
+/// use rowkey::{Credential, StorageAccount};
+///
+/// let account = StorageAccount::builder()
+///     .credential(Credential::shared_key("contoso", "YmFy")?)
+///     .table_endpoint("https://contoso.table.core.windows.net")?
+///     .build()?;
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "nothing is made before `build`"]
+pub struct StorageAccountBuilder {
+    name: Option<String>,
+    credential: Option<Credential>,
+    primary: Option<Endpoint>,
+    secondary: Option<Endpoint>,
+    options: ClientOptions,
+    clock: Option<Arc<dyn Clock>>,
+    http: Option<Http>,
+    jitter: Option<Jitter>,
+}
+
+impl StorageAccountBuilder {
+    /// Takes name, credential and endpoints from a connection string, see
+    /// [`StorageAccount::from_connection_string`].
+    pub fn connection_string(mut self, text: &str) -> Result<Self> {
+        let Parts { name, credential, primary, secondary } = Parts::parse(text)?;
+        self.name = Some(name);
+        self.credential = Some(credential);
+        self.primary = Some(primary);
+        self.secondary = secondary;
+        Ok(self)
+    }
+
+    /// The account's name, when neither credential nor endpoint says it.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What authorizes requests. Required.
+    pub fn credential(mut self, credential: Credential) -> Self {
+        self.credential = Some(credential);
+        self
+    }
+
+    /// Where the tables are, when that is not `https://{name}.table.core.windows.net`.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
+    /// address without a query.
+    pub fn table_endpoint(mut self, url: &str) -> Result<Self> {
+        self.primary = Some(Endpoint::parse("the table endpoint", url)?);
+        Ok(self)
+    }
+
+    /// Where the tables can be read when the primary fails, when that is not the primary's address
+    /// with `-secondary` after the account's name.
+    pub fn table_secondary_endpoint(mut self, url: &str) -> Result<Self> {
+        self.secondary = Some(Endpoint::parse("the secondary table endpoint", url)?);
+        Ok(self)
+    }
+
+    /// How operations behave.
+    pub fn options(mut self, options: ClientOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Where the time comes from. Default: [`SystemClock`].
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// A client of your own, with your proxy, certificates or pool. Switch its redirects and its
+    /// retries off: requests are signed for one address, and only this crate knows what may be
+    /// repeated.
+    #[cfg(feature = "reqwest-0_13")]
+    pub fn http_client(mut self, client: reqwest::Client) -> Self {
+        self.http = Some(Http::from_client(client));
+        self
+    }
+
+    /// Makes waits and request ids the same in every run.
+    #[cfg(test)]
+    pub(crate) fn seed(mut self, seed: u64) -> Self {
+        self.jitter = Some(Jitter::seeded(seed));
+        self
+    }
+
+    /// Makes the account. Nothing is sent.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the credential is missing,
+    /// when nothing says the account's name, or when secondary reads are asked for and nothing says
+    /// where the secondary is.
+    pub fn build(self) -> Result<StorageAccount> {
+        let Some(credential) = self.credential else {
+            return Err(Error::invalid("the account has no credential")
+                .advise("give one, or `Credential::anonymous()`"));
+        };
+        let name = self
+            .name
+            .as_deref()
+            .or_else(|| credential.account())
+            .or_else(|| self.primary.as_ref()?.account())
+            .unwrap_or_default()
+            .to_owned();
+        let primary = match self.primary {
+            Some(primary) => primary,
+            None => derived(&name)?,
+        };
+        let endpoints = Endpoints::new(primary, self.secondary, &name);
+        if self.options.read_from_secondary && endpoints.secondary.is_none() {
+            return Err(Error::invalid("nothing says where the account's secondary is")
+                .advise("give the secondary table endpoint, or do not read from it"));
+        }
+        let http = match self.http {
+            Some(http) => http,
+            None => Http::new(endpoints.is_secure(), endpoints.is_loopback())?,
+        };
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let jitter = self.jitter.unwrap_or_else(Jitter::random);
+        let pipeline = Pipeline::new(http, endpoints, credential, clock, self.options, jitter);
+        Ok(StorageAccount::new(name, pipeline))
+    }
+}
+
+fn derived(name: &str) -> Result<Endpoint> {
+    if name.is_empty() {
+        return Err(Error::invalid("nothing says the account's name")
+            .advise("give its name or its table endpoint"));
+    }
+    super::connection_string::table_endpoint("https", name, "core.windows.net")
+}

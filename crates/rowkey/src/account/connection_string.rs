@@ -1,0 +1,204 @@
+//! Connection strings, in all the forms that Azure and the emulators give out.
+
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+
+use super::endpoint::Endpoint;
+
+/// What a connection string says of the Table service.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) credential: Credential,
+    pub(crate) primary: Endpoint,
+    pub(crate) secondary: Option<Endpoint>,
+}
+
+/// The account of every emulator. Its key is published, and no secret.
+const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
+const EMULATOR_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+impl Parts {
+    /// Reads a connection string. Errors name the part that is wrong and never quote its value.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let pairs = Pairs::parse(text)?;
+        if pairs.is_emulator()? {
+            return pairs.emulator();
+        }
+        let (name, primary) = pairs.table_endpoint()?;
+        let credential = pairs.credential(name.as_deref())?;
+        let secondary = pairs.secondary()?;
+        let name = match name.or_else(|| primary.account().map(str::to_owned)) {
+            Some(name) => name,
+            None => return Err(missing("AccountName")),
+        };
+        Ok(Self { name, credential, primary, secondary })
+    }
+}
+
+/// The address of an account's tables by the service's pattern.
+pub(crate) fn table_endpoint(protocol: &str, name: &str, suffix: &str) -> Result<Endpoint> {
+    let is_label = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if !is_label {
+        return Err(Error::invalid("the account's name cannot be part of a host's name"));
+    }
+    let suffix = suffix.trim_matches('.');
+    Endpoint::parse("EndpointSuffix", &format!("{protocol}://{name}.table.{suffix}"))
+}
+
+/// The parts of a connection string, by name.
+struct Pairs<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Pairs<'a> {
+    fn parse(text: &'a str) -> Result<Self> {
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        for (i, part) in text.split(';').enumerate() {
+            if part.trim().is_empty() {
+                continue;
+            }
+            let Some((name, value)) = part.split_once('=') else {
+                let place = i + 1;
+                return Err(Error::invalid(format!(
+                    "part {place} of the connection string is no `Name=value`"
+                )));
+            };
+            let (name, value) = (name.trim(), value.trim());
+            if pairs.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                // A name that is not known may be a piece of a value.
+                let shown = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(name));
+                let shown = shown.copied().unwrap_or("a part");
+                return Err(Error::invalid(format!("the connection string has {shown} twice")));
+            }
+            pairs.push((name, value));
+        }
+        if pairs.is_empty() {
+            return Err(Error::invalid("the connection string is empty"));
+        }
+        Ok(Self(pairs))
+    }
+
+    /// The value of a part, if it is there and not empty.
+    fn get(&self, name: &str) -> Option<&'a str> {
+        let (_, value) = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        (!value.is_empty()).then_some(*value)
+    }
+
+    fn is_emulator(&self) -> Result<bool> {
+        match self.get("UseDevelopmentStorage") {
+            None => Ok(false),
+            Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
+            Some(_) => Err(Error::invalid("UseDevelopmentStorage can only be `true`")),
+        }
+    }
+
+    /// The emulator on this machine, or on the one that `DevelopmentStorageProxyUri` names.
+    fn emulator(&self) -> Result<Parts> {
+        let origin = match self.get("DevelopmentStorageProxyUri") {
+            None => "http://127.0.0.1".to_owned(),
+            Some(uri) => {
+                let proxy = Endpoint::parse("DevelopmentStorageProxyUri", uri)?;
+                let scheme = if proxy.is_secure() { "https" } else { "http" };
+                format!("{scheme}://{}", proxy.host())
+            }
+        };
+        let base = format!("{origin}:10002/{EMULATOR_ACCOUNT}");
+        Ok(Parts {
+            name: EMULATOR_ACCOUNT.to_owned(),
+            credential: Credential::shared_key(EMULATOR_ACCOUNT, EMULATOR_KEY)?,
+            primary: Endpoint::parse("DevelopmentStorageProxyUri", &base)?,
+            secondary: None,
+        })
+    }
+
+    /// The account's name, if something says it, and where its tables are.
+    fn table_endpoint(&self) -> Result<(Option<String>, Endpoint)> {
+        let name = self.get("AccountName");
+        if let Some(endpoint) = self.get("TableEndpoint") {
+            let endpoint = Endpoint::parse("TableEndpoint", endpoint)?;
+            return Ok((name.map(str::to_owned), endpoint));
+        }
+        if let Some(endpoint) = self.get("AccountEndpoint") {
+            return cosmos(name, endpoint);
+        }
+        let Some(name) = name else {
+            return Err(missing("AccountName or TableEndpoint"));
+        };
+        let protocol = self.get("DefaultEndpointsProtocol").unwrap_or("https");
+        let protocol = match protocol.to_ascii_lowercase().as_str() {
+            "https" => "https",
+            "http" => "http",
+            _ => {
+                return Err(Error::invalid("DefaultEndpointsProtocol is neither http nor https"));
+            }
+        };
+        let suffix = self.get("EndpointSuffix").unwrap_or("core.windows.net");
+        Ok((Some(name.to_owned()), table_endpoint(protocol, name, suffix)?))
+    }
+
+    fn credential(&self, name: Option<&str>) -> Result<Credential> {
+        match (self.get("AccountKey"), self.get("SharedAccessSignature")) {
+            (Some(_), Some(_)) => Err(Error::invalid(
+                "the connection string has both AccountKey and SharedAccessSignature",
+            )
+            .advise("keep one")),
+            (Some(key), None) => match name {
+                Some(name) => Credential::shared_key(name, key),
+                None => Err(missing("AccountName")),
+            },
+            (None, Some(sas)) => Credential::sas(sas),
+            (None, None) => Err(missing("AccountKey or SharedAccessSignature")),
+        }
+    }
+
+    fn secondary(&self) -> Result<Option<Endpoint>> {
+        // Those of the other services are checked too: a wrong one is found here, not by whoever
+        // uses that service first.
+        for name in SERVICES {
+            if let Some(endpoint) = self.get(name) {
+                Endpoint::parse(name, endpoint)?;
+            }
+        }
+        self.get("TableSecondaryEndpoint")
+            .map(|endpoint| Endpoint::parse("TableSecondaryEndpoint", endpoint))
+            .transpose()
+    }
+}
+
+/// The tables of an account of Azure Cosmos DB whose general endpoint is given.
+fn cosmos(name: Option<&str>, endpoint: &str) -> Result<(Option<String>, Endpoint)> {
+    let general = Endpoint::parse("AccountEndpoint", endpoint)?;
+    let name = name.or_else(|| general.host().strip_suffix(".documents.azure.com"));
+    let Some(name) = name else {
+        return Err(Error::invalid("AccountEndpoint does not say the account's name")
+            .advise("give TableEndpoint instead"));
+    };
+    let endpoint = format!("https://{name}.table.cosmos.azure.com:443");
+    Ok((Some(name.to_owned()), Endpoint::parse("AccountEndpoint", &endpoint)?))
+}
+
+#[cold]
+fn missing(part: &str) -> Error {
+    Error::invalid(format!("the connection string has no {part}"))
+}
+
+const SERVICES: [&str; 4] =
+    ["BlobEndpoint", "BlobSecondaryEndpoint", "QueueEndpoint", "QueueSecondaryEndpoint"];
+
+/// The names that an error may say.
+const KNOWN: [&str; 14] = [
+    "AccountEndpoint",
+    "AccountKey",
+    "AccountName",
+    "BlobEndpoint",
+    "BlobSecondaryEndpoint",
+    "DefaultEndpointsProtocol",
+    "DevelopmentStorageProxyUri",
+    "EndpointSuffix",
+    "QueueEndpoint",
+    "QueueSecondaryEndpoint",
+    "SharedAccessSignature",
+    "TableEndpoint",
+    "TableSecondaryEndpoint",
+    "UseDevelopmentStorage",
+];
