@@ -19,6 +19,12 @@ impl ETag {
         &self.0
     }
 
+    /// The Timestamp that the tag is made of, when it is one of the service's.
+    pub fn timestamp(&self) -> Option<DateTime> {
+        let text = self.0.strip_prefix("W/\"datetime'")?.strip_suffix("'\"")?;
+        text.replace("%3A", ":").parse().ok()
+    }
+
     /// The tag that the service derives from an entity's Timestamp.
     pub fn from_timestamp(timestamp: DateTime) -> Self {
         let mut text = String::with_capacity(48);
@@ -82,5 +88,7 @@ mod tests {
         let timestamp = "2017-11-10T02:46:53.636692Z".parse().unwrap();
         let tag = ETag::from_timestamp(timestamp);
         assert_eq!(tag.as_str(), "W/\"datetime'2017-11-10T02%3A46%3A53.636692Z'\"");
+        assert_eq!(tag.timestamp(), Some(timestamp));
+        assert_eq!(ETag::new("W/\"other\"").timestamp(), None);
     }
 }

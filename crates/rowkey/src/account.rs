@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_wire::table::encode::Flavor;
+
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
 use crate::transport::Pipeline;
@@ -15,7 +17,7 @@ mod endpoint;
 mod tests;
 
 pub use builder::StorageAccountBuilder;
-pub(crate) use endpoint::{Endpoint, Endpoints, Flavor};
+pub(crate) use endpoint::{Endpoint, Endpoints};
 
 /// An account: the way to its tables.
 ///

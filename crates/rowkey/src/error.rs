@@ -79,6 +79,8 @@ struct Inner {
     status: Option<u16>,
     request_id: Option<Box<str>>,
     attempts: u32,
+    /// Whether the operation would have changed something.
+    changes: bool,
     service_message: Option<Box<str>>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -94,6 +96,12 @@ impl Error {
     #[cold]
     pub(crate) fn too_large(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
+    }
+
+    /// What was to be changed is not there.
+    #[cold]
+    pub(crate) fn absent() -> Self {
+        Self::new(ErrorKind::NotFound, Outcome::Rejected, "it does not exist".into())
     }
 
     /// An answer that cannot be read. The operation itself may have succeeded.
@@ -118,6 +126,7 @@ impl Error {
             status: None,
             request_id: None,
             attempts: 0,
+            changes: false,
             service_message: None,
             source: None,
         }))
@@ -225,7 +234,7 @@ impl fmt::Display for Error {
             f.write_str(": ")?;
         }
         f.write_str(&inner.what)?;
-        if inner.outcome == Outcome::Unknown && inner.attempts > 0 {
+        if inner.outcome == Outcome::Unknown && inner.changes {
             f.write_str(", and whether it was applied is unknown")?;
         }
         let advice = inner.advice.as_deref().unwrap_or_else(|| self.0.kind.advice());

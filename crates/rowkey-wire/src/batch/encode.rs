@@ -104,5 +104,27 @@ impl BatchWriter {
     }
 }
 
+/// A batch of one point query, which has no changeset: its `Content-Type` and its body.
+///
+/// `id` and `target` are as for [`BatchWriter`].
+pub fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String, Bytes) {
+    let mut out = BatchWriter { id: id.to_owned(), body: Vec::with_capacity(512), operations: 1 };
+    let _ = write!(
+        out.body,
+        "--batch_{id}\r\nContent-Type: application/http\r\n\
+         Content-Transfer-Encoding: binary\r\n\r\nGET "
+    );
+    out.push_text(target);
+    out.body.extend_from_slice(b" HTTP/1.1\r\n");
+    for (name, value) in headers {
+        out.push_text(name);
+        out.body.extend_from_slice(b": ");
+        out.push_text(value);
+        out.body.extend_from_slice(b"\r\n");
+    }
+    let _ = write!(out.body, "\r\n\r\n--batch_{id}--\r\n");
+    (out.content_type(), out.body.into())
+}
+
 /// What [`BatchWriter::finish`] adds, without the two ids.
 const CLOSING: usize = "--changeset_--\r\n\r\n--batch_--\r\n".len();

@@ -2,7 +2,7 @@
 //!
 //! | half | request | response |
 //! |---|---|---|
-//! | client | [`encode`]: [`BatchWriter`] | [`decode`]: [`decode_response`] |
+//! | client | [`encode`]: [`BatchWriter`], [`encode_query`] | [`decode`]: [`decode_response`] |
 //! | server | [`parse`]: [`parse_request`] | [`render`]: [`ResponseWriter`] |
 //!
 //! What reads bodies shares [`multipart`], which finds the messages in them; what writes them
@@ -20,7 +20,7 @@ pub mod render;
 mod tests;
 
 pub use decode::{PartResponse, decode_response};
-pub use encode::BatchWriter;
+pub use encode::{BatchWriter, encode_query};
 pub use multipart::{BatchError, BatchFault};
 pub use parse::{BatchRequest, PartRequest, parse_request};
 pub use render::ResponseWriter;

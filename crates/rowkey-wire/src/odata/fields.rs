@@ -85,6 +85,15 @@ impl<'de> Fields<'de> {
         self.list.iter().find(|field| field.name == name)
     }
 
+    /// The property with this name and its place in the list, sought from `start` on and then from
+    /// the beginning.
+    pub fn position(&self, name: &str, start: usize) -> Option<(usize, &Field<'de>)> {
+        let (before, after) = self.list.split_at(start.min(self.list.len()));
+        let found = |list: &[Field<'de>]| list.iter().position(|field| field.name == name);
+        let at = found(after).map(|at| at + before.len()).or_else(|| found(before))?;
+        Some((at, &self.list[at]))
+    }
+
     /// The text of a String property; `None` when it is absent, null or something else.
     pub fn text(&self, name: &str) -> Option<&str> {
         match &self.get(name)?.scalar {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use reqwest::Url;
+use rowkey_wire::table::encode::Flavor;
 
 use crate::error::{Error, Result};
 
@@ -23,15 +24,6 @@ pub(crate) struct Endpoints {
     pub(crate) primary: Endpoint,
     /// Where they can be read when the primary fails, if the account has that.
     pub(crate) secondary: Option<Endpoint>,
-}
-
-/// Who speaks the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavor {
-    /// Azure Cosmos DB for Table, which differs in verbs and limits.
-    Cosmos,
-    /// Azure Table storage and what imitates it.
-    Storage,
 }
 
 impl Endpoint {

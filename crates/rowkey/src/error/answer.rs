@@ -42,6 +42,7 @@ impl Error {
         error.0.status = Some(status);
         error.0.request_id = request_id.map(Into::into);
         error.0.attempts = attempts;
+        error.0.changes = call.safety != Safety::Read;
         error.0.service_message = message.map(String::into_boxed_str);
         error
     }
@@ -50,25 +51,20 @@ impl Error {
     #[cold]
     pub(crate) fn transport(
         call: &Call<'_>,
-        what: impl Into<Cow<'static, str>>,
+        kind: ErrorKind,
+        what: &'static str,
         outcome: Outcome,
         attempts: u32,
     ) -> Self {
-        let mut error = Self::new(ErrorKind::Unavailable, outcome, what.into())
-            .of(call.operation, call.resource);
+        let mut error = Self::new(kind, outcome, what.into()).of(call.operation, call.resource);
         error.0.attempts = attempts;
+        error.0.changes = call.safety != Safety::Read;
         error
     }
 
     /// Replaces the advice at the end of the message.
     pub(crate) fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
         self.0.advice = Some(advice.into());
-        self
-    }
-
-    /// Says that an earlier attempt's outcome is unknown, and with it the whole operation's.
-    pub(crate) fn after_ambiguous_attempt(mut self) -> Self {
-        self.0.outcome = Outcome::Unknown;
         self
     }
 }
@@ -110,14 +106,15 @@ const KINDS: [(ErrorCode, ErrorKind); 10] = [
     (ErrorCode::TOO_MANY_REQUESTS, ErrorKind::Throttled),
 ];
 
-/// Whether an error answer leaves open what has happened.
+/// What an error answer leaves open.
 ///
-/// A storage code shows that the service itself refused. Without one, the answer may come from
-/// something in between, which does not know what became of the request it passed on.
+/// A code of the service on a 503 shows that the service itself refused. Without one, the answer
+/// may come from something in between, which does not know what became of the request it passed
+/// on.
 pub(crate) fn outcome_of(status: u16, code: Option<&ErrorCode>) -> Outcome {
     match status {
-        408 | 503 if code.is_none() => Outcome::Unknown,
-        500 | 502 | 504 => Outcome::Unknown,
+        408 | 503 if code.is_some_and(|code| code.status().is_some()) => Outcome::Rejected,
+        408 | 500 | 502..=504 => Outcome::Unknown,
         _ => Outcome::Rejected,
     }
 }

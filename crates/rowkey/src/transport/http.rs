@@ -10,7 +10,7 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::ErrorBody;
 use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 
 /// More than any answer of the service: pages hold at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;
@@ -40,7 +40,8 @@ pub(crate) struct Answer {
 pub(crate) struct Broken {
     pub(crate) what: &'static str,
     pub(crate) outcome: Outcome,
-    pub(crate) transient: bool,
+    /// Invalid and Decode will not go away; Unavailable may.
+    pub(crate) kind: ErrorKind,
     pub(crate) source: Option<reqwest::Error>,
 }
 
@@ -117,14 +118,22 @@ impl Broken {
     fn sending(error: reqwest::Error) -> Self {
         let error = error.without_url();
         if error.is_connect() {
-            let what = "the service could not be reached";
-            return Self { what, outcome: Outcome::NotSent, transient: true, source: Some(error) };
+            Self {
+                what: "the service could not be reached",
+                outcome: Outcome::NotSent,
+                kind: ErrorKind::Unavailable,
+                source: Some(error),
+            }
+        } else if error.is_builder() {
+            Self {
+                what: "the request could not be built",
+                outcome: Outcome::NotSent,
+                kind: ErrorKind::Invalid,
+                source: Some(error),
+            }
+        } else {
+            Self::unknown("the connection was lost before an answer came", Some(error))
         }
-        if error.is_builder() {
-            let what = "the request could not be built";
-            return Self { what, outcome: Outcome::NotSent, transient: false, source: Some(error) };
-        }
-        Self::unknown("the connection was lost before an answer came", Some(error))
     }
 
     #[cold]
@@ -134,11 +143,11 @@ impl Broken {
 
     #[cold]
     fn too_long() -> Self {
-        Self { transient: false, ..Self::unknown("the answer is longer than 64 MiB", None) }
+        Self { kind: ErrorKind::Decode, ..Self::unknown("the answer is over 64 MiB", None) }
     }
 
     fn unknown(what: &'static str, source: Option<reqwest::Error>) -> Self {
-        Self { what, outcome: Outcome::Unknown, transient: true, source }
+        Self { what, outcome: Outcome::Unknown, kind: ErrorKind::Unavailable, source }
     }
 }
 

@@ -15,7 +15,7 @@ use super::trace;
 use crate::account::{Endpoint, Endpoints};
 use crate::clock::Clock;
 use crate::credential::Credential;
-use crate::error::{Error, Failure, Outcome, Result, outcome_of};
+use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
 use crate::options::ClientOptions;
 
 /// Sends requests: signs them, retries them, and knows what a failure leaves open.
@@ -67,6 +67,11 @@ impl Pipeline {
 
     pub(crate) fn endpoints(&self) -> &Endpoints {
         &self.shared.endpoints
+    }
+
+    /// Text that nothing else has, for the boundaries of batches.
+    pub(crate) fn unique_id(&self) -> String {
+        self.shared.jitter.guid().hyphenated().to_string()
     }
 
     /// Sends `request` until it succeeds, or may not be repeated, or the time is up.
@@ -201,14 +206,14 @@ struct Failed {
 impl Failed {
     #[cold]
     fn broken(call: &Call<'_>, broken: Broken, attempts: u32, ambiguous: bool) -> Self {
-        let Broken { what, outcome, transient, source } = broken;
+        let Broken { what, outcome, kind, source } = broken;
         let unknown = ambiguous && call.safety != Safety::Read;
         let shown = if unknown { Outcome::Unknown } else { outcome };
-        let mut error = Error::transport(call, what, shown, attempts);
+        let mut error = Error::transport(call, kind, what, shown, attempts);
         if let Some(source) = source {
             error = error.with_source(source);
         }
-        Self { error, outcome, transient, wait: None }
+        Self { error, outcome, transient: kind == ErrorKind::Unavailable, wait: None }
     }
 }
 

@@ -71,6 +71,12 @@ impl Jitter {
         f64::from(u32::try_from(self.next() >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
     }
 
+    /// A random GUID.
+    pub(crate) fn guid(&self) -> uuid::Uuid {
+        let bits = u128::from(self.next()) << 64 | u128::from(self.next());
+        uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+    }
+
     /// SplitMix64: a counter, mixed. The counter is all its state, so threads need no lock.
     pub(crate) fn next(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -93,10 +93,8 @@ impl Signer {
     }
 
     fn id(&self) -> HeaderValue {
-        let bits = u128::from(self.ids.next()) << 64 | u128::from(self.ids.next());
-        let id = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        let text = id.hyphenated().encode_lower(&mut text);
+        let text = self.ids.guid().hyphenated().encode_lower(&mut text);
         HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 }

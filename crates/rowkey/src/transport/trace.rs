@@ -29,7 +29,7 @@ pub(crate) fn operation(
     if !tracing::enabled!(target: "rowkey", Level::INFO) {
         return Span::none();
     }
-    tracing::info_span!(
+    let span = tracing::info_span!(
         target: "rowkey",
         "table operation",
         otel.name = call.operation,
@@ -41,14 +41,20 @@ pub(crate) fn operation(
         http.request.method = request.method.as_str(),
         server.address = endpoint.host(),
         server.port = endpoint.port(),
-        url.path = &*redact::target(&request.target, options.record_keys),
+        url.template = &*redact::target(&request.target),
+        url.path = Empty,
         az.client_request_id = Empty,
         az.service_request_id = Empty,
         http.request.resend_count = Empty,
         http.response.status_code = Empty,
         otel.status_code = Empty,
         error.type = Empty,
-    )
+    );
+    if options.record_keys {
+        // Without the shared access signature, which is added when the request is sent.
+        span.record("url.path", &*request.target);
+    }
+    span
 }
 
 /// Names the attempt that is about to be sent.

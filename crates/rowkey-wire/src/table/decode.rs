@@ -1,0 +1,58 @@
+//! What the headers of answers say: the client's half. Bodies are read by [`crate::odata::decode`],
+//! [`crate::batch`] and [`crate::xml`].
+
+use http::header::ETAG;
+use http::{HeaderMap, HeaderName};
+
+use crate::etag::ETag;
+use crate::headers::{NEXT_PARTITION_KEY, NEXT_ROW_KEY, NEXT_TABLE_NAME};
+
+/// Where a query of entities goes on. Opaque; to be sent back with the same query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The value of `NextPartitionKey`.
+    pub partition_key: String,
+    /// The value of `NextRowKey`; the service may leave it out.
+    pub row_key: Option<String>,
+}
+
+/// Where the query goes on, or `None` at its end. An empty page may carry this too.
+pub fn continuation(headers: &HeaderMap) -> Option<Continuation> {
+    let partition_key = text(headers, &NEXT_PARTITION_KEY)?;
+    Some(Continuation { partition_key, row_key: text(headers, &NEXT_ROW_KEY) })
+}
+
+/// Where the listing of tables goes on, or `None` at its end.
+pub fn next_table(headers: &HeaderMap) -> Option<String> {
+    text(headers, &NEXT_TABLE_NAME)
+}
+
+/// The `ETag` of the entity that was written or read.
+pub fn etag(headers: &HeaderMap) -> Option<ETag> {
+    headers.get(ETAG)?.to_str().ok().map(ETag::new)
+}
+
+/// A header's text; an empty one says nothing.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_token_may_have_no_row_key() {
+        // Header of a recorded page, sdk-js.
+        let mut headers = HeaderMap::new();
+        assert_eq!(continuation(&headers), None);
+        headers.insert(NEXT_PARTITION_KEY, HeaderValue::from_static("1!8!cGtleQ--"));
+        let token = continuation(&headers).unwrap();
+        assert_eq!((token.partition_key.as_str(), token.row_key.as_deref()), ("1!8!cGtleQ--", None));
+        headers.insert(NEXT_ROW_KEY, HeaderValue::from_static("1!4!cms-"));
+        assert_eq!(continuation(&headers).unwrap().row_key.as_deref(), Some("1!4!cms-"));
+    }
+}

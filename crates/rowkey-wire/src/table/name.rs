@@ -1,0 +1,62 @@
+//! Which names a table may have.
+
+use std::fmt;
+
+/// A name that no table can have: 3 to 63 letters and digits, a letter first, and not `tables`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// A character other than ASCII letters and digits, or a digit first.
+    Characters,
+    /// Shorter than 3 or longer than 63 characters.
+    Length,
+    /// `tables`, which the service keeps for itself.
+    Reserved,
+}
+
+/// Checks that a table may have this name. Names are compared without case.
+pub fn check(name: &str) -> Result<(), NameError> {
+    if !(3..=63).contains(&name.len()) {
+        return Err(NameError::Length);
+    }
+    let mut bytes = name.bytes();
+    if !bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
+        || !bytes.all(|b| b.is_ascii_alphanumeric())
+    {
+        return Err(NameError::Characters);
+    }
+    if name.eq_ignore_ascii_case("tables") {
+        return Err(NameError::Reserved);
+    }
+    Ok(())
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Characters => "a table's name is ASCII letters and digits, a letter first",
+            Self::Length => "a table's name has 3 to 63 characters",
+            Self::Reserved => "no table can be called `tables`",
+        })
+    }
+}
+
+impl std::error::Error for NameError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_data_model() {
+        for name in ["abc", "A1b", &"x".repeat(63)] {
+            assert_eq!(check(name), Ok(()));
+        }
+        assert_eq!(check("ab"), Err(NameError::Length));
+        assert_eq!(check(&"x".repeat(64)), Err(NameError::Length));
+        for name in ["1abc", "a-b", "a_bc", "täble", "a b"] {
+            assert_eq!(check(name), Err(NameError::Characters), "{name}");
+        }
+        assert_eq!(check("Tables"), Err(NameError::Reserved));
+    }
+}

@@ -1,0 +1,26 @@
+//! Arguments of key constructors and filters: a value, a reference to one, or `&str` for a string.
+
+/// What may be given where a `T` is wanted. Implemented for all `T`, `&T`, and `&str` for `String`;
+/// not meant to be implemented elsewhere.
+pub trait Arg<T> {
+    /// The value.
+    fn into_arg(self) -> T;
+}
+
+impl<T> Arg<T> for T {
+    fn into_arg(self) -> T {
+        self
+    }
+}
+
+impl<T: Clone> Arg<T> for &T {
+    fn into_arg(self) -> T {
+        self.clone()
+    }
+}
+
+impl Arg<String> for &str {
+    fn into_arg(self) -> String {
+        self.to_owned()
+    }
+}

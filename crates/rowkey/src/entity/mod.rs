@@ -1,0 +1,19 @@
+//! What is stored: entities, their properties, and how both are read and written.
+//!
+//! - [`traits`]: [`Entity`] and [`Projection`], which the derives implement
+//! - [`row`]: [`RowWriter`] and [`RowReader`], what those implementations write to and read from
+//! - [`property`]: [`Property`], a value of one of the eight EDM types
+//! - [`stored`]: [`Stored`], an entity with the ETag and Timestamp it was read with
+//! - [`dynamic`]: [`DynamicEntity`], a bag of any properties
+
+pub mod dynamic;
+pub mod property;
+pub mod row;
+pub mod stored;
+pub mod traits;
+
+pub use dynamic::DynamicEntity;
+pub use property::{Property, PropertyError};
+pub use row::{DecodeError, RowReader, RowWriter};
+pub use stored::{Stored, Write};
+pub use traits::{Entity, Projection, Rows};

@@ -1,0 +1,181 @@
+//! What an entity is written to and read from.
+
+use std::cell::Cell;
+use std::fmt;
+
+use rowkey_wire::edm::{DateTime, ValueRef};
+use rowkey_wire::odata::{EntityWriter, FieldError, Fields};
+
+use super::property::{Property, PropertyError};
+use crate::key::KeyReadError;
+
+/// The property that tells the type where the rows do not.
+const KIND: &str = "EntityType";
+
+/// The properties of an entity on their way to the service.
+#[derive(Debug)]
+pub struct RowWriter {
+    out: EntityWriter,
+    error: Option<(String, PropertyError)>,
+}
+
+impl RowWriter {
+    pub(crate) fn new(partition_key: &str, row_key: &str) -> Self {
+        Self { out: EntityWriter::new(partition_key, row_key), error: None }
+    }
+
+    /// Writes a property; one that is `None` is left out.
+    pub fn property<P: Property>(&mut self, name: &str, value: &P) {
+        match value.to_value() {
+            Ok(Some(value)) => self.out.property(name, &value),
+            Ok(None) => {}
+            Err(error) => self.fail(name, error),
+        }
+    }
+
+    /// Writes a value of any serialisable type as JSON text.
+    pub fn json<T: serde::Serialize>(&mut self, name: &str, value: &T) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.property(name, &text),
+            Err(_) => self.fail(name, PropertyError::new("the value cannot be written as JSON")),
+        }
+    }
+
+    #[doc(hidden)]
+    pub fn kind(&mut self, kind: &'static str) {
+        self.out.property(KIND, &ValueRef::String(kind.into()));
+    }
+
+    fn fail(&mut self, name: &str, error: PropertyError) {
+        self.error.get_or_insert_with(|| (name.to_owned(), error));
+    }
+
+    pub(crate) fn finish(self) -> Result<EntityWriter, (String, PropertyError)> {
+        self.error.map_or(Ok(self.out), Err)
+    }
+}
+
+/// One entity of an answer, to be read into a type.
+#[derive(Debug)]
+pub struct RowReader<'a> {
+    fields: &'a Fields<'a>,
+    /// Where the last property was found. The service sends properties in the order they were
+    /// stored, which is mostly the order they are asked for.
+    next: Cell<usize>,
+}
+
+impl<'a> RowReader<'a> {
+    pub(crate) fn new(fields: &'a Fields<'a>) -> Self {
+        Self { fields, next: Cell::new(0) }
+    }
+
+    /// The PartitionKey.
+    pub fn partition_key(&self) -> Result<&'a str, DecodeError> {
+        self.fields.text("PartitionKey").ok_or_else(|| DecodeError::missing("PartitionKey"))
+    }
+
+    /// The RowKey.
+    pub fn row_key(&self) -> Result<&'a str, DecodeError> {
+        self.fields.text("RowKey").ok_or_else(|| DecodeError::missing("RowKey"))
+    }
+
+    /// When the service last wrote the entity.
+    pub fn timestamp(&self) -> Result<DateTime, DecodeError> {
+        self.fields
+            .text("Timestamp")
+            .ok_or_else(|| DecodeError::missing("Timestamp"))?
+            .parse()
+            .map_err(|_| DecodeError::property("Timestamp", "it is not a date"))
+    }
+
+    /// The property with this name. An absent one is an error unless `P` is an `Option`.
+    pub fn property<P: Property>(&self, name: &str) -> Result<P, DecodeError> {
+        match self.find::<P>(name)? {
+            Some(value) => Ok(value),
+            None => P::absent().ok_or_else(|| DecodeError::missing(name)),
+        }
+    }
+
+    /// The property with this name, or what `default` makes when the entity does not have it.
+    pub fn property_or<P: Property>(
+        &self,
+        name: &str,
+        default: impl FnOnce() -> P,
+    ) -> Result<P, DecodeError> {
+        Ok(self.find(name)?.unwrap_or_else(default))
+    }
+
+    /// A value of any deserialisable type from JSON text; `None` when the entity does not have it.
+    pub fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, DecodeError> {
+        let Some(text) = self.find::<String>(name)? else { return Ok(None) };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|_| DecodeError::property(name, "its JSON is not of the field's type"))
+    }
+
+    #[doc(hidden)]
+    pub fn kind(&self, kind: &'static str) -> Result<(), DecodeError> {
+        if self.fields.text(KIND) == Some(kind) {
+            return Ok(());
+        }
+        Err(DecodeError::property(KIND, format!("it is not {kind:?}, so it is of another type")))
+    }
+
+    pub(crate) fn fields(&self) -> &'a Fields<'a> {
+        self.fields
+    }
+
+    fn find<P: Property>(&self, name: &str) -> Result<Option<P>, DecodeError> {
+        let Some((at, field)) = self.fields.position(name, self.next.get()) else {
+            return Ok(None);
+        };
+        self.next.set(at + 1);
+        match field.value() {
+            Ok(Some(value)) => P::from_value(value)
+                .map(Some)
+                .map_err(|error| DecodeError::property(name, error.reason())),
+            Ok(None) => Ok(None),
+            Err(error) => Err(DecodeError::field(name, &error)),
+        }
+    }
+}
+
+/// An entity that is not of the type it was read as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    what: String,
+    reason: String,
+}
+
+impl DecodeError {
+    /// A property is not what the type needs. `reason` must not show the value.
+    pub fn property(name: &str, reason: impl Into<String>) -> Self {
+        Self { what: format!("property `{name}`"), reason: reason.into() }
+    }
+
+    /// A property that the type needs is absent.
+    pub fn missing(name: &str) -> Self {
+        Self::property(name, "it is absent, and the field is not an Option and has no default")
+    }
+
+    /// A key is not one that the type's template makes.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    pub fn key(which: &str, error: KeyReadError) -> Self {
+        Self { what: which.to_owned(), reason: error.to_string() }
+    }
+
+    fn field(name: &str, error: &FieldError) -> Self {
+        Self::property(name, error.to_string())
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the entity cannot be read: {}: {}", self.what, self.reason)
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,53 @@
+//! An entity as it was read, and what a conditional write needs of it.
+
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::etag::{ETag, Match};
+
+/// An entity with the ETag and the Timestamp it was read with.
+///
+/// Change it and give it back: `table.replace(&stored)` succeeds only if nobody else wrote in
+/// between.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored<E> {
+    /// The entity.
+    pub entity: E,
+    /// The tag of the version that was read.
+    pub etag: ETag,
+    /// When the service wrote that version.
+    pub timestamp: DateTime,
+}
+
+impl<E> Stored<E> {
+    /// Changes the entity and keeps the ETag it was read with.
+    #[must_use = "the changed entity is not written until it is given to `replace` or `merge`"]
+    pub fn map(mut self, change: impl FnOnce(&mut E)) -> Self {
+        change(&mut self.entity);
+        self
+    }
+}
+
+impl<E> From<&Stored<E>> for Match {
+    fn from(stored: &Stored<E>) -> Self {
+        Self::ETag(stored.etag.clone())
+    }
+}
+
+/// What to write and under which condition: a [`Stored`] entity, under the ETag it was read with,
+/// or a pair of an entity and a [`Match`].
+#[derive(Clone, Debug)]
+pub struct Write<'a, E> {
+    pub(crate) entity: &'a E,
+    pub(crate) condition: Match,
+}
+
+impl<'a, E> From<&'a Stored<E>> for Write<'a, E> {
+    fn from(stored: &'a Stored<E>) -> Self {
+        Self { entity: &stored.entity, condition: stored.into() }
+    }
+}
+
+impl<'a, E, M: Into<Match>> From<(&'a E, M)> for Write<'a, E> {
+    fn from((entity, condition): (&'a E, M)) -> Self {
+        Self { entity, condition: condition.into() }
+    }
+}

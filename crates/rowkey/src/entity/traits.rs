@@ -1,0 +1,71 @@
+//! The two traits that the derives implement.
+
+use super::row::{DecodeError, RowReader, RowWriter};
+use crate::key::KeyWriter;
+
+/// A type that is read from entities: the whole of one, or some of its properties.
+///
+/// `#[derive(Projection)]` implements it for a struct of properties, to read a few columns of
+/// large entities (see [`Query::project`](crate::Query::project)); `#[derive(Entity)]` implements
+/// it as well.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be read from an entity",
+    note = "derive `Entity` for a type that is stored, or `Projection` for one that is only read"
+)]
+pub trait Projection: Sized {
+    /// The properties to ask the service for, or `None` for all of them.
+    const COLUMNS: Option<&'static [&'static str]>;
+
+    /// Reads the value.
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError>;
+}
+
+/// A type that is stored as an entity.
+///
+/// Use `#[derive(Entity)]`: it takes the templates of both keys and implements the rest.
+///
+/// ```
+/// use rowkey::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}")]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     salary: f64,
+/// }
+///
+/// let key = Employee::key("sales", 223);
+/// assert_eq!(key.parts(), Ok(("sales", "id_000223")));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be stored as an entity",
+    note = "derive `Entity` and name the templates of its keys: #[entity(partition = \"..\", row = \"..\")]"
+)]
+pub trait Entity: Projection {
+    /// Which rows of a partition hold this type.
+    const ROWS: Rows;
+
+    /// What the `EntityType` property says when the rows do not tell the type.
+    const KIND: Option<&'static str> = None;
+
+    /// Writes the PartitionKey.
+    fn partition_key(&self, out: &mut KeyWriter);
+
+    /// Writes the RowKey.
+    fn row_key(&self, out: &mut KeyWriter);
+
+    /// Writes the properties; those that make up the keys are not among them.
+    fn encode(&self, out: &mut RowWriter);
+}
+
+/// Which rows of a partition hold entities of a type, as its row template tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// Any: the template begins with a part.
+    All,
+    /// Those that begin with this text, the literal head of the template.
+    Head(&'static str),
+    /// The one with this RowKey: the template has no parts.
+    One(&'static str),
+}

@@ -1,0 +1,160 @@
+//! Conditions on properties: typed columns, and filters made of them.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use rowkey_wire::edm::{DateTime, Value};
+use rowkey_wire::filter as wire;
+use rowkey_wire::filter::Operator;
+
+use crate::arg::Arg;
+use crate::entity::{Property, PropertyError};
+use crate::error::{Error, Result};
+
+/// The time of an entity's last write, a column of every entity.
+pub const TIMESTAMP: Column<DateTime> = Column::named("Timestamp");
+
+/// A property of a type, to make filters of: `Employee::SALARY.ge(100_000.0)`.
+///
+/// The derive makes one for each property. An entity that lacks the property matches none of these,
+/// `ne` included.
+pub struct Column<P> {
+    name: &'static str,
+    property: PhantomData<fn() -> P>,
+}
+
+impl<P> Column<P> {
+    /// The column with this name.
+    pub const fn named(name: &'static str) -> Self {
+        Self { name, property: PhantomData }
+    }
+
+    /// The property's name.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+macro_rules! comparisons {
+    ($($name:ident $operator:ident $symbol:literal),*) => {$(
+        #[doc = concat!("The property ", $symbol, " `value`.")]
+        pub fn $name(self, value: impl Arg<P>) -> Filter {
+            self.compare(Operator::$operator, value)
+        }
+    )*};
+}
+
+impl<P: Property> Column<P> {
+    comparisons!(is Equal "=", ne NotEqual "≠", ge GreaterOrEqual "≥", gt Greater ">",
+                 le LessOrEqual "≤", lt Less "<");
+
+    /// The property is one of `values`.
+    ///
+    /// A list that makes a filter of more than 15 comparisons, the service's limit, is split into
+    /// several queries that run one after the other. Results then come a part at a time, and not in
+    /// key order over all parts.
+    pub fn one_of<T: Arg<P>>(self, values: impl IntoIterator<Item = T>) -> Filter {
+        let filter = values
+            .into_iter()
+            .map(|value| self.compare(Operator::Equal, value))
+            .fold(Ok(wire::Filter::Or(Vec::new())), |all, one| Ok(all?.or(one.0?)));
+        Filter(filter)
+    }
+
+    fn compare(self, operator: Operator, value: impl Arg<P>) -> Filter {
+        let value = value.into_arg();
+        Filter(match value.to_value() {
+            Ok(Some(value)) => Ok(wire::Filter::compare(self.name, operator, value.into_owned())),
+            Ok(None) => Err(PropertyError::new(
+                "the service stores no nulls, so nothing can be compared with an absent value",
+            )),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl<P: Property> Column<P>
+where
+    P: AsRef<str>,
+{
+    /// The text begins with `prefix`: a range over the property, ordinal and case-sensitive.
+    pub fn starts_with(self, prefix: &str) -> Filter {
+        let from = wire::Filter::compare(self.name, Operator::GreaterOrEqual, prefix);
+        Filter(Ok(match rowkey_wire::key::successor(prefix) {
+            Some(end) => from.and(wire::Filter::compare(self.name, Operator::Less, end)),
+            None => from,
+        }))
+    }
+}
+
+/// A condition on the properties of an entity.
+#[derive(Clone, PartialEq)]
+pub struct Filter(Result<wire::Filter, PropertyError>);
+
+impl Filter {
+    /// `name operator value`, for columns that are known only at run time; `operator` is `eq`,
+    /// `ne`, `ge`, `gt`, `le` or `lt`.
+    pub fn dynamic(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
+        Self(Ok(wire::Filter::compare(name, operator, value)))
+    }
+
+    /// The filter that this OData text says, `Age gt 30 and City eq 'Leeds'`.
+    ///
+    /// Never put a value into such text by hand: `'` in it changes what the filter says. The other
+    /// ways to make filters quote for you.
+    pub fn raw(odata: &str) -> Result<Self> {
+        match wire::parse(odata) {
+            Ok(filter) => Ok(Self(Ok(filter))),
+            Err(error) => Err(Error::invalid("the text is not a filter").with_source(error)),
+        }
+    }
+
+    /// Both hold.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0.and_then(|this| Ok(this.and(other.0?))))
+    }
+
+    /// At least one holds.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0.and_then(|this| Ok(this.or(other.0?))))
+    }
+
+    pub(crate) fn into_wire(self) -> Result<wire::Filter, PropertyError> {
+        self.0
+    }
+}
+
+/// The other one does not hold. True for an entity that lacks the property, unlike `ne`.
+impl std::ops::Not for Filter {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self(self.0.map(|filter| wire::Filter::Not(Box::new(filter))))
+    }
+}
+
+impl<P> Clone for Column<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Column<P> {}
+
+impl<P> fmt::Debug for Column<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Column").field(&self.name).finish()
+    }
+}
+
+impl fmt::Debug for Filter {
+    /// Shows the filter as the service reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(filter) => f.debug_tuple("Filter").field(&wire::print(filter)).finish(),
+            Err(error) => f.debug_tuple("Filter").field(error).finish(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Addresses that carry the type of what lies there.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+use rowkey_wire::key as wire;
+
+use super::write::{KeyError, KeyWriter};
+use crate::entity::{Entity, Rows};
+
+/// The address of one entity, and its type: `Employee::key("sales", 7)`.
+///
+/// A key that cannot be (too long, forbidden characters) is made all the same; the operation that
+/// is given it fails before anything is sent.
+pub struct Key<E> {
+    keys: Result<(String, String), KeyError>,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E> Key<E> {
+    /// The entity of type `E` at this PartitionKey and RowKey, given as they are stored.
+    pub fn new(partition_key: impl Into<String>, row_key: impl Into<String>) -> Self {
+        let (partition_key, row_key) = (partition_key.into(), row_key.into());
+        let checked = wire::check(&partition_key).and_then(|()| wire::check(&row_key));
+        let keys = checked.map(|()| (partition_key, row_key)).map_err(KeyError::Invalid);
+        Self { keys, entity: PhantomData }
+    }
+
+    #[doc(hidden)]
+    pub fn from_writers(partition_key: KeyWriter, row_key: KeyWriter) -> Self {
+        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));
+        Self { keys, entity: PhantomData }
+    }
+
+    /// The PartitionKey and the RowKey, or why there is no such key.
+    pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
+        self.keys
+            .as_ref()
+            .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str()))
+    }
+}
+
+/// A partition, or a contiguous part of one, seen as the entities of type `E` in it.
+///
+/// `Employee::partition("sales")` is all the employees there: only the rows that `E`'s row template
+/// can make are read, so entities of other types in the partition are not met.
+pub struct Partition<E> {
+    span: Result<Span, KeyError>,
+    entity: PhantomData<fn() -> E>,
+}
+
+/// A PartitionKey and the bounds of the RowKeys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) partition_key: String,
+    pub(crate) from: Bound<String>,
+    pub(crate) to: Bound<String>,
+}
+
+impl<E: Entity> Partition<E> {
+    /// All entities of type `E` in the partition with this key, given as it is stored.
+    pub fn new(partition_key: impl Into<String>) -> Self {
+        let partition_key = partition_key.into();
+        let checked = wire::check(&partition_key).map_err(KeyError::Invalid);
+        Self::with_key(checked.map(|()| partition_key))
+    }
+
+    #[doc(hidden)]
+    pub fn from_writer(partition_key: KeyWriter) -> Self {
+        Self::with_key(partition_key.finish())
+    }
+
+    fn with_key(partition_key: Result<String, KeyError>) -> Self {
+        let span = partition_key.map(|partition_key| {
+            let (from, to) = match E::ROWS {
+                Rows::All => (Bound::Unbounded, Bound::Unbounded),
+                Rows::Head(head) => prefix(head),
+                Rows::One(row_key) => {
+                    (Bound::Included(row_key.to_owned()), Bound::Included(row_key.to_owned()))
+                }
+            };
+            Span { partition_key, from, to }
+        });
+        Self { span, entity: PhantomData }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn under(mut self, row_prefix: KeyWriter) -> Self {
+        self.span = self.span.and_then(|mut span| {
+            (span.from, span.to) = prefix(&row_prefix.finish()?);
+            Ok(span)
+        });
+        self
+    }
+
+    /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored.
+    #[must_use]
+    pub fn prefix(mut self, row_prefix: &str) -> Self {
+        if let Ok(span) = &mut self.span {
+            (span.from, span.to) = prefix(row_prefix);
+        }
+        self
+    }
+
+    /// Only the rows between two keys of this partition:
+    /// `.range(Employee::key("sales", 1)..Employee::key("sales", 100))`.
+    #[must_use]
+    pub fn range(mut self, range: impl RangeBounds<Key<E>>) -> Self {
+        self.span = self.span.and_then(|mut span| {
+            if let Some(from) = row_of(range.start_bound(), &span.partition_key)? {
+                span.from = from;
+            }
+            if let Some(to) = row_of(range.end_bound(), &span.partition_key)? {
+                span.to = to;
+            }
+            Ok(span)
+        });
+        self
+    }
+
+    pub(crate) fn into_span(self) -> Result<Span, KeyError> {
+        self.span
+    }
+}
+
+/// The bounds of all rows that begin with `head`.
+pub(crate) fn prefix(head: &str) -> (Bound<String>, Bound<String>) {
+    let from = if head.is_empty() { Bound::Unbounded } else { Bound::Included(head.to_owned()) };
+    (from, wire::successor(head).map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+fn row_of<E>(
+    bound: Bound<&Key<E>>,
+    partition_key: &str,
+) -> Result<Option<Bound<String>>, KeyError> {
+    let row = |key: &Key<E>| {
+        let (partition, row) = key.parts().map_err(Clone::clone)?;
+        if partition == partition_key { Ok(row.to_owned()) } else { Err(KeyError::OtherPartition) }
+    };
+    Ok(match bound {
+        Bound::Included(key) => Some(Bound::Included(row(key)?)),
+        Bound::Excluded(key) => Some(Bound::Excluded(row(key)?)),
+        Bound::Unbounded => None,
+    })
+}
+
+impl<E> Clone for Key<E> {
+    fn clone(&self) -> Self {
+        Self { keys: self.keys.clone(), entity: PhantomData }
+    }
+}
+
+impl<E> PartialEq for Key<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys == other.keys
+    }
+}
+
+impl<E> Eq for Key<E> {}
+
+impl<E> Clone for Partition<E> {
+    fn clone(&self) -> Self {
+        Self { span: self.span.clone(), entity: PhantomData }
+    }
+}
+
+impl<E> fmt::Debug for Key<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.keys).finish()
+    }
+}
+
+impl<E> fmt::Debug for Partition<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Partition").field(&self.span).finish()
+    }
+}

@@ -1,0 +1,148 @@
+//! What may stand in a key template, `"{department}"` or `"id_{id:6}"`.
+
+use chrono::Utc;
+use rowkey_wire::edm::{DateTime, Guid};
+
+use super::read::KeyReadError;
+use super::write::KeyWriter;
+
+/// A value that can be part of a PartitionKey or a RowKey.
+///
+/// Keys are text and are kept in text order, so a part is written such that the order of the text
+/// is the order of the values: numbers are padded with zeros to the width of their type (or to the
+/// width that the template asks for), dates become ticks, and the few characters that keys must not
+/// contain are escaped without disturbing the order.
+///
+/// Implemented for strings, integers, `bool`, dates and GUIDs; `#[derive(KeyPart)]` implements it
+/// for newtypes of those and for enums without fields. Floating-point numbers have no text whose
+/// order is theirs and cannot be parts.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a key",
+    note = "key parts are strings, integers, dates, GUIDs, or newtypes that derive `KeyPart`"
+)]
+pub trait KeyPart: Sized {
+    /// Whether a template may ask for `{part:desc}`; [`PartFormat::descending`] is never set if not.
+    const DESCENDING: bool = false;
+
+    /// Whether a template may ask for `{part:6}`; [`PartFormat::width`] is never set if not.
+    const WIDTH: bool = false;
+
+    /// Writes the value.
+    fn write(&self, out: &mut KeyWriter);
+
+    /// Reads the value that [`KeyPart::write`] wrote with the same format.
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError>;
+}
+
+/// How the template asks for a part to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartFormat {
+    /// `{id:6}`: digits of a number; without it as many as its type needs.
+    pub width: Option<u8>,
+    /// `{at:desc}`: largest first.
+    pub descending: bool,
+    /// The character that ends this part in the template; a string part escapes it.
+    pub separator: Option<char>,
+}
+
+impl KeyPart for String {
+    fn write(&self, out: &mut KeyWriter) {
+        out.text(self);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::read::text(text, format)
+    }
+}
+
+impl KeyPart for bool {
+    const DESCENDING: bool = true;
+
+    fn write(&self, out: &mut KeyWriter) {
+        out.unsigned(u64::from(*self), 1, 1);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::read::unsigned(text, format, 1, 1).map(|value| value == 1)
+    }
+}
+
+macro_rules! unsigned {
+    ($($part:ty: $digits:literal),*) => {$(
+        impl KeyPart for $part {
+            const DESCENDING: bool = true;
+            const WIDTH: bool = true;
+
+            fn write(&self, out: &mut KeyWriter) {
+                out.unsigned(u64::from(*self), u64::from(<$part>::MAX), $digits);
+            }
+
+            fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+                let value = super::read::unsigned(text, format, u64::from(<$part>::MAX), $digits)?;
+                <$part>::try_from(value).map_err(|_| KeyReadError::malformed("a number of its type"))
+            }
+        }
+    )*};
+}
+
+macro_rules! signed {
+    ($($part:ty: $digits:literal),*) => {$(
+        impl KeyPart for $part {
+            const DESCENDING: bool = true;
+            const WIDTH: bool = true;
+
+            fn write(&self, out: &mut KeyWriter) {
+                out.signed(i64::from(*self), $digits);
+            }
+
+            fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+                let value = super::read::signed(text, format, $digits)?;
+                <$part>::try_from(value).map_err(|_| KeyReadError::malformed("a number of its type"))
+            }
+        }
+    )*};
+}
+
+unsigned!(u8: 3, u16: 5, u32: 10, u64: 20);
+signed!(i8: 3, i16: 5, i32: 10, i64: 19);
+
+/// Ticks of 100 ns since 0001-01-01, 19 digits; `desc` counts down from .NET's
+/// `DateTime.MaxValue.Ticks`, as rows written by .NET do.
+impl KeyPart for DateTime {
+    const DESCENDING: bool = true;
+
+    fn write(&self, out: &mut KeyWriter) {
+        out.ticks(*self);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::read::ticks(text, format)
+    }
+}
+
+/// As [`DateTime`]; nanoseconds below 100 are cut off.
+impl KeyPart for chrono::DateTime<Utc> {
+    const DESCENDING: bool = true;
+
+    fn write(&self, out: &mut KeyWriter) {
+        match DateTime::try_from(*self) {
+            Ok(instant) => out.ticks(instant),
+            Err(_) => out.date_out_of_range(),
+        }
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::read::ticks(text, format).map(Into::into)
+    }
+}
+
+/// 36 lower-case characters.
+impl KeyPart for Guid {
+    fn write(&self, out: &mut KeyWriter) {
+        out.guid(*self);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::read::guid(text, format)
+    }
+}

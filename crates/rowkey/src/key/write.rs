@@ -1,0 +1,326 @@
+//! Puts the parts of a key together so that the order of the text is the order of the values.
+//!
+//! # Escaped text
+//!
+//! Keys must not contain `/ \ # ?`, and a string that is followed by a separator must not contain
+//! it. Such a character `c` is written as the character before it and a `~`: `/` as `.~`, `_` as
+//! `^~`. Nothing that follows a `.` in text sorts above `~` (what would gets a `}` put before it),
+//! so `a/b` still sorts after everything that begins with `a.` and before `a0`. Common text, such
+//! as names and e-mail addresses, is written as it is.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use rowkey_wire::edm::{DateTime, Guid};
+use rowkey_wire::key as wire;
+
+use super::part::{KeyPart, PartFormat};
+
+/// Follows the character before an escaped one.
+pub(super) const ESCAPED: char = '~';
+/// Follows a character that may begin an escape but does not, where the next one would sort as
+/// high as [`ESCAPED`].
+pub(super) const PLAIN: char = '}';
+
+/// Writes a PartitionKey or a RowKey from the literals and parts of a template.
+#[derive(Debug, Default)]
+pub struct KeyWriter {
+    text: String,
+    format: PartFormat,
+    error: Option<KeyError>,
+}
+
+/// Why values do not make a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// A control character in a string part.
+    ControlCharacter,
+    /// An instant outside 1601 to 9999.
+    DateOutOfRange,
+    /// The key as a whole is not valid.
+    Invalid(wire::KeyError),
+    /// A range whose ends are not in the partition that is queried.
+    OtherPartition,
+    /// A number has more digits than the template's width; written wider it would sort wrongly.
+    TooWide {
+        /// The digits that the template allows.
+        width: u8,
+    },
+}
+
+impl KeyWriter {
+    /// Begins a key.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes text of the template.
+    pub fn literal(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Writes a part as the template's `format` asks.
+    pub fn part(&mut self, part: &impl KeyPart, format: PartFormat) {
+        self.format = format;
+        part.write(self);
+    }
+
+    /// Ends the key and checks it.
+    pub fn finish(self) -> Result<String, KeyError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        wire::check(&self.text).map_err(KeyError::Invalid)?;
+        Ok(self.text)
+    }
+
+    /// Writes a string.
+    pub fn text(&mut self, text: &str) {
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            if character.is_control() {
+                self.error = Some(KeyError::ControlCharacter);
+                return;
+            }
+            if is_escaped(character, self.format.separator) {
+                self.text.push(before(character));
+                self.text.push(ESCAPED);
+                continue;
+            }
+            self.text.push(character);
+            if begins_escape(character, self.format.separator)
+                && characters.peek().is_some_and(|next| *next >= PLAIN)
+            {
+                self.text.push(PLAIN);
+            }
+        }
+    }
+
+    /// Writes a number of 0 to `max`, with `digits` digits if the template does not say.
+    pub fn unsigned(&mut self, value: u64, max: u64, digits: u8) {
+        let (width, top) = match self.format.width {
+            Some(width) => (width, power_of_ten(width) - 1),
+            None => (digits, i128::from(max)),
+        };
+        let value = i128::from(value);
+        if value > top {
+            self.error = Some(KeyError::TooWide { width });
+            return;
+        }
+        self.digits(if self.format.descending { top - value } else { value }, width);
+    }
+
+    /// Writes a number that may be negative: `-` and the distance from the lowest one below zero,
+    /// digits from zero on. `-` sorts before digits.
+    pub fn signed(&mut self, value: i64, digits: u8) {
+        let width = self.format.width.unwrap_or(digits);
+        let value = if self.format.descending { -1 - i128::from(value) } else { i128::from(value) };
+        let limit = power_of_ten(width);
+        if value >= limit || value < -limit {
+            self.error = Some(KeyError::TooWide { width });
+        } else if value < 0 {
+            self.text.push('-');
+            self.digits(limit + value, width);
+        } else {
+            self.digits(value, width);
+        }
+    }
+
+    /// Writes an instant as 19 digits.
+    pub fn ticks(&mut self, instant: DateTime) {
+        let ticks = instant.ticks();
+        let ticks = if self.format.descending { DateTime::MAX.ticks() - ticks } else { ticks };
+        self.digits(i128::from(ticks), 19);
+    }
+
+    /// Writes a GUID.
+    pub fn guid(&mut self, guid: Guid) {
+        let _ = write!(self.text, "{}", guid.hyphenated());
+    }
+
+    /// Notes that an instant cannot be written.
+    pub fn date_out_of_range(&mut self) {
+        self.error = Some(KeyError::DateOutOfRange);
+    }
+
+    fn digits(&mut self, value: i128, width: u8) {
+        let width = usize::from(width);
+        let _ = write!(self.text, "{value:0width$}");
+    }
+}
+
+pub(super) fn power_of_ten(width: u8) -> i128 {
+    10_i128.pow(u32::from(width.min(20)))
+}
+
+/// Whether a string part must not show `character` as it is.
+fn is_escaped(character: char, separator: Option<char>) -> bool {
+    matches!(character, '/' | '\\' | '#' | '?') || separator == Some(character)
+}
+
+/// Whether `character` stands before an escaped one in the order of characters.
+pub(super) fn begins_escape(character: char, separator: Option<char>) -> bool {
+    character.is_ascii() && is_escaped(after(character), separator)
+}
+
+fn before(character: char) -> char {
+    char::from_u32(u32::from(character) - 1).unwrap_or(character)
+}
+
+pub(super) fn after(character: char) -> char {
+    char::from_u32(u32::from(character) + 1).unwrap_or(character)
+}
+
+impl fmt::Display for KeyError {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ControlCharacter => f.write_str("a string in the key has a control character"),
+            Self::DateOutOfRange => f.write_str("a date in the key is outside 1601 to 9999"),
+            Self::Invalid(error) => error.fmt(f),
+            Self::OtherPartition => {
+                f.write_str("an end of the range lies in another partition than the one queried")
+            }
+            Self::TooWide { width } => write!(
+                f,
+                "a number in the key has more than the {width} digits its template allows"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::KeyReader;
+    use super::*;
+
+    const SEPARATED: PartFormat =
+        PartFormat { width: None, descending: false, separator: Some('_') };
+    const DESCENDING: PartFormat = PartFormat { width: None, descending: true, separator: None };
+
+    fn write(part: &impl KeyPart, format: PartFormat) -> String {
+        let mut out = KeyWriter::new();
+        out.part(part, format);
+        out.finish().unwrap()
+    }
+
+    /// Order of text is order of values, and every value reads back.
+    fn assert_ordered<T: KeyPart + Ord + Clone + fmt::Debug>(values: &[T], format: PartFormat) {
+        for a in values {
+            let text = write(a, format);
+            assert_eq!(&T::read(&text, format).unwrap(), a, "{text:?}");
+            for b in values {
+                let expected = if format.descending { b.cmp(a) } else { a.cmp(b) };
+                assert_eq!(wire::compare(&text, &write(b, format)), expected, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_sort_as_numbers_and_read_back() {
+        let width = PartFormat { width: Some(6), ..PartFormat::default() };
+        assert_eq!(write(&123_u32, width), "000123", "as the design guide writes employee ids");
+        for format in [PartFormat::default(), DESCENDING] {
+            assert_ordered(&[0_u64, 1, 9, 10, 123, u64::MAX - 1, u64::MAX], format);
+            assert_ordered(&[i64::MIN, i64::MIN + 1, -10, -9, -1, 0, 1, 9, 10, i64::MAX], format);
+            assert_ordered(&[i8::MIN, -1, 0, 1, i8::MAX], format);
+            assert_ordered(&[i32::MIN, -1, 0, i32::MAX], format);
+            assert_ordered(&[false, true], format);
+            let width = PartFormat { width: Some(4), ..format };
+            assert_ordered(&[0_u16, 7, 9999], width);
+            assert_ordered(&[-9999_i32, -1, 0, 1, 9999], width);
+        }
+    }
+
+    #[test]
+    fn a_number_wider_than_its_template_is_refused() {
+        let mut out = KeyWriter::new();
+        out.part(&1000_u32, PartFormat { width: Some(3), ..PartFormat::default() });
+        assert_eq!(out.finish(), Err(KeyError::TooWide { width: 3 }));
+    }
+
+    #[test]
+    fn descending_dates_are_the_inverted_ticks_of_dotnet() {
+        // DateTime.MaxValue.Ticks - new DateTime(2017, 11, 10).Ticks, 19 digits.
+        let instant: DateTime = "2017-11-10T00:00:00Z".parse().unwrap();
+        assert_eq!(write(&instant, DESCENDING), "2519512127999999999");
+        assert_eq!(write(&DateTime::MAX, DESCENDING), "0000000000000000000");
+        assert_ordered(&[DateTime::MIN, instant, DateTime::MAX], DESCENDING);
+        assert_ordered(&[DateTime::MIN, instant, DateTime::MAX], PartFormat::default());
+    }
+
+    #[test]
+    fn common_text_is_written_as_it_is() {
+        for text in ["jonesj@contoso.com", "New York", "O'Neil", "étude", "100%", ""] {
+            assert_eq!(write(&text.to_owned(), SEPARATED), text);
+        }
+        assert_eq!(write(&"john_doe".to_owned(), SEPARATED), "john^~doe");
+        assert_eq!(write(&"a/b\\c#d?".to_owned(), PartFormat::default()), "a.~b[~c\"~d>~");
+    }
+
+    #[test]
+    fn text_of_any_characters_sorts_as_text_and_reads_back() {
+        let alphabet = [
+            "", " ", "!", "\"", "#", "$", "'", ".", "/", "0", ">", "?", "@", "[", "\\", "]", "^",
+            "_", "`", "a", "{", "|", "}", "~", "\u{a0}", "é", "\u{D7FF}", "😀", "\u{FFFD}",
+        ];
+        // Ordering of strings here is by UTF-16 unit, as keys are kept.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        struct Ordinal(String);
+        impl PartialOrd for Ordinal {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl Ord for Ordinal {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                wire::compare(&self.0, &other.0)
+            }
+        }
+        impl KeyPart for Ordinal {
+            fn write(&self, out: &mut KeyWriter) {
+                self.0.write(out);
+            }
+            fn read(text: &str, format: PartFormat) -> Result<Self, super::super::KeyReadError> {
+                String::read(text, format).map(Self)
+            }
+        }
+        let pairs: Vec<_> = alphabet
+            .iter()
+            .flat_map(|a| alphabet.iter().map(move |b| Ordinal(format!("{a}{b}"))))
+            .collect();
+        assert_ordered(&pairs, SEPARATED);
+        assert_ordered(&pairs, PartFormat::default());
+    }
+
+    #[test]
+    fn a_string_before_a_separator_never_runs_into_what_follows() {
+        for text in ["a", "a_", "_", "a_b^", "^~", "}", "~"] {
+            let mut out = KeyWriter::new();
+            out.literal("id_");
+            out.part(&text.to_owned(), SEPARATED);
+            out.literal("_");
+            out.part(&7_u8, PartFormat::default());
+            let key = out.finish().unwrap();
+            let mut reader = KeyReader::new(&key);
+            reader.literal("id_").unwrap();
+            assert_eq!(reader.part::<String>(SEPARATED).unwrap(), text);
+            reader.literal("_").unwrap();
+            assert_eq!(reader.part::<u8>(PartFormat::default()).unwrap(), 7);
+            reader.end().unwrap();
+        }
+    }
+
+    #[test]
+    fn control_characters_and_long_keys_are_refused() {
+        let mut out = KeyWriter::new();
+        out.part(&"a\tb".to_owned(), PartFormat::default());
+        assert_eq!(out.finish(), Err(KeyError::ControlCharacter));
+        let mut out = KeyWriter::new();
+        out.part(&"x".repeat(600), PartFormat::default());
+        assert!(matches!(out.finish(), Err(KeyError::Invalid(wire::KeyError::TooLong { .. }))));
+    }
+}

@@ -1,0 +1,98 @@
+//! A typed client for Azure Table storage.
+//!
+//! ```
+//! use rowkey::{Entity, Match, StorageAccount};
+//!
+//! #[derive(Clone, Debug, Entity)]
+//! #[entity(partition = "{department}", row = "id_{id:6}")]
+//! struct Employee {
+//!     department: String,
+//!     id: u32,
+//!     email: String,
+//!     salary: f64,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = rowkey_server::Server::start().await?;
+//! # let connection_string = server.connection_string();
+//! let account = StorageAccount::from_connection_string(connection_string)?;
+//! let staff = account.table("staff");
+//! staff.create_if_missing().await?;
+//!
+//! let ada = Employee {
+//!     department: "sales".into(),
+//!     id: 7,
+//!     email: "ada@contoso.com".into(),
+//!     salary: 100_000.0,
+//! };
+//! staff.insert(&ada).await?;
+//!
+//! // A point get: absence is not an error.
+//! let stored = staff.get(Employee::key("sales", 7)).await?.expect("just inserted");
+//!
+//! // A replace carries the ETag that was read: nobody's change is lost.
+//! staff.replace(&stored.map(|e| e.salary += 5_000.0)).await?;
+//!
+//! // A query of one partition; what the filter leaves is streamed, page by page.
+//! let well_paid = staff
+//!     .query(Employee::partition("sales"))
+//!     .filter(Employee::SALARY.ge(100_000.0))
+//!     .all()
+//!     .await?;
+//! assert_eq!(well_paid.len(), 1);
+//!
+//! staff.delete(Employee::key("sales", 7), Match::Any).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The nouns
+//!
+//! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
+//! - [`Entity`]: a type that is stored; the derive takes the templates of its keys. [`Key`] and
+//!   [`Partition`] are addresses that carry the type, [`Stored`] is an entity with its [`ETag`].
+//! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
+//!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
+//! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
+//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `rustls` (default) | TLS by rustls and ring |
+//! | `native-tls` | TLS by the operating system |
+//! | `reqwest-0_13` | bring your own `reqwest::Client` |
+//! | `test-util` | `ManualClock`, time that tests move |
+
+mod account;
+mod arg;
+mod clock;
+mod credential;
+pub mod entity;
+mod error;
+mod filter;
+pub mod key;
+mod options;
+pub mod table;
+mod transport;
+
+pub use rowkey_derive::{Entity, KeyPart, Projection, Property};
+pub use rowkey_wire::code::ErrorCode;
+pub use rowkey_wire::edm;
+pub use rowkey_wire::etag::{ETag, Match};
+pub use rowkey_wire::filter::Operator;
+
+pub use account::{StorageAccount, StorageAccountBuilder};
+pub use arg::Arg;
+#[cfg(feature = "test-util")]
+pub use clock::ManualClock;
+pub use clock::{Clock, SystemClock};
+pub use credential::Credential;
+pub use entity::{DecodeError, DynamicEntity, Entity, Projection, Property, Rows, Stored};
+pub use error::{Error, ErrorKind, Outcome, Result};
+pub use filter::{Column, Filter, TIMESTAMP};
+pub use key::{Key, KeyPart, Partition};
+pub use options::{ClientOptions, RetryOptions, ScanPolicy};
+pub use table::{Continuation, Cost, Page, Query, Table, Transaction};

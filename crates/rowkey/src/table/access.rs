@@ -1,0 +1,41 @@
+//! Stored access policies of a table, which shared access signatures may refer to.
+
+use rowkey_wire::limits::MAX_ACCESS_POLICIES;
+use rowkey_wire::table::encode;
+use rowkey_wire::xml;
+/// A stored access policy: its name, from when until when it holds, and what it permits (`r` query,
+/// `a` add, `u` update, `d` delete).
+pub use rowkey_wire::xml::SignedIdentifier as AccessPolicy;
+
+use super::handle::Table;
+use super::service::unreadable;
+use crate::error::{Error, Result};
+use crate::transport::{Call, Safety};
+
+impl Table {
+    /// The table's stored access policies. Needs Shared Key.
+    ///
+    /// [Get Table ACL](https://learn.microsoft.com/rest/api/storageservices/get-table-acl)
+    pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
+        let call = Call::new("GetTableAcl", self.name(), Safety::Read);
+        let reply = self.send(encode::get_acl(self.name()), call).await?;
+        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call))
+    }
+
+    /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until
+    /// the service heeds them.
+    ///
+    /// [Set Table ACL](https://learn.microsoft.com/rest/api/storageservices/set-table-acl)
+    pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
+        let call = Call::new("SetTableAcl", self.name(), Safety::Conditional);
+        if policies.len() > MAX_ACCESS_POLICIES {
+            let what = format!(
+                "a table has at most {MAX_ACCESS_POLICIES} stored access policies, not {}",
+                policies.len()
+            );
+            return Err(Error::too_large(what).of(call.operation, call.resource));
+        }
+        self.send(encode::set_acl(self.name(), xml::encode_acl(policies)), call).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! The requests of a query, without sending them.
+
+use std::fmt;
+
+use rowkey_wire::table::encode;
+
+use super::cost::Cost;
+use super::handle::Table;
+use super::plan::Plan;
+
+/// What a query would send.
+///
+/// Printed, it is the cost and the first request of each part, with its headers. Credentials are
+/// not among them; keys and the values of filters are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What the service has to read.
+    pub cost: Cost,
+    /// The first request of each part. There are several only when a long list is split.
+    pub requests: Vec<ExplainedRequest>,
+}
+
+/// A request as it would be sent, but for what is new on every attempt: date, request id and
+/// authorization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedRequest {
+    /// The method, `GET`.
+    pub method: String,
+    /// The address, encoded, without a shared access signature.
+    pub url: String,
+    /// `$filter` before it was encoded.
+    pub filter: Option<String>,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Explanation {
+    pub(crate) fn new(table: &Table, plan: &Plan, top: Option<u32>) -> Self {
+        let select: Option<Vec<&str>> =
+            plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
+        let requests = plan
+            .filters
+            .iter()
+            .map(|filter| {
+                let query = encode::Query {
+                    filter: filter.as_deref(),
+                    select: select.as_deref(),
+                    top,
+                    next: None,
+                };
+                let request = encode::query(table.name(), &query);
+                let headers = request.headers.iter().map(|(name, value)| {
+                    (name.to_string(), value.to_str().unwrap_or_default().to_owned())
+                });
+                ExplainedRequest {
+                    method: request.method.to_string(),
+                    url: format!("{}{}", table.endpoint(), request.target),
+                    filter: filter.clone(),
+                    headers: headers.collect(),
+                }
+            })
+            .collect();
+        Self { cost: plan.cost, requests }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cost)?;
+        for request in &self.requests {
+            write!(f, "\n{} {}", request.method, request.url)?;
+            for (name, value) in &request.headers {
+                write!(f, "\n  {name}: {value}")?;
+            }
+            if let Some(filter) = &request.filter {
+                write!(f, "\n  $filter = {filter}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,400 @@
+//! A table: the operations on one entity, and on the table itself.
+
+use std::fmt;
+
+use bytes::Bytes;
+use rowkey_wire::etag::{ETag, Match};
+use rowkey_wire::odata::decode::{self, BodyError};
+use rowkey_wire::odata::encode::EntityError;
+use rowkey_wire::odata::{EntityWriter, Fields};
+use rowkey_wire::table::encode::{self, Flavor};
+use rowkey_wire::table::{decode as headers, name};
+
+use super::query::Query;
+use super::transaction::Transaction;
+use crate::account::StorageAccount;
+use crate::entity::row::{RowReader, RowWriter};
+use crate::entity::{DecodeError, Entity, Projection, Stored, Write};
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::key::{Key, KeyWriter, Partition};
+use crate::options::ClientOptions;
+use crate::transport::{Call, Pipeline, Reply, Safety};
+
+/// A table of an account.
+///
+/// Made by [`StorageAccount::table`]; making one sends nothing and checks nothing, so a handle of a
+/// table that does not exist is fine until it is used. Clones are cheap and share connections.
+#[derive(Clone)]
+pub struct Table {
+    name: Box<str>,
+    account: StorageAccount,
+}
+
+/// The table itself.
+impl Table {
+    pub(crate) fn new(account: StorageAccount, name: &str) -> Self {
+        Self { name: name.into(), account }
+    }
+
+    /// The table's name. The service compares names without case.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How operations on this handle behave.
+    pub fn options(&self) -> &ClientOptions {
+        self.account.options()
+    }
+
+    /// The same table, behaving differently.
+    #[must_use = "the handle itself does not change"]
+    pub fn with_options(&self, options: ClientOptions) -> Self {
+        Self { name: self.name.clone(), account: self.account.with_options(options) }
+    }
+
+    /// Creates the table. Fails with [`ErrorKind::AlreadyExists`] if there is one.
+    ///
+    /// A name whose table was deleted is blocked for about 40 seconds; creating it again then fails
+    /// with [`ErrorCode::TABLE_BEING_DELETED`](crate::ErrorCode::TABLE_BEING_DELETED).
+    /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
+    pub async fn create(&self) -> Result<()> {
+        let call = Call::new("CreateTable", &self.name, Safety::Insert);
+        self.send(encode::create_table(&self.name), call).await?;
+        Ok(())
+    }
+
+    /// Creates the table unless it exists; says whether it did not.
+    pub async fn create_if_missing(&self) -> Result<bool> {
+        let call = Call::new("CreateTable", &self.name, Safety::Conditional).expecting(&[409]);
+        match self.send(encode::create_table(&self.name), call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_already_exists() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the table and everything in it. Fails with [`ErrorKind::NotFound`] if there is none.
+    ///
+    /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table)
+    pub async fn delete_table(&self) -> Result<()> {
+        let call = Call::new("DeleteTable", &self.name, Safety::Conditional);
+        self.send(encode::delete_table(&self.name), call).await?;
+        Ok(())
+    }
+
+    /// Deletes the table if it exists; says whether it did.
+    pub async fn delete_table_if_exists(&self) -> Result<bool> {
+        let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
+        gone(self.send(encode::delete_table(&self.name), call).await)
+    }
+}
+
+/// Single entities.
+impl Table {
+    /// Stores a new entity. Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys.
+    ///
+    /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
+    pub async fn insert<E: Entity>(&self, entity: &E) -> Result<ETag> {
+        self.insert_row(Row::of(entity)).await
+    }
+
+    /// Reads the entity at `key`, or `None` when there is none.
+    ///
+    /// A missing *table* is an error.
+    /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
+    pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
+        let Some(reply) = self.get_body(key.parts(), None).await? else { return Ok(None) };
+        self.decode_one(&reply).map(Some)
+    }
+
+    /// Reads some properties of the entity at `key`.
+    pub async fn get_as<P: Projection>(&self, key: Key<impl Entity>) -> Result<Option<Stored<P>>> {
+        let Some(reply) = self.get_body(key.parts(), P::COLUMNS).await? else { return Ok(None) };
+        self.decode_one(&reply).map(Some)
+    }
+
+    /// Replaces an entity: what is not in the new one is gone.
+    ///
+    /// Given a [`Stored`] entity it carries the ETag it was read with and fails with
+    /// [`ErrorKind::Conflict`] if somebody wrote in between: `table.replace(&stored)`. Given
+    /// `(&entity, Match::Any)` the last writer wins. Fails with [`ErrorKind::NotFound`] if there is
+    /// no such entity.
+    /// [Update Entity](https://learn.microsoft.com/rest/api/storageservices/update-entity2)
+    pub async fn replace<'a, E: Entity + 'a>(
+        &self,
+        write: impl Into<Write<'a, E>>,
+    ) -> Result<ETag> {
+        let Write { entity, condition } = write.into();
+        self.replace_row(Row::of(entity), Some(&condition)).await
+    }
+
+    /// Merges an entity into the stored one: properties that are not given are kept.
+    ///
+    /// The condition is as for [`replace`](Self::replace).
+    /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity)
+    pub async fn merge<'a, E: Entity + 'a>(&self, write: impl Into<Write<'a, E>>) -> Result<ETag> {
+        let Write { entity, condition } = write.into();
+        self.merge_row(Row::of(entity), Some(&condition)).await
+    }
+
+    /// Stores an entity, whether or not there is one: replaces it, or inserts it.
+    ///
+    /// [Insert Or Replace Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity)
+    pub async fn upsert<E: Entity>(&self, entity: &E) -> Result<ETag> {
+        self.replace_row(Row::of(entity), None).await
+    }
+
+    /// Stores an entity, whether or not there is one: merges it, or inserts it.
+    ///
+    /// [Insert Or Merge Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity)
+    pub async fn upsert_merge<E: Entity>(&self, entity: &E) -> Result<ETag> {
+        self.merge_row(Row::of(entity), None).await
+    }
+
+    /// Deletes the entity at `key`, under the ETag it was read with (`&stored`) or whatever is there
+    /// ([`Match::Any`]). Fails with [`ErrorKind::NotFound`] if there is none, and with
+    /// [`ErrorKind::Conflict`] if it has another ETag.
+    ///
+    /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
+    pub async fn delete<E: Entity>(&self, key: Key<E>, condition: impl Into<Match>) -> Result<()> {
+        self.delete_row(key.parts(), &condition.into(), &[412]).await?;
+        Ok(())
+    }
+
+    /// Deletes the entity at `key` if it is there; says whether it was.
+    pub async fn delete_if_exists<E: Entity>(
+        &self,
+        key: Key<E>,
+        condition: impl Into<Match>,
+    ) -> Result<bool> {
+        gone(self.delete_row(key.parts(), &condition.into(), &[404, 412]).await)
+    }
+
+    /// A query of a partition, or of a part of one. Nothing is sent yet.
+    pub fn query<E: Entity + Send + 'static>(&self, partition: Partition<E>) -> Query<E> {
+        Query::of_partition(self.clone(), partition)
+    }
+
+    /// A query of all partitions, as far as entities of type `E` are concerned: a table scan.
+    pub fn scan<E: Entity + Send + 'static>(&self) -> Query<E> {
+        Query::of_table(self.clone())
+    }
+
+    /// Begins an entity group transaction. Nothing is sent before
+    /// [`submit`](Transaction::submit).
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
+    }
+}
+
+/// An entity as text, ready to be sent: what is left of its type.
+pub(crate) struct Row {
+    pub(crate) partition_key: String,
+    pub(crate) row_key: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Row {
+    pub(crate) fn of<E: Entity>(entity: &E) -> Result<Self> {
+        let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
+        entity.partition_key(&mut partition_key);
+        entity.row_key(&mut row_key);
+        let key = Key::<E>::from_writers(partition_key, row_key);
+        let (partition_key, row_key) = key.parts().map_err(key_error)?;
+        let mut out = RowWriter::new(partition_key, row_key);
+        entity.encode(&mut out);
+        let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
+        let body = finish(out)?;
+        Ok(Self { partition_key, row_key, body })
+    }
+
+    pub(crate) fn keys(&self) -> (&str, &str) {
+        (&self.partition_key, &self.row_key)
+    }
+}
+
+fn finish(out: RowWriter) -> Result<Vec<u8>> {
+    let out = out
+        .finish()
+        .map_err(|(name, error)| Error::invalid(format!("property `{name}`: {error}")))?;
+    EntityWriter::finish(out).map_err(|error| match error {
+        EntityError::InvalidName { .. } => Error::invalid(error.to_string()),
+        _ => Error::too_large(error.to_string()),
+    })
+}
+
+/// The operations, without the types of entities: compiled once.
+impl Table {
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        self.account.pipeline()
+    }
+
+    pub(crate) fn flavor(&self) -> Flavor {
+        self.account.flavor()
+    }
+
+    pub(crate) fn endpoint(&self) -> &str {
+        self.pipeline().endpoints().primary.base()
+    }
+
+    /// Checks the table's name and sends.
+    pub(crate) async fn send(
+        &self,
+        request: rowkey_wire::table::Request,
+        call: Call<'_>,
+    ) -> Result<Reply> {
+        self.check_name(call.operation)?;
+        self.pipeline().send(request, call).await
+    }
+
+    pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {
+        name::check(&self.name)
+            .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
+    }
+
+    async fn insert_row(&self, row: Result<Row>) -> Result<ETag> {
+        let call = Call::new("InsertEntity", &self.name, Safety::Insert).expecting(&[409]);
+        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let reply = self.send(encode::insert(&self.name, row.body.into()), call).await?;
+        written(&reply, &call)
+    }
+
+    pub(crate) async fn replace_row(
+        &self,
+        row: Result<Row>,
+        condition: Option<&Match>,
+    ) -> Result<ETag> {
+        let operation = if condition.is_some() { "UpdateEntity" } else { "InsertOrReplaceEntity" };
+        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
+        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let keys = (&*row.partition_key, &*row.row_key);
+        let request = encode::replace(&self.name, keys, condition, Bytes::from(row.body));
+        let reply = self.send(request, call).await?;
+        written(&reply, &call)
+    }
+
+    async fn merge_row(&self, row: Result<Row>, condition: Option<&Match>) -> Result<ETag> {
+        let operation = if condition.is_some() { "MergeEntity" } else { "InsertOrMergeEntity" };
+        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
+        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let keys = (&*row.partition_key, &*row.row_key);
+        let body = Bytes::from(row.body);
+        let request = encode::merge(self.flavor(), &self.name, keys, condition, body);
+        let reply = self.send(request, call).await?;
+        written(&reply, &call)
+    }
+
+    async fn delete_row(
+        &self,
+        keys: Result<(&str, &str), &crate::key::KeyError>,
+        condition: &Match,
+        expected: &'static [u16],
+    ) -> Result<Reply> {
+        let call = Call::new("DeleteEntity", &self.name, Safety::Conditional).expecting(expected);
+        let keys = keys.map_err(|error| key_error(error).of(call.operation, call.resource))?;
+        self.send(encode::delete(&self.name, keys, condition), call).await
+    }
+
+    pub(crate) async fn get_body(
+        &self,
+        keys: Result<(&str, &str), &crate::key::KeyError>,
+        select: Option<&[&str]>,
+    ) -> Result<Option<Reply>> {
+        let call = Call::new("GetEntity", &self.name, Safety::Read).expecting(&[404]);
+        let (partition_key, row_key) =
+            keys.map_err(|error| key_error(error).of(call.operation, call.resource))?;
+        let request = encode::get(&self.name, partition_key, row_key, select);
+        match self.send(request, call).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if is_missing_entity(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn decode_one<P: Projection>(&self, reply: &Reply) -> Result<Stored<P>> {
+        self.decode_body(&reply.body, headers::etag(&reply.headers))
+    }
+
+    /// Reads the body of a point get.
+    pub(crate) fn decode_body<P: Projection>(
+        &self,
+        body: &[u8],
+        etag: Option<ETag>,
+    ) -> Result<Stored<P>> {
+        let mut fields = Fields::default();
+        let of = |error: Error| error.of("GetEntity", &self.name);
+        decode::entity(body, &mut fields).map_err(|error| of(body_error(error)))?;
+        let mut stored =
+            Stored::decode(&fields).map_err(|error| of(Error::decode(error.to_string())))?;
+        if let Some(etag) = etag {
+            stored.etag = etag;
+        }
+        Ok(stored)
+    }
+}
+
+impl<P: Projection> Stored<P> {
+    /// Reads an entity of an answer at minimal metadata.
+    pub(crate) fn decode(fields: &Fields<'_>) -> Result<Self, DecodeError> {
+        let row = RowReader::new(fields);
+        let timestamp = row.timestamp()?;
+        let entity = P::decode(&row)?;
+        let etag = match &fields.etag {
+            Some(etag) => ETag::new(&**etag),
+            // Without metadata the tag can still be told: it is made of the Timestamp.
+            None => ETag::from_timestamp(timestamp),
+        };
+        Ok(Self { entity, etag, timestamp })
+    }
+}
+
+/// The ETag of a write that succeeded.
+fn written(reply: &Reply, call: &Call<'_>) -> Result<ETag> {
+    headers::etag(&reply.headers).ok_or_else(|| {
+        Error::decode("the write succeeded but the answer has no ETag")
+            .of(call.operation, call.resource)
+    })
+}
+
+/// Absence as a value. When an earlier attempt of the same call may have been the one that deleted,
+/// it is taken to have been.
+fn gone(result: Result<Reply>) -> Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() && is_resource(&error) => {
+            Ok(error.outcome() == Outcome::Unknown)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a point get failed because the entity is not there; a missing table is something else.
+pub(crate) fn is_missing_entity(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound && is_resource(error)
+}
+
+fn is_resource(error: &Error) -> bool {
+    error.code() != Some(&crate::ErrorCode::TABLE_NOT_FOUND)
+}
+
+#[cold]
+pub(crate) fn key_error(error: &crate::key::KeyError) -> Error {
+    match error {
+        crate::key::KeyError::Invalid(rowkey_wire::key::KeyError::TooLong { .. }) => {
+            Error::too_large(error.to_string())
+        }
+        _ => Error::invalid(error.to_string()),
+    }
+}
+
+#[cold]
+pub(crate) fn body_error(error: BodyError) -> Error {
+    Error::decode(error.to_string())
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.name).field("account", &self.account).finish()
+    }
+}

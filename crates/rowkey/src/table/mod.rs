@@ -1,0 +1,34 @@
+//! Tables: single entities, queries, transactions, and what the Table service says of itself.
+//!
+//! - [`handle`]: [`Table`], operations on one entity and on the table itself
+//! - [`update`]: [`Table::update`], the read-modify-write loop
+//! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
+//! - [`plan`]: a query as requests: key bounds, filters, the split of long lists
+//! - [`cost`]: [`Cost`], what a query makes the service read
+//! - [`continuation`]: [`Continuation`], where a query goes on
+//! - [`explain`]: [`Explanation`], the requests of a query without sending them
+//! - [`transaction`]: [`Transaction`], entity group transactions
+//! - [`service`]: [`TableService`], the account's tables, properties and statistics
+//! - [`access`]: stored access policies
+
+pub mod access;
+pub mod continuation;
+pub mod cost;
+pub mod explain;
+pub mod handle;
+pub mod pages;
+pub(crate) mod plan;
+pub mod query;
+pub mod service;
+pub mod transaction;
+mod update;
+
+pub use access::AccessPolicy;
+pub use continuation::Continuation;
+pub use cost::Cost;
+pub use explain::Explanation;
+pub use handle::Table;
+pub use pages::{Page, Stream};
+pub use query::Query;
+pub use service::{ServiceProperties, ServiceStats, TableService, Tables};
+pub use transaction::Transaction;

@@ -1,0 +1,163 @@
+//! Reading a query: a page a request, until nothing is left.
+
+use std::marker::PhantomData;
+
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey_wire::odata::decode::{self, PageError};
+use rowkey_wire::table::{decode as headers, encode};
+
+use super::continuation::Continuation;
+use super::handle::{Table, body_error};
+use super::plan::Plan;
+use crate::entity::{DecodeError, Projection, Stored};
+use crate::error::{Error, Result};
+use crate::transport::{Call, Host, Safety};
+
+const OPERATION: &str = "QueryEntities";
+
+/// A stream that can be stored, sent to another task and polled there.
+pub type Stream<T> = BoxStream<'static, Result<T>>;
+
+/// One answer of the service: the end of some page, not of the query.
+#[derive(Clone, Debug)]
+pub struct Page<P> {
+    /// The entities in key order. May be empty although there are more.
+    pub entities: Vec<Stored<P>>,
+    /// Where the query goes on; `None` at its end.
+    pub continuation: Option<Continuation>,
+}
+
+/// Where a running query stands.
+pub(crate) struct Reader<P> {
+    table: Table,
+    plan: Plan,
+    fingerprint: u64,
+    page_size: Option<u32>,
+    /// Where the next page begins; `None` when all is read.
+    next: Option<Continuation>,
+    projection: PhantomData<fn() -> P>,
+}
+
+impl<P: Projection> Reader<P> {
+    pub(crate) fn new(
+        table: Table,
+        plan: Plan,
+        page_size: Option<u32>,
+        take: Option<u64>,
+        resume: Option<Continuation>,
+    ) -> Result<Self> {
+        let fingerprint = plan.fingerprint(table.name());
+        let next = match resume {
+            Some(from) if from.query != fingerprint || from.part >= plan.filters.len() => {
+                let what = "the continuation token is not of this query: its table, filter or \
+                            selection is another";
+                return Err(Error::invalid(what).of(OPERATION, table.name()));
+            }
+            Some(from) => from,
+            None => Continuation {
+                query: fingerprint,
+                part: 0,
+                token: None,
+                secondary: false,
+                left: take,
+            },
+        };
+        let next = (next.left != Some(0)).then_some(next);
+        Ok(Self { table, plan, fingerprint, page_size, next, projection: PhantomData })
+    }
+
+    /// The next page, or `None` when all is read. After an error the same page is asked for again.
+    pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
+        let Some(from) = &self.next else { return Ok(None) };
+        let page = self.read(from).await?;
+        self.next.clone_from(&page.continuation);
+        Ok(Some(page))
+    }
+
+    async fn read(&self, from: &Continuation) -> Result<Page<P>> {
+        let select: Option<Vec<&str>> =
+            self.plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
+        let query = encode::Query {
+            filter: self.plan.filters[from.part].as_deref(),
+            select: select.as_deref(),
+            top: page_top(self.page_size, from.left),
+            next: from.token.as_ref(),
+        };
+        let request = encode::query(self.table.name(), &query);
+        let call = Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host());
+        let reply = self.table.pipeline().send(request, call).await?;
+
+        let mut entities = Vec::new();
+        decode::page(&reply.body, |fields| {
+            entities.push(Stored::decode(fields)?);
+            Ok::<_, DecodeError>(())
+        })
+        .map_err(|error| match error {
+            PageError::Body(error) => body_error(error),
+            PageError::Entity(error) => Error::decode(error.to_string()),
+        })
+        .map_err(|error| error.of(OPERATION, self.table.name()))?;
+
+        let mut left = from.left;
+        if let Some(left) = &mut left {
+            // A service that sends more than it was asked for must not make `take` lie.
+            entities.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= entities.len() as u64;
+        }
+        let token = headers::continuation(&reply.headers);
+        let continuation = self.after(from.part, token, reply.host() == Host::Secondary, left);
+        Ok(Page { entities, continuation })
+    }
+
+    fn after(
+        &self,
+        part: usize,
+        token: Option<headers::Continuation>,
+        secondary: bool,
+        left: Option<u64>,
+    ) -> Option<Continuation> {
+        let query = self.fingerprint;
+        if left == Some(0) {
+            None
+        } else if token.is_some() {
+            Some(Continuation { query, part, token, secondary, left })
+        } else if part + 1 < self.plan.filters.len() {
+            Some(Continuation { query, part: part + 1, token: None, secondary: false, left })
+        } else {
+            None
+        }
+    }
+}
+
+/// `$top`: the size of a page, or less when less is left.
+pub(super) fn page_top(page_size: Option<u32>, left: Option<u64>) -> Option<u32> {
+    let left = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
+    match (page_size, left) {
+        (Some(size), Some(left)) => Some(size.min(left)),
+        (Some(size), None) => Some(size),
+        (None, Some(left)) => (left < rowkey_wire::limits::MAX_PAGE).then_some(left),
+        (None, None) => None,
+    }
+}
+
+/// Pages of `reader`. An error ends the stream.
+pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -> Stream<Page<P>> {
+    match reader {
+        Ok(reader) => stream::try_unfold(reader, |mut reader| async move {
+            Ok(reader.next().await?.map(|page| (page, reader)))
+        })
+        .boxed(),
+        Err(error) => stream::once(async { Err(error) }).boxed(),
+    }
+}
+
+/// Entities of `reader`, one by one.
+pub(crate) fn entities<P: Projection + Send + 'static>(
+    reader: Result<Reader<P>>,
+) -> Stream<Stored<P>> {
+    pages(reader)
+        .map_ok(|page| stream::iter(page.entities.into_iter().map(Ok)))
+        .try_flatten()
+        .boxed()
+}

@@ -1,0 +1,310 @@
+//! Entity group transactions: up to 100 operations on one partition, all or nothing.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use rowkey_wire::batch::{BatchWriter, decode_response, encode_query};
+use rowkey_wire::error::ErrorBody;
+use rowkey_wire::etag::{ETag, Match};
+use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
+use rowkey_wire::table::encode::{self, Flavor};
+
+use super::handle::{Row, Table, key_error};
+use crate::entity::{Entity, Stored, Write};
+use crate::error::{Error, Failure, Result};
+use crate::key::Key;
+use crate::transport::{Call, Reply, Safety};
+
+const OPERATION: &str = "EntityGroupTransaction";
+const ACCEPT: (&str, &str) = ("Accept", "application/json;odata=minimalmetadata");
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+const VERSION: (&str, &str) = ("DataServiceVersion", "3.0");
+const NO_CONTENT: (&str, &str) = ("Prefer", "return-no-content");
+
+/// A transaction in the making, from [`Table::transaction`].
+///
+/// All its entities lie in one partition of one table, none appears twice, and there are at most
+/// 100 of them in at most 4 MiB (2 MiB in Cosmos DB). What breaks one of these rules is refused by
+/// [`submit`](Self::submit) before anything is sent.
+///
+/// [Performing entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions)
+#[must_use = "a transaction does nothing until `submit`"]
+pub struct Transaction {
+    table: Table,
+    operations: Vec<Operation>,
+    error: Option<Error>,
+}
+
+struct Operation {
+    verb: Verb,
+    partition_key: String,
+    row_key: String,
+    /// `None` for inserts, which have none, and for upserts, which carry none.
+    condition: Option<Match>,
+    body: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Delete,
+    Insert,
+    Merge,
+    Replace,
+}
+
+impl Transaction {
+    pub(crate) fn new(table: Table) -> Self {
+        Self { table, operations: Vec::new(), error: None }
+    }
+
+    /// Stores a new entity; the transaction fails if there is one with its keys.
+    pub fn insert<E: Entity>(self, entity: &E) -> Self {
+        self.write(Verb::Insert, entity, None)
+    }
+
+    /// Replaces an entity under a condition, as [`Table::replace`] does.
+    pub fn replace<'a, E: Entity + 'a>(self, write: impl Into<Write<'a, E>>) -> Self {
+        let Write { entity, condition } = write.into();
+        self.write(Verb::Replace, entity, Some(condition))
+    }
+
+    /// Merges into an entity under a condition, as [`Table::merge`] does.
+    pub fn merge<'a, E: Entity + 'a>(self, write: impl Into<Write<'a, E>>) -> Self {
+        let Write { entity, condition } = write.into();
+        self.write(Verb::Merge, entity, Some(condition))
+    }
+
+    /// Replaces an entity or inserts it.
+    pub fn upsert<E: Entity>(self, entity: &E) -> Self {
+        self.write(Verb::Replace, entity, None)
+    }
+
+    /// Merges into an entity or inserts it.
+    pub fn upsert_merge<E: Entity>(self, entity: &E) -> Self {
+        self.write(Verb::Merge, entity, None)
+    }
+
+    /// Deletes an entity under a condition, as [`Table::delete`] does.
+    pub fn delete<E: Entity>(mut self, key: Key<E>, condition: impl Into<Match>) -> Self {
+        match key.parts() {
+            Ok((partition_key, row_key)) => self.operations.push(Operation {
+                verb: Verb::Delete,
+                partition_key: partition_key.to_owned(),
+                row_key: row_key.to_owned(),
+                condition: Some(condition.into()),
+                body: None,
+            }),
+            Err(error) => self.fail(key_error(error)),
+        }
+        self
+    }
+
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Sends the transaction: all of it happens, or nothing.
+    ///
+    /// Returns the ETag of each operation in their order, `None` for deletes. On failure
+    /// [`Error::operation_index`] tells which operation failed and [`Error::code`] why; a
+    /// transaction with an insert is not repeated after an unknown outcome unless
+    /// [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) says so.
+    pub async fn submit(self) -> Result<Vec<Option<ETag>>> {
+        let Self { table, operations, error } = self;
+        let of = |error: Error| error.of(OPERATION, table.name());
+        if let Some(error) = error {
+            return Err(of(error));
+        }
+        check(&operations).map_err(of)?;
+
+        let inserts = operations.iter().any(|operation| operation.verb == Verb::Insert);
+        let safety = if inserts { Safety::Insert } else { Safety::Conditional };
+        let call = Call::new(OPERATION, table.name(), safety).expecting(&[404, 409, 412]);
+        let mut out = BatchWriter::new(&table.pipeline().unique_id());
+        for operation in &operations {
+            operation.write(&table, &mut out);
+        }
+        let limit = match table.flavor() {
+            Flavor::Cosmos => MAX_BATCH_BYTES / 2,
+            Flavor::Storage => MAX_BATCH_BYTES,
+        };
+        if out.len() > limit {
+            return Err(of(Error::too_large(format!(
+                "the transaction has {} bytes; {limit} are allowed",
+                out.len()
+            ))));
+        }
+        let request = encode::batch(&out.content_type(), out.finish());
+        let reply = table.send(request, call).await?;
+        committed(&reply, &call, operations.len())
+    }
+
+    /// Reads one entity by a query in a batch, the only operation that such a request then has.
+    ///
+    /// The answer is that of [`Table::get`], which is the cheaper way; this one is for services and
+    /// proxies that let nothing but batches through. Fails if operations were added.
+    pub async fn get<E: Entity>(self, key: Key<E>) -> Result<Option<Stored<E>>> {
+        let Self { table, operations, error } = self;
+        let of = |error: Error| error.of(OPERATION, table.name());
+        if let Some(error) = error {
+            return Err(of(error));
+        }
+        if !operations.is_empty() {
+            return Err(of(Error::invalid("a query must be alone in its batch")));
+        }
+        let (partition_key, row_key) = key.parts().map_err(|error| of(key_error(error)))?;
+        let target = encode::address(table.name(), partition_key, row_key);
+        let target = format!("{}{target}", table.endpoint());
+        let (content_type, body) =
+            encode_query(&table.pipeline().unique_id(), &target, &[ACCEPT, VERSION]);
+        let call = Call::new(OPERATION, table.name(), Safety::Read).expecting(&[404]);
+        let reply = table.send(encode::batch(&content_type, body), call).await?;
+        let parts = parts(&reply, &call)?;
+        match parts.as_slice() {
+            [part] if part.status == 200 => {
+                table.decode_body(part.body, part.etag.map(ETag::new)).map(Some)
+            }
+            [part] => match refused(&reply, &call, part.status, part.body) {
+                error if super::handle::is_missing_entity(&error) => Ok(None),
+                error => Err(error),
+            },
+            _ => Err(of(Error::decode("the batch has not one answer"))),
+        }
+    }
+
+    fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
+        match Row::of(entity) {
+            Ok(Row { partition_key, row_key, body }) => self.operations.push(Operation {
+                verb,
+                partition_key,
+                row_key,
+                condition,
+                body: Some(body),
+            }),
+            Err(error) => self.fail(error),
+        }
+        self
+    }
+
+    /// Notes the first error and the operation it belongs to.
+    fn fail(&mut self, error: Error) {
+        let index = self.operations.len();
+        self.error.get_or_insert_with(|| error.at_operation(index));
+    }
+}
+
+impl Operation {
+    fn write(&self, table: &Table, out: &mut BatchWriter) {
+        let target = match self.verb {
+            Verb::Insert => format!("{}/{}", table.endpoint(), table.name()),
+            _ => {
+                let address = encode::address(table.name(), &self.partition_key, &self.row_key);
+                format!("{}{address}", table.endpoint())
+            }
+        };
+        let cosmos = table.flavor() == Flavor::Cosmos;
+        let method = match self.verb {
+            Verb::Delete => "DELETE",
+            Verb::Insert => "POST",
+            Verb::Merge if cosmos => "MERGE",
+            Verb::Merge => "PATCH",
+            Verb::Replace => "PUT",
+        };
+        let mut headers = Vec::with_capacity(5);
+        headers.extend([ACCEPT, VERSION]);
+        if self.body.is_some() {
+            headers.push(JSON);
+        }
+        if self.verb == Verb::Insert {
+            headers.push(NO_CONTENT);
+        }
+        if let Some(condition) = &self.condition {
+            headers.push(("If-Match", condition.as_str()));
+        }
+        out.operation(method, &target, &headers, self.body.as_deref());
+    }
+}
+
+/// The rules that can be known before sending, but for the size.
+fn check(operations: &[Operation]) -> Result<()> {
+    let Some(first) = operations.first() else {
+        return Err(Error::invalid("the transaction has no operations"));
+    };
+    if operations.len() > MAX_BATCH_OPERATIONS {
+        return Err(Error::too_large(format!(
+            "the transaction has {} operations; {MAX_BATCH_OPERATIONS} are allowed",
+            operations.len()
+        )));
+    }
+    let mut rows = HashSet::with_capacity(operations.len());
+    for (index, operation) in operations.iter().enumerate() {
+        if operation.partition_key != first.partition_key {
+            let what = "the entity lies in another partition than the first; a transaction is of \
+                        one partition";
+            return Err(Error::invalid(what).at_operation(index));
+        }
+        if !rows.insert(operation.row_key.as_str()) {
+            let what = "the entity appears twice; a transaction may touch each entity once";
+            return Err(Error::invalid(what).at_operation(index));
+        }
+    }
+    Ok(())
+}
+
+/// The ETags of a transaction that succeeded, or why it did not.
+fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Option<ETag>>> {
+    let parts = parts(reply, call)?;
+    if let Some(part) = parts.iter().find(|part| !(200..300).contains(&part.status)) {
+        return Err(refused(reply, call, part.status, part.body));
+    }
+    if parts.len() != operations {
+        let what = format!("{operations} operations were sent and {} answered", parts.len());
+        return Err(Error::decode(what).of(call.operation, call.resource));
+    }
+    Ok(parts.into_iter().map(|part| part.etag.map(ETag::new)).collect())
+}
+
+fn parts<'a>(
+    reply: &'a Reply,
+    call: &Call<'_>,
+) -> Result<Vec<rowkey_wire::batch::PartResponse<'a>>> {
+    let content_type = reply.headers.get(http::header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    decode_response(content_type, &reply.body).map_err(|error| {
+        Error::decode("the answer to the batch cannot be read")
+            .with_source(error)
+            .of(call.operation, call.resource)
+    })
+}
+
+#[cold]
+fn refused(reply: &Reply, call: &Call<'_>, status: u16, body: &[u8]) -> Error {
+    let body = ErrorBody::decode(body);
+    // Without an index in front of the message there was one operation.
+    let index = body.as_ref().and_then(ErrorBody::batch_index).unwrap_or(0);
+    let (code, message) = body.map(|body| (body.code, body.message)).unzip();
+    let failure = Failure {
+        status,
+        code,
+        message,
+        request_id: reply.request_id(),
+        attempts: reply.attempts,
+        ambiguous: reply.ambiguous,
+    };
+    Error::from_response(call, failure).at_operation(index)
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("table", &self.table.name())
+            .field("operations", &self.operations.len())
+            .finish_non_exhaustive()
+    }
+}

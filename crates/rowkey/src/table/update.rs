@@ -1,0 +1,75 @@
+//! The read-modify-write loop.
+
+use super::handle::{Row, Table};
+use crate::entity::{Entity, Stored};
+use crate::error::{Error, Outcome, Result};
+use crate::key::Key;
+
+/// How often a change is tried against other writers before the caller is told.
+const MAX_ROUNDS: usize = 16;
+
+impl Table {
+    /// Reads the entity at `key`, changes it and replaces it under the ETag that was read; if
+    /// somebody else wrote in between, reads and changes it again, up to 16 times.
+    ///
+    /// Returns the entity as it is now stored. `change` may run several times, so it should do
+    /// nothing but change the entity. Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
+    /// and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
+    pub async fn update<E: Entity>(
+        &self,
+        key: Key<E>,
+        mut change: impl FnMut(&mut E),
+    ) -> Result<Stored<E>> {
+        let keys = key.parts();
+        for _ in 1..MAX_ROUNDS {
+            match self.update_once(keys, &mut change).await {
+                Err(error) if error.is_conflict() && error.outcome() == Outcome::Rejected => {}
+                result => return result,
+            }
+        }
+        self.update_once(keys, &mut change).await
+    }
+
+    async fn update_once<E: Entity>(
+        &self,
+        keys: Result<(&str, &str), &crate::key::KeyError>,
+        change: &mut impl FnMut(&mut E),
+    ) -> Result<Stored<E>> {
+        let mut stored = self.read(keys).await?;
+        change(&mut stored.entity);
+        let row = Row::of(&stored.entity)?;
+        if keys.is_ok_and(|keys| keys != row.keys()) {
+            let what = "the change alters a part of the key, and keys cannot change: delete the \
+                        entity and insert the other one, in one transaction if the partition is \
+                        the same";
+            return Err(Error::invalid(what).of("UpdateEntity", self.name()));
+        }
+        let sent = row.body.clone();
+        match self.replace_row(Ok(row), Some(&(&stored).into())).await {
+            Ok(etag) => self.stored_as(stored, etag),
+            // The refusal may be the echo of this loop's own write, whose answer was lost. If the
+            // entity is now what was written, it was.
+            Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
+                let now = self.read(keys).await?;
+                if Row::of(&now.entity)?.body == sent { Ok(now) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read<E: Entity>(
+        &self,
+        keys: Result<(&str, &str), &crate::key::KeyError>,
+    ) -> Result<Stored<E>> {
+        match self.get_body(keys, None).await? {
+            Some(reply) => self.decode_one(&reply),
+            None => Err(Error::absent().of("UpdateEntity", self.name())),
+        }
+    }
+
+    /// The entity under the ETag of its last write, which tells its Timestamp, too.
+    fn stored_as<E>(&self, stored: Stored<E>, etag: rowkey_wire::etag::ETag) -> Result<Stored<E>> {
+        let timestamp = etag.timestamp().unwrap_or(stored.timestamp);
+        Ok(Stored { entity: stored.entity, etag, timestamp })
+    }
+}
