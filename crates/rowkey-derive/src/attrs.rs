@@ -75,14 +75,19 @@ impl Container {
 }
 
 impl Field {
+    /// `system` if fields may receive the properties that every entity has.
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
-        let mut allowed = vec!["rename", "default", "skip", "json"];
-        if system {
-            allowed.extend(["partition_key", "row_key", "timestamp"]);
-        }
-        visit(attrs, "entity", &allowed, |name, meta| {
+        let own = ["rename", "default", "skip", "json"];
+        let systems = ["partition_key", "row_key", "timestamp"];
+        visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
             let span = meta.path.span();
+            if !system && systems.contains(&name) {
+                return Err(meta.error(format!(
+                    "`{name}` is for projections: the keys of an entity are what its templates \
+                     say, and its Timestamp is in `Stored`"
+                )));
+            }
             match name {
                 "rename" => this.rename = Some(value(meta)?),
                 "default" => {
@@ -118,7 +123,9 @@ pub(crate) fn variant_rename(attrs: &[Attribute], namespace: &str) -> Result<Opt
 /// Refuses attributes where none has a meaning.
 pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident(namespace)) {
-        Some(attr) => Err(Error::new_spanned(attr, format!("`{namespace}` does nothing on {place}"))),
+        Some(attr) => {
+            Err(Error::new_spanned(attr, format!("`{namespace}` does nothing on {place}")))
+        }
         None => Ok(()),
     }
 }
@@ -135,7 +142,9 @@ fn visit(
             let name = meta.path.to_token_stream().to_string();
             if !allowed.contains(&&*name) {
                 let hint = did_you_mean(&name, allowed.iter().copied());
-                return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
+                return Err(
+                    meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}"))
+                );
             }
             if seen.contains(&name) {
                 return Err(meta.error(format!("`{name}` is given twice")));

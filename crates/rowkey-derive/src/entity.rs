@@ -1,7 +1,7 @@
 //! `#[derive(Entity)]` and `#[derive(Projection)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{DeriveInput, Result};
 
@@ -21,9 +21,10 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let entity = entity_impl(&model, &keys);
     let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
     Ok(quote! {
-        // A program rarely uses every constructor and every column.
+        // A program rarely uses every constructor and every column, and a public struct may have
+        // private fields of private types.
         #[automatically_derived]
-        #[allow(dead_code)]
+        #[allow(dead_code, private_bounds, private_interfaces)]
         impl #ident {
             #items
             #columns
@@ -72,8 +73,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let Model { krate, ident, .. } = model;
     let out = format_ident!("__out", span = Span::mixed_site());
     let own = |i: usize| {
-        let field = model.fields[i].ident;
-        quote! { &self.#field }
+        let Field { ident, ty, .. } = &model.fields[i];
+        quote_spanned! { ty.span() => self.#ident }
     };
     let partition_key = keys::write(model, &keys.partition.pieces, &out, own);
     let row_key = keys::write(model, &keys.row.pieces, &out, own);
@@ -110,8 +111,11 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
 /// What to ask the service for.
 fn selected(model: &Model<'_>) -> TokenStream {
     let kind = model.kind.as_ref().map(|_| KIND);
-    let names: Vec<_> =
-        ["PartitionKey", "RowKey", "Timestamp"].into_iter().chain(kind).chain(model.properties()).collect();
+    let names: Vec<_> = ["PartitionKey", "RowKey", "Timestamp"]
+        .into_iter()
+        .chain(kind)
+        .chain(model.properties())
+        .collect();
     if names.len() > MAX_SELECT {
         // Decoding looks properties up by name, so all of them do as well.
         return quote! { ::core::option::Option::None };
@@ -220,8 +224,6 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
 }
 
 fn default_path(default: Option<&DefaultValue>) -> TokenStream {
-    match default.and_then(|default| default.path.as_ref()) {
-        Some(path) => quote! { #path },
-        None => quote! { ::core::default::Default::default },
-    }
+    let path = default.and_then(|default| default.path.as_ref());
+    path.map_or_else(|| quote! { ::core::default::Default::default }, ToTokens::to_token_stream)
 }

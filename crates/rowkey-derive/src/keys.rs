@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
@@ -18,8 +18,8 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let (pk_template, rk_template) = (keys.partition.literal.value(), keys.row.literal.value());
 
     let (arguments, bind) = arguments(model, order(keys));
-    let write_partition = write(model, &keys.partition.pieces, &pk, borrowed);
-    let write_row = write(model, &keys.row.pieces, &rk, borrowed);
+    let write_partition = write(model, &keys.partition.pieces, &pk, local);
+    let write_row = write(model, &keys.row.pieces, &rk, local);
     let doc = format!("The key of one entity: `{pk_template}`, `{rk_template}`.");
     let key = quote! {
         #[doc = #doc]
@@ -53,7 +53,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let prefix = &keys.row.pieces[..end.min(keys.row.pieces.len())];
         let given = distinct(partition.iter().copied().chain(indices(prefix)));
         let (arguments, bind) = self::arguments(model, given);
-        let write_prefix = write(model, prefix, &rk, borrowed);
+        let write_prefix = write(model, prefix, &rk, local);
         let field = model.fields[last.index].ident;
         let name = format_ident!("under_{}", field.unraw(), span = field.span());
         let doc = format!(
@@ -77,18 +77,20 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { #key #whole #(#under)* #parse }
 }
 
-/// Statements that write `pieces` to `out`; `value` is an expression for the reference to a field.
-pub(crate) fn write(
+/// Statements that write `pieces` to `out`; `value` is an expression for a field.
+pub(crate) fn write<T: ToTokens>(
     model: &Model<'_>,
     pieces: &[Piece],
     out: &Ident,
-    value: impl Fn(usize) -> TokenStream,
+    value: impl Fn(usize) -> T,
 ) -> TokenStream {
     let pieces = pieces.iter().map(|piece| match piece {
         Piece::Literal(text) => quote! { #out.literal(#text); },
         Piece::Part(part) => {
+            // The span is the type's, so that a type that cannot be a part is pointed at.
+            let span = model.fields[part.index].ty.span();
             let (value, format) = (value(part.index), format(model, part));
-            quote_spanned! { model.fields[part.index].ty.span() => #out.part(#value, #format); }
+            quote_spanned! { span => #out.part(&#value, #format); }
         }
     });
     quote! { #(#pieces)* }
@@ -102,15 +104,20 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let ty = model.fields[part.index].ty;
         let check = move |constant: TokenStream, what: String| {
             quote_spanned! { ty.span() =>
-                const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, #what);
+                const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, "{}", #what);
             }
         };
         let descending = part.descending.then(|| {
-            let what = format!("`{field}:desc`: this type has no text that sorts backwards");
+            let what = format!(
+                "`{{{field}:desc}}`: only numbers, bools, dates and newtypes of these can be \
+                 written largest first"
+            );
             check(quote! { DESCENDING }, what)
         });
         let width = part.width.map(|width| {
-            let what = format!("`{field}:{width}`: a width is for numbers");
+            let what = format!(
+                "`{{{field}:{width}}}`: a width is the digits of a number, and this is not one"
+            );
             check(quote! { WIDTH }, what)
         });
         descending.into_iter().chain(width)
@@ -129,11 +136,12 @@ pub(crate) fn local(index: usize) -> Ident {
 }
 
 /// `()`, `a` or `(a, b)`.
-pub(crate) fn tuple<T: quote::ToTokens>(items: impl Iterator<Item = T>) -> TokenStream {
+pub(crate) fn tuple<T: ToTokens>(items: impl Iterator<Item = T>) -> TokenStream {
     let items: Vec<T> = items.collect();
-    match &items[..] {
-        [one] => quote! { #one },
-        _ => quote! { (#(#items),*) },
+    if let [one] = &items[..] {
+        quote! { #one }
+    } else {
+        quote! { (#(#items),*) }
     }
 }
 
@@ -191,14 +199,12 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
 }
 
 /// Parameters for these fields, and statements that bind their values.
-fn arguments(
-    model: &Model<'_>,
-    fields: impl Iterator<Item = usize>,
-) -> (TokenStream, TokenStream) {
+fn arguments(model: &Model<'_>, fields: impl Iterator<Item = usize>) -> (TokenStream, TokenStream) {
     let krate = &model.krate;
     let (parameters, bind): (Vec<_>, Vec<_>) = fields
         .map(|index| {
-            let (ident, ty, local) = (model.fields[index].ident, model.fields[index].ty, local(index));
+            let (ident, ty, local) =
+                (model.fields[index].ident, model.fields[index].ty, local(index));
             (
                 quote! { #ident: impl #krate::Arg<#ty> },
                 quote! { let #local: #ty = #krate::Arg::<#ty>::into_arg(#ident); },
@@ -210,9 +216,9 @@ fn arguments(
 
 fn format(model: &Model<'_>, part: &Part) -> TokenStream {
     let krate = &model.krate;
-    let option = |value: Option<Literal>| match value {
-        Some(value) => quote! { ::core::option::Option::Some(#value) },
-        None => quote! { ::core::option::Option::None },
+    let option = |value: Option<Literal>| {
+        let some = value.map(|value| quote! { ::core::option::Option::Some(#value) });
+        some.unwrap_or_else(|| quote! { ::core::option::Option::None })
     };
     let width = option(part.width.map(Literal::u8_suffixed));
     let separator = option(part.separator.map(Literal::character));
@@ -220,11 +226,6 @@ fn format(model: &Model<'_>, part: &Part) -> TokenStream {
     quote! {
         #krate::key::PartFormat { width: #width, descending: #descending, separator: #separator }
     }
-}
-
-fn borrowed(index: usize) -> TokenStream {
-    let local = local(index);
-    quote! { &#local }
 }
 
 fn local_named(name: &str) -> Ident {

@@ -3,8 +3,8 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
 use syn::{
-    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitStr, Path, PathArguments,
-    Result, Type, Visibility,
+    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitStr, Path,
+    PathArguments, Result, Type, Visibility,
 };
 
 use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
@@ -53,8 +53,9 @@ pub(crate) enum Role {
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
         let mut container = Container::parse(input, "entity", &["partition", "row", "kind"], true)?;
-        let fields = named_fields(input)?;
-        let (Some(partition), Some(row)) = (container.partition.take(), container.row.take()) else {
+        let fields = named_fields(input, "Entity")?;
+        let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
+        else {
             return Err(Error::new(
                 input.ident.span(),
                 "an entity names the templates of both keys: \
@@ -81,8 +82,18 @@ impl<'a> Model<'a> {
     }
 
     pub(crate) fn projection(input: &'a DeriveInput) -> Result<Self> {
-        let container = Container::parse(input, "entity", &[], true)?;
-        Self::new(input, container, named_fields(input)?, |_| false, true)
+        let container = Container::parse(input, "entity", &["partition", "row", "kind"], true)?;
+        if let Some(text) = container.partition.as_ref().or(container.row.as_ref()) {
+            return Err(Error::new(
+                text.span(),
+                "a projection is only read and has no key templates; a field of it receives a key \
+                 with `#[entity(partition_key)]` or `#[entity(row_key)]`",
+            ));
+        }
+        if let Some(kind) = &container.kind {
+            return Err(Error::new(kind.span(), "`kind` is for entities: a projection is of one"));
+        }
+        Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
     }
 
     fn new(
@@ -107,9 +118,13 @@ impl<'a> Model<'a> {
         check_names(&fields, kind.is_some(), !system, &mut errors);
         match errors {
             Some(error) => Err(error),
-            None => {
-                Ok(Self { krate: container.krate, vis: &input.vis, ident: &input.ident, fields, kind })
-            }
+            None => Ok(Self {
+                krate: container.krate,
+                vis: &input.vis,
+                ident: &input.ident,
+                fields,
+                kind,
+            }),
         }
     }
 
@@ -129,7 +144,12 @@ pub(crate) fn plain(ident: &Ident) -> String {
 
 /// The `T` of `Option<T>`, as far as it can be told from how it is written.
 pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
-    let Type::Path(path) = ty else { return None };
+    let path = match ty {
+        Type::Path(path) => path,
+        // A type that a `macro_rules!` macro took as `$t:ty`.
+        Type::Group(group) => return option_of(&group.elem),
+        _ => return None,
+    };
     let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first() {
@@ -159,26 +179,33 @@ pub(crate) fn combine(errors: &mut Option<Error>, error: Error) {
     }
 }
 
-fn named_fields(input: &DeriveInput) -> Result<&Fields> {
-    refuse_generics(&input.generics, "Entity")?;
+fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> {
+    refuse_generics(&input.generics, derive)?;
     match &input.data {
         Data::Struct(data) if matches!(data.fields, Fields::Named(_)) => Ok(&data.fields),
         _ => Err(Error::new(
             input.ident.span(),
-            "an entity is a struct with named fields: their names become the names of the properties",
+            format!(
+                "`{derive}` is derived for structs with named fields: their names become the names \
+                 of the properties"
+            ),
         )),
     }
 }
 
 fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
     let Attrs { rename, default, skip, json, system } = attrs;
-    let (renamed, defaulted) = (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
+    let (renamed, defaulted) =
+        (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
     let conflict = |spans: [Option<Span>; 4], why: &str| match spans.into_iter().flatten().next() {
         Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
         None => Ok(()),
     };
     if is_key {
-        conflict([renamed, defaulted, skip, json], "is part of a key and not stored as a property")?;
+        conflict(
+            [renamed, defaulted, skip, json],
+            "is part of a key and not stored as a property",
+        )?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
@@ -227,5 +254,40 @@ fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Opt
             let what = format!("an entity has at most {limit} properties besides its keys");
             combine(errors, Error::new(ident.span(), what));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(fields: usize, attributes: &str) -> Option<String> {
+        let fields: String = (0..fields).map(|i| format!("p{i}: i32,")).collect();
+        let text = format!("#[entity({attributes})] struct Large {{ id: u32, {fields} }}");
+        let input: DeriveInput = syn::parse_str(&text).unwrap();
+        Model::entity(&input).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_entity_of_more_than_252_properties_is_refused() {
+        let templates = "partition = \"all\", row = \"{id}\"";
+        assert_eq!(error(252, templates), None);
+        let what = "an entity has at most 252 properties besides its keys";
+        assert_eq!(error(253, templates).as_deref(), Some(what));
+        let with_kind = format!("{templates}, kind = \"large\"");
+        assert_eq!(error(251, &with_kind), None, "the kind is a property too");
+        assert!(error(252, &with_kind).is_some());
+    }
+
+    #[test]
+    fn options_are_recognized_as_they_are_written() {
+        let inner = |text: &str| {
+            let ty: Type = syn::parse_str(text).unwrap();
+            option_of(&ty).map(|inner| quote::quote!(#inner).to_string())
+        };
+        assert_eq!(inner("Option<i32>").as_deref(), Some("i32"));
+        assert_eq!(inner("::core::option::Option<Vec<u8>>").as_deref(), Some("Vec < u8 >"));
+        assert_eq!(inner("Vec<u8>"), None);
+        assert_eq!(inner("Option"), None);
     }
 }

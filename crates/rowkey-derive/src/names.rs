@@ -145,8 +145,15 @@ mod tests {
     #[test]
     fn fields_and_variants_are_renamed_word_by_word() {
         let forms = |name: &str| CASES.map(|(_, case)| case.apply(name));
-        let expected =
-            ["lineitems", "LINEITEMS", "LineItems", "lineItems", "line_items", "LINE_ITEMS", "line-items"];
+        let expected = [
+            "lineitems",
+            "LINEITEMS",
+            "LineItems",
+            "lineItems",
+            "line_items",
+            "LINE_ITEMS",
+            "line-items",
+        ];
         assert_eq!(forms("line_items"), expected);
         assert_eq!(forms("LineItems"), expected);
         assert_eq!(Case::Snake.apply("HTTPError"), "http_error");

@@ -59,19 +59,17 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn variants<'a>(
-    data: &'a DataEnum,
-    container: Container,
-    namespace: &str,
-) -> Result<Variants<'a>> {
+fn variants<'a>(data: &'a DataEnum, container: Container, namespace: &str) -> Result<Variants<'a>> {
     let mut this = Variants { krate: container.krate, idents: Vec::new(), texts: Vec::new() };
     let mut errors = None;
     for variant in &data.variants {
         match text(variant, container.rename_all, namespace) {
             Ok((text, span)) => {
                 if let Some(other) = this.texts.iter().position(|known| *known == text) {
-                    let what =
-                        format!("`{}` and `{}` are both {text:?}", variant.ident, this.idents[other]);
+                    let what = format!(
+                        "`{}` and `{}` are both {text:?}",
+                        variant.ident, this.idents[other]
+                    );
                     combine(&mut errors, Error::new(span, what));
                 }
                 this.idents.push(&variant.ident);

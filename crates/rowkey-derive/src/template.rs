@@ -192,7 +192,9 @@ mod tests {
     fn shown(template: &str) -> std::result::Result<String, String> {
         let show = |piece: &Piece| match piece {
             Piece::Literal(text) => format!("{text:?}"),
-            Piece::Part(p) => format!("{} {:?} {} {:?}", p.field, p.width, p.descending, p.separator),
+            Piece::Part(p) => {
+                format!("{} {:?} {} {:?}", p.field, p.width, p.descending, p.separator)
+            }
         };
         parse(template).map(|pieces| pieces.iter().map(show).collect::<Vec<_>>().join(" · "))
     }
@@ -218,8 +220,24 @@ mod tests {
     #[test]
     fn templates_that_could_not_be_read_back_are_refused() {
         for template in [
-            "{a}{b}", "{a}-{b}", "{a", "a}", "{}", "{:6}", "{a:}", "{a:x}", "{a:0}", "{a:21}",
-            "{a:desc,desc}", "{a:6,6}", "a/b", "a\\b", "a#b", "a?b", "a\tb", "a\u{80}",
+            "{a}{b}",
+            "{a}-{b}",
+            "{a",
+            "a}",
+            "{}",
+            "{:6}",
+            "{a:}",
+            "{a:x}",
+            "{a:0}",
+            "{a:21}",
+            "{a:desc,desc}",
+            "{a:6,6}",
+            "a/b",
+            "a\\b",
+            "a#b",
+            "a?b",
+            "a\tb",
+            "a\u{80}",
         ] {
             assert!(shown(template).is_err(), "{template:?}");
         }

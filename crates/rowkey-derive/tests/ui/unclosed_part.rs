@@ -1,0 +1,10 @@
+use rowkey::Entity;
+
+#[derive(Entity)]
+#[entity(partition = "{department", row = "id_}")]
+struct Employee {
+    department: String,
+    id: u32,
+}
+
+fn main() {}
