@@ -24,7 +24,7 @@ use crate::transport::retry::Jitter;
 ///     .build()?;
 /// # Ok::<(), rowkey::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "nothing is made before `build`"]
 pub struct StorageAccountBuilder {
     name: Option<String>,
@@ -34,7 +34,7 @@ pub struct StorageAccountBuilder {
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
     http: Option<Http>,
-    jitter: Option<Jitter>,
+    seed: Option<u64>,
 }
 
 impl StorageAccountBuilder {
@@ -101,7 +101,7 @@ impl StorageAccountBuilder {
     /// Makes waits and request ids the same in every run.
     #[cfg(test)]
     pub(crate) fn seed(mut self, seed: u64) -> Self {
-        self.jitter = Some(Jitter::seeded(seed));
+        self.seed = Some(seed);
         self
     }
 
@@ -136,7 +136,7 @@ impl StorageAccountBuilder {
             None => Http::new(endpoints.is_secure(), endpoints.is_loopback())?,
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
-        let jitter = self.jitter.unwrap_or_else(Jitter::random);
+        let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
         let pipeline = Pipeline::new(http, endpoints, credential, clock, self.options, jitter);
         Ok(StorageAccount::new(name, pipeline))
     }

@@ -1,1 +1,258 @@
+use super::connection_string::Parts;
+use super::*;
+use crate::credential::{Authorize, Credential};
+use crate::error::ErrorKind;
 
+/// Base64 of `account-key`.
+const KEY: &str = "YWNjb3VudC1rZXk=";
+
+fn endpoint(text: &str) -> String {
+    format!("{:?}", Parts::parse(text).unwrap().primary)
+}
+
+fn refusal(text: &str) -> String {
+    let error = Parts::parse(text).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+    error.to_string()
+}
+
+#[test]
+fn the_portals_string_gives_key_and_endpoints() {
+    let text = format!(
+        "DefaultEndpointsProtocol=https;AccountName=contoso;AccountKey={KEY};\
+         EndpointSuffix=core.windows.net"
+    );
+    let account = StorageAccount::from_connection_string(&text).unwrap();
+    let endpoints = account.pipeline().endpoints();
+    assert_eq!(account.name(), "contoso");
+    assert_eq!(account.flavor(), Flavor::Storage);
+    assert_eq!(endpoints.primary.base(), "https://contoso.table.core.windows.net");
+    let secondary = endpoints.secondary.as_ref().unwrap();
+    assert_eq!(secondary.base(), "https://contoso-secondary.table.core.windows.net");
+    assert_eq!(secondary.host(), "contoso-secondary.table.core.windows.net");
+    assert_eq!(secondary.port(), 443);
+}
+
+#[test]
+fn names_match_in_any_case_and_space_around_them_does_not_count() {
+    let text = format!(" accountname = contoso ;\n ACCOUNTKEY={KEY} ;; defaultendpointsprotocol=HTTP;");
+    assert_eq!(endpoint(&text), "http://contoso.table.core.windows.net");
+}
+
+#[test]
+fn a_suffix_names_another_cloud() {
+    let text = format!("AccountName=contoso;AccountKey={KEY};EndpointSuffix=core.chinacloudapi.cn");
+    assert_eq!(endpoint(&text), "https://contoso.table.core.chinacloudapi.cn");
+}
+
+#[test]
+fn an_emulators_string_gives_path_style_endpoints() {
+    let text = format!(
+        "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};\
+         BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;\
+         QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1;\
+         TableEndpoint=http://127.0.0.1:10002/devstoreaccount1/;"
+    );
+    let account = StorageAccount::from_connection_string(&text).unwrap();
+    let endpoints = account.pipeline().endpoints();
+    assert_eq!(endpoints.primary.base(), "http://127.0.0.1:10002/devstoreaccount1");
+    assert_eq!(endpoints.primary.port(), 10002);
+    let secondary = endpoints.secondary.as_ref().unwrap();
+    assert_eq!(secondary.base(), "http://127.0.0.1:10002/devstoreaccount1-secondary");
+}
+
+#[test]
+fn development_storage_is_the_emulator_here_or_on_another_host() {
+    for (text, base) in [
+        ("UseDevelopmentStorage=true", "http://127.0.0.1:10002/devstoreaccount1"),
+        (
+            "UseDevelopmentStorage=True;DevelopmentStorageProxyUri=http://azurite",
+            "http://azurite:10002/devstoreaccount1",
+        ),
+    ] {
+        let parts = Parts::parse(text).unwrap();
+        assert_eq!(parts.name, "devstoreaccount1");
+        assert_eq!(parts.primary.base(), base);
+    }
+    assert_eq!(refusal("UseDevelopmentStorage=yes"), "UseDevelopmentStorage can only be `true`");
+}
+
+#[test]
+fn a_signature_needs_no_key_and_the_endpoint_says_the_name() {
+    for sas in ["?sv=2019-02-02&sig=a%3D", "sv=2019-02-02&sig=a%3D"] {
+        let text = format!(
+            "TableEndpoint=https://contoso.table.core.windows.net/;SharedAccessSignature={sas}"
+        );
+        let parts = Parts::parse(&text).unwrap();
+        assert_eq!(parts.name, "contoso");
+        assert!(matches!(parts.credential.authorize(), Authorize::Sas("sv=2019-02-02&sig=a%3D")));
+    }
+    let text = "AccountName=contoso;SharedAccessSignature=sv=1&sig=a%3D";
+    assert_eq!(endpoint(text), "https://contoso.table.core.windows.net");
+}
+
+#[test]
+fn cosmos_is_known_by_its_host() {
+    for (text, base) in [
+        (
+            format!(
+                "DefaultEndpointsProtocol=https;AccountName=contoso;AccountKey={KEY};\
+                 TableEndpoint=https://contoso.table.cosmos.azure.com:443/;"
+            ),
+            "https://contoso.table.cosmos.azure.com",
+        ),
+        (
+            format!(
+                "AccountEndpoint=https://contoso.documents.azure.com:443/;AccountKey={KEY};"
+            ),
+            "https://contoso.table.cosmos.azure.com",
+        ),
+        (
+            format!(
+                "AccountName=contoso;AccountKey={KEY};\
+                 TableEndpoint=https://contoso.table.cosmosdb.azure.com"
+            ),
+            "https://contoso.table.cosmosdb.azure.com",
+        ),
+        (
+            format!(
+                "AccountName=localhost;AccountKey={KEY};TableEndpoint=http://localhost:8902/"
+            ),
+            "http://localhost:8902",
+        ),
+    ] {
+        let account = StorageAccount::from_connection_string(&text).unwrap();
+        assert_eq!(account.flavor(), Flavor::Cosmos, "{base}");
+        assert_eq!(account.pipeline().endpoints().primary.base(), base);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_and_not_quoted() {
+    let secret = "c2VjcmV0";
+    for (text, named) in [
+        (String::new(), "the connection string is empty"),
+        (" ; ".to_owned(), "the connection string is empty"),
+        (format!("AccountName=a;{secret}"), "part 2 of the connection string is no `Name=value`"),
+        (format!("AccountKey={secret}"), "the connection string has no AccountName or TableEndpoint"),
+        (
+            format!("AccountKey={secret};TableEndpoint=http://127.0.0.1"),
+            "the connection string has no AccountName",
+        ),
+        ("AccountName=a".to_owned(), "the connection string has no AccountKey or"),
+        ("AccountName=a;AccountKey=".to_owned(), "the connection string has no AccountKey or"),
+        (
+            format!("AccountName=a;AccountKey={secret};accountkey={secret}"),
+            "the connection string has AccountKey twice",
+        ),
+        (format!("{secret}=1;{secret}=2"), "the connection string has a part twice"),
+        (
+            format!("AccountName=a;AccountKey={secret};SharedAccessSignature=sig={secret}"),
+            "the connection string has both AccountKey and SharedAccessSignature",
+        ),
+        (format!("AccountName=a;AccountKey={secret}!"), "the account key is not base64"),
+        (
+            format!("AccountName=a;SharedAccessSignature=sv={secret}"),
+            "the shared access signature has no `sig`",
+        ),
+        (
+            format!("AccountName={secret}/;AccountKey={secret}"),
+            "the account's name cannot be part of a host's name",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};DefaultEndpointsProtocol={secret}"),
+            "DefaultEndpointsProtocol is neither http nor https",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};TableEndpoint={secret}"),
+            "TableEndpoint is not an absolute URL",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};TableEndpoint=ftp://{secret}"),
+            "TableEndpoint is neither http nor https",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};TableEndpoint=https://a.b/?sig={secret}"),
+            "TableEndpoint has a query",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};TableEndpoint=https://u:{secret}@a.b"),
+            "TableEndpoint has a user name or password",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};QueueSecondaryEndpoint={secret}"),
+            "QueueSecondaryEndpoint is not an absolute URL",
+        ),
+        (
+            format!("AccountName=a;AccountKey={secret};TableSecondaryEndpoint={secret}"),
+            "TableSecondaryEndpoint is not an absolute URL",
+        ),
+        (
+            format!("AccountKey={secret};AccountEndpoint=https://{secret}.example.org"),
+            "AccountEndpoint does not say the account's name",
+        ),
+    ] {
+        let message = refusal(&text);
+        assert!(message.starts_with(named), "{text}: {message}");
+        let error = Parts::parse(&text).unwrap_err();
+        let shown = format!("{error} {error:?}").to_lowercase();
+        assert!(!shown.contains(&secret.to_lowercase()), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn unknown_parts_are_left_alone() {
+    let text = format!("AccountName=a;AccountKey={KEY};FileEndpoint=https://a.file.core.windows.net");
+    assert!(Parts::parse(&text).is_ok());
+}
+
+#[test]
+fn the_builder_says_what_is_missing() {
+    let credential = || Credential::shared_key("contoso", KEY).unwrap();
+    let error = StorageAccount::builder().build().unwrap_err();
+    assert!(error.to_string().contains("no credential"), "{error}");
+
+    let account = StorageAccount::builder().credential(credential()).build().unwrap();
+    let primary = &account.pipeline().endpoints().primary;
+    assert_eq!(primary.base(), "https://contoso.table.core.windows.net");
+
+    let anonymous = StorageAccount::builder().credential(Credential::anonymous());
+    assert!(anonymous.build().unwrap_err().to_string().contains("account's name"));
+
+    let options = ClientOptions { read_from_secondary: true, ..ClientOptions::default() };
+    let custom = |builder: StorageAccountBuilder| {
+        builder.credential(credential()).table_endpoint("https://tables.contoso.com").unwrap()
+    };
+    let builder = StorageAccount::builder().options(options);
+    let error = custom(builder.clone()).build().unwrap_err();
+    assert!(error.to_string().contains("secondary"), "{error}");
+    let builder = custom(builder).table_secondary_endpoint("https://other.contoso.com").unwrap();
+    assert!(builder.build().is_ok());
+}
+
+#[test]
+fn nothing_shows_a_key_or_a_signature() {
+    let text = format!("AccountName=contoso;AccountKey={KEY}");
+    let builder = StorageAccount::builder().connection_string(&text).unwrap();
+    let account = builder.clone().build().unwrap();
+    let sas = StorageAccount::builder()
+        .connection_string("AccountName=contoso;SharedAccessSignature=sv=1&sig=secret")
+        .unwrap();
+    let shown = format!(
+        "{builder:?} {account:?} {:?} {sas:?} {:?}",
+        account.pipeline(),
+        sas.clone().build().unwrap().pipeline()
+    );
+    for secret in [KEY, "account-key", "secret", "sig="] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+    assert!(shown.contains("contoso"));
+}
+
+#[test]
+fn options_are_those_of_the_handle() {
+    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    let other = account.with_options(ClientOptions { record_keys: true, ..ClientOptions::default() });
+    assert!(other.options().record_keys);
+    assert!(!account.options().record_keys);
+}

@@ -32,7 +32,9 @@ pub(crate) fn may_repeat(outcome: Outcome, safety: Safety, options: &RetryOption
 pub(crate) fn backoff(options: &RetryOptions, attempt: u32, fraction: f64) -> Duration {
     let doublings = attempt.saturating_sub(1).min(31);
     let delay = options.base_delay.saturating_mul(1 << doublings).min(options.max_delay);
-    delay.mul_f64(0.8 + 0.4 * fraction).min(options.max_delay)
+    let spread = Duration::try_from_secs_f64(delay.as_secs_f64() * (0.8 + 0.4 * fraction));
+    // Too long for a `Duration` is longer than the longest.
+    spread.unwrap_or(Duration::MAX).min(options.max_delay)
 }
 
 /// The wait that the service asks for, in milliseconds (Cosmos DB), seconds, or until a date.
@@ -84,5 +86,81 @@ impl Jitter {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_repeated_depends_on_what_is_known_and_on_what_it_does() {
+        use Outcome::{NotSent, Rejected, Unknown};
+        use Safety::{Conditional, Insert, Never, Read};
+        let careful = RetryOptions::default();
+        let bold = RetryOptions { repeat_inserts: true, ..RetryOptions::default() };
+        for safety in [Read, Conditional, Insert, Never] {
+            for outcome in [NotSent, Rejected] {
+                assert!(may_repeat(outcome, safety, &careful), "{outcome:?} {safety:?}");
+            }
+        }
+        for (safety, careful_repeats, bold_repeats) in [
+            (Read, true, true),
+            (Conditional, true, true),
+            (Insert, false, true),
+            (Never, false, false),
+        ] {
+            assert_eq!(may_repeat(Unknown, safety, &careful), careful_repeats, "{safety:?}");
+            assert_eq!(may_repeat(Unknown, safety, &bold), bold_repeats, "{safety:?}");
+        }
+    }
+
+    #[test]
+    fn transient_statuses_are_those_of_azures_libraries() {
+        let transient: Vec<u16> = (100..600).filter(|status| is_transient(*status)).collect();
+        assert_eq!(transient, [408, 429, 500, 502, 503, 504]);
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_spread_by_a_fifth() {
+        let options = RetryOptions::default();
+        let middle = |attempt| backoff(&options, attempt, 0.5).as_millis();
+        assert_eq!([1, 2, 3, 4].map(middle), [800, 1600, 3200, 6400]);
+        assert_eq!([8, 9, 40, u32::MAX].map(middle), [60_000; 4]);
+        assert_eq!(backoff(&options, 1, 0.0), Duration::from_millis(640));
+        assert_eq!(backoff(&options, 1, 1.0), Duration::from_millis(960));
+        let endless = RetryOptions { base_delay: Duration::MAX, max_delay: Duration::MAX, ..options };
+        assert_eq!(backoff(&endless, 2, 0.5), Duration::MAX);
+    }
+
+    #[test]
+    fn the_service_may_name_the_wait() {
+        let now = parse_http_date("Wed, 23 Sep 2015 16:40:05 GMT").unwrap();
+        for (name, value, wait) in [
+            ("retry-after", "7", Some(7000)),
+            ("retry-after", "Wed, 23 Sep 2015 16:40:35 GMT", Some(30_000)),
+            ("retry-after", "Wed, 23 Sep 2015 16:40:00 GMT", Some(0)),
+            ("retry-after", "soon", None),
+            ("retry-after", "-1", None),
+            ("x-ms-retry-after-ms", "250", Some(250)),
+            ("retry-after-ms", "250", Some(250)),
+            ("x-other", "7", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(retry_after(&headers, now), wait.map(Duration::from_millis), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn the_generator_is_splitmix64() {
+        // The reference output for this seed, as the generator's authors' code prints it.
+        let jitter = Jitter::seeded(1_234_567);
+        let expected: [u64; 3] =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(expected.map(|_| jitter.next()), expected);
+        for _ in 0..1000 {
+            assert!((0.0..=1.0).contains(&jitter.fraction()));
+        }
     }
 }
