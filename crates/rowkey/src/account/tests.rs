@@ -35,7 +35,8 @@ fn the_portals_string_gives_key_and_endpoints() {
 
 #[test]
 fn names_match_in_any_case_and_space_around_them_does_not_count() {
-    let text = format!(" accountname = contoso ;\n ACCOUNTKEY={KEY} ;; defaultendpointsprotocol=HTTP;");
+    let text =
+        format!(" accountname = contoso ;\n ACCOUNTKEY={KEY} ;; defaultendpointsprotocol=HTTP;");
     assert_eq!(endpoint(&text), "http://contoso.table.core.windows.net");
 }
 
@@ -102,9 +103,7 @@ fn cosmos_is_known_by_its_host() {
             "https://contoso.table.cosmos.azure.com",
         ),
         (
-            format!(
-                "AccountEndpoint=https://contoso.documents.azure.com:443/;AccountKey={KEY};"
-            ),
+            format!("AccountEndpoint=https://contoso.documents.azure.com:443/;AccountKey={KEY};"),
             "https://contoso.table.cosmos.azure.com",
         ),
         (
@@ -115,9 +114,7 @@ fn cosmos_is_known_by_its_host() {
             "https://contoso.table.cosmosdb.azure.com",
         ),
         (
-            format!(
-                "AccountName=localhost;AccountKey={KEY};TableEndpoint=http://localhost:8902/"
-            ),
+            format!("AccountName=localhost;AccountKey={KEY};TableEndpoint=http://localhost:8902/"),
             "http://localhost:8902",
         ),
     ] {
@@ -134,7 +131,10 @@ fn what_is_wrong_is_named_and_not_quoted() {
         (String::new(), "the connection string is empty"),
         (" ; ".to_owned(), "the connection string is empty"),
         (format!("AccountName=a;{secret}"), "part 2 of the connection string is no `Name=value`"),
-        (format!("AccountKey={secret}"), "the connection string has no AccountName or TableEndpoint"),
+        (
+            format!("AccountKey={secret}"),
+            "the connection string has no AccountName or TableEndpoint",
+        ),
         (
             format!("AccountKey={secret};TableEndpoint=http://127.0.0.1"),
             "the connection string has no AccountName",
@@ -202,7 +202,8 @@ fn what_is_wrong_is_named_and_not_quoted() {
 
 #[test]
 fn unknown_parts_are_left_alone() {
-    let text = format!("AccountName=a;AccountKey={KEY};FileEndpoint=https://a.file.core.windows.net");
+    let text =
+        format!("AccountName=a;AccountKey={KEY};FileEndpoint=https://a.file.core.windows.net");
     assert!(Parts::parse(&text).is_ok());
 }
 
@@ -252,7 +253,8 @@ fn nothing_shows_a_key_or_a_signature() {
 #[test]
 fn options_are_those_of_the_handle() {
     let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
-    let other = account.with_options(ClientOptions { record_keys: true, ..ClientOptions::default() });
+    let other =
+        account.with_options(ClientOptions { record_keys: true, ..ClientOptions::default() });
     assert!(other.options().record_keys);
     assert!(!account.options().record_keys);
 }

@@ -128,8 +128,8 @@ fn what_the_service_wrote_is_only_shown_to_who_asks() {
 #[test]
 fn the_cause_is_in_the_chain() {
     let cause = std::io::Error::other("reset");
-    let error =
-        Error::transport(&INSERT, ErrorKind::Unavailable, "lost", Outcome::Unknown, 1).with_source(cause);
+    let error = Error::transport(&INSERT, ErrorKind::Unavailable, "lost", Outcome::Unknown, 1)
+        .with_source(cause);
     assert_eq!(error.source().unwrap().to_string(), "reset");
     assert!(Error::decode("no").source().is_none());
     assert_eq!(size_of::<Error>(), size_of::<usize>());

@@ -225,7 +225,6 @@ fn finish(out: RowWriter) -> Result<Vec<u8>> {
 
 /// The operations, without the types of entities: compiled once.
 impl Table {
-
     pub(crate) fn pipeline(&self) -> &Pipeline {
         self.account.pipeline()
     }

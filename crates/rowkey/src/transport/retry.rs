@@ -129,7 +129,8 @@ mod tests {
         assert_eq!([8, 9, 40, u32::MAX].map(middle), [60_000; 4]);
         assert_eq!(backoff(&options, 1, 0.0), Duration::from_millis(640));
         assert_eq!(backoff(&options, 1, 1.0), Duration::from_millis(960));
-        let endless = RetryOptions { base_delay: Duration::MAX, max_delay: Duration::MAX, ..options };
+        let endless =
+            RetryOptions { base_delay: Duration::MAX, max_delay: Duration::MAX, ..options };
         assert_eq!(backoff(&endless, 2, 0.5), Duration::MAX);
     }
 
@@ -148,7 +149,11 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            assert_eq!(retry_after(&headers, now), wait.map(Duration::from_millis), "{name} {value}");
+            assert_eq!(
+                retry_after(&headers, now),
+                wait.map(Duration::from_millis),
+                "{name} {value}"
+            );
         }
     }
 

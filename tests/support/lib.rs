@@ -1,0 +1,73 @@
+//! What the tests share: an account on the server under test, and names that nobody else uses.
+//!
+//! The same test bodies run on three arms, chosen by `ROWKEY_ARM`: `ours` (the default, a server of
+//! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
+//! (`AZURE_STORAGE_CONNECTION_STRING` does).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rowkey::{StorageAccount, Table};
+use rowkey_server::Server;
+
+/// What a test returns.
+pub type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// An account to test on. A server of ours lives as long as this.
+#[derive(Debug)]
+pub struct Fixture {
+    /// The account.
+    pub account: StorageAccount,
+    /// Its server, when it is ours.
+    pub server: Option<Server>,
+}
+
+/// Which server the tests run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arm {
+    /// A storage account in Azure.
+    Azure,
+    /// The emulator that most people use.
+    Azurite,
+    /// A `rowkey-server` in this process.
+    Ours,
+}
+
+/// The arm that the environment asks for.
+pub fn arm() -> Arm {
+    match std::env::var("ROWKEY_ARM").as_deref() {
+        Ok("azure") => Arm::Azure,
+        Ok("azurite") => Arm::Azurite,
+        Ok("ours") | Err(_) => Arm::Ours,
+        Ok(other) => panic!("ROWKEY_ARM is ours, azurite or azure, not {other}"),
+    }
+}
+
+impl Fixture {
+    /// Connects to the arm.
+    pub async fn new() -> Result<Self, Box<dyn std::error::Error>> {
+        let variable = match arm() {
+            Arm::Azure => "AZURE_STORAGE_CONNECTION_STRING",
+            Arm::Azurite => "ROWKEY_AZURITE",
+            Arm::Ours => {
+                let server = Server::start().await?;
+                let account = StorageAccount::from_connection_string(server.connection_string())?;
+                return Ok(Self { account, server: Some(server) });
+            }
+        };
+        let account = StorageAccount::from_connection_string(&std::env::var(variable)?)?;
+        Ok(Self { account, server: None })
+    }
+
+    /// A new, empty table.
+    pub async fn table(&self) -> Result<Table, rowkey::Error> {
+        let table = self.account.table(&unique_name());
+        table.create().await?;
+        Ok(table)
+    }
+}
+
+/// A table name that no other test uses, in this process or another.
+pub fn unique_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("t{:x}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask ci`: every gate that needs nothing but Rust, in the order of cheapness.
+//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, examples, structure.
+
+#![expect(clippy::print_stdout, reason = "a program for people")]
+
+mod structure;
+
+use std::process::{Command, ExitCode};
+
+/// A gate: its name, what it runs, and how to mend what it finds.
+struct Gate {
+    name: &'static str,
+    run: fn() -> bool,
+    remedy: &'static str,
+}
+
+const GATES: [Gate; 7] = [
+    Gate { name: "fmt", run: || cargo("fmt --all -- --check"), remedy: "cargo fmt --all" },
+    Gate { name: "structure", run: structure::check, remedy: "each line above says what to do" },
+    Gate {
+        name: "clippy",
+        run: || {
+            cargo("clippy --workspace --all-targets -- -D warnings")
+                && cargo("clippy -p rowkey --no-default-features --all-targets -- -D warnings")
+                && cargo("clippy -p rowkey --all-features --all-targets -- -D warnings")
+        },
+        remedy: "mend the code; an exception is an #[expect] with its reason",
+    },
+    Gate { name: "doc", run: doc, remedy: "mend the links and the missing docs" },
+    Gate {
+        name: "test",
+        run: || cargo("test --workspace"),
+        remedy: "cargo test --workspace, then one test at a time",
+    },
+    Gate {
+        name: "features",
+        run: || cargo("test -p rowkey --all-features"),
+        remedy: "cargo test -p rowkey --all-features",
+    },
+    Gate { name: "examples", run: examples, remedy: "cargo run --example NAME" },
+];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let all = wanted == "ci";
+    let gates: Vec<_> = GATES.iter().filter(|gate| all || gate.name == wanted).collect();
+    if gates.is_empty() {
+        let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
+        println!("usage: cargo xtask ci|{}", names.join("|"));
+        return ExitCode::FAILURE;
+    }
+    for gate in gates {
+        println!("== {}", gate.name);
+        if !(gate.run)() {
+            println!("== {} failed; {}", gate.name, gate.remedy);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn doc() -> bool {
+    command("cargo", "doc --workspace --no-deps --document-private-items")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn examples() -> bool {
+    structure::examples().iter().all(|name| cargo(&format!("run --quiet --example {name}")))
+}
+
+fn cargo(arguments: &str) -> bool {
+    println!("   cargo {arguments}");
+    command("cargo", arguments).status().is_ok_and(|status| status.success())
+}
+
+fn command(program: &str, arguments: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments.split(' ')).current_dir(structure::root());
+    command
+}

@@ -1,0 +1,121 @@
+//! What the compiler does not check: which crate may use which, how long a file is, that vectors
+//! name their source, that doctests run, and that every pattern of the wire has bytes from outside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Crates that a crate must not depend on, however indirectly.
+const FORBIDDEN: [(&str, &[&str]); 2] =
+    [("rowkey-wire", &["tokio", "reqwest", "hyper"]), ("rowkey-server", &["rowkey v", "reqwest"])];
+
+/// A file of source longer than this is about more than one thing.
+const MAX_LINES: usize = 900;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Runs every check and prints what each finds.
+pub(crate) fn check() -> bool {
+    let mut faults = Vec::new();
+    directions(&mut faults);
+    let mut sources = Vec::new();
+    for folder in ["crates", "examples", "tests", "xtask"] {
+        collect(&root().join(folder), &mut sources);
+    }
+    for path in &sources {
+        source(path, &mut faults);
+    }
+    vectors(&mut faults);
+    for fault in &faults {
+        println!("   {fault}");
+    }
+    faults.is_empty()
+}
+
+/// The examples by name, which the manifest of their package lists.
+pub(crate) fn examples() -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("examples/Cargo.toml")).unwrap_or_default();
+    let mut lines = manifest.lines();
+    let mut names = Vec::new();
+    while let Some(line) = lines.next() {
+        if line == "[[example]]" {
+            let name = lines.next().and_then(|line| line.strip_prefix("name = "));
+            names.extend(name.map(|name| name.trim_matches('"').to_owned()));
+        }
+    }
+    names
+}
+
+fn directions(faults: &mut Vec<String>) {
+    for (package, forbidden) in FORBIDDEN {
+        let tree = Command::new("cargo")
+            .args(["tree", "-p", package, "-e", "normal", "--prefix", "none"])
+            .current_dir(root())
+            .output();
+        let Ok(tree) = tree else {
+            faults.push(format!("cargo tree -p {package} does not run"));
+            continue;
+        };
+        let tree = String::from_utf8_lossy(&tree.stdout);
+        for name in forbidden {
+            let name = if name.ends_with(" v") { (*name).to_owned() } else { format!("{name} v") };
+            if tree.lines().any(|line| line.starts_with(&name)) {
+                faults
+                    .push(format!("{package} must not depend on {}", name.trim_end_matches(" v")));
+            }
+        }
+    }
+}
+
+fn source(path: &Path, faults: &mut Vec<String>) {
+    let Ok(text) = fs::read_to_string(path) else { return };
+    let shown = path.strip_prefix(root()).unwrap_or(path).display();
+    let is_test = path.components().any(|part| part.as_os_str() == "tests")
+        || path.file_stem().is_some_and(|stem| stem == "tests");
+    if text.lines().count() > MAX_LINES && !is_test {
+        faults.push(format!("{shown} has more than {MAX_LINES} lines: split it"));
+    }
+    let is_ui = path.components().any(|part| part.as_os_str() == "ui");
+    if !text.starts_with("//!") && !is_ui {
+        faults.push(format!("{shown} does not begin by saying what it is for (//!)"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let doc = line.trim_start();
+        if (doc.starts_with("/// ```") || doc.starts_with("//! ```")) && doc.contains("ignore") {
+            faults.push(format!("{shown}:{}: doctests run; none is ignored", number + 1));
+        }
+    }
+}
+
+fn vectors(faults: &mut Vec<String>) {
+    let folder = root().join("crates/rowkey-wire/vectors");
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "http") {
+            let text = fs::read(&path).unwrap_or_default();
+            if !text.starts_with(b"source: ") {
+                faults.push(format!("{} does not name its source", path.display()));
+            }
+        }
+    }
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            if name != "target"
+                && name != "node_modules"
+                && !name.to_string_lossy().starts_with('.')
+            {
+                collect(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
