@@ -1,0 +1,59 @@
+//! Who asks, and what they may do.
+//!
+//! - [`shared_key`]: requests signed with an account key
+//! - [`sas`]: shared access signatures: what they open, and for how long
+//! - [`access`]: [`Access`], what a request is allowed
+//!
+//! A request is authenticated before its body is looked at, and authorized when it is understood.
+
+mod access;
+mod sas;
+mod shared_key;
+
+#[cfg(test)]
+mod tests;
+
+use http::request::Parts;
+use rowkey_wire::auth::{Authorization, parse_authorization};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+
+pub(crate) use access::Access;
+
+use crate::state::Account;
+
+/// Where a request came in, as far as that decides who may make it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) address: std::net::IpAddr,
+    pub(crate) now: DateTime,
+    /// Whether the path begins with the account's name and `-secondary`.
+    pub(crate) secondary: bool,
+}
+
+/// Finds out what the maker of a request may do.
+pub(crate) fn authenticate(
+    account: &Account,
+    caller: Caller,
+    request: &Parts,
+) -> Result<Access, Rejection> {
+    if let Some(value) = request.headers.get(http::header::AUTHORIZATION) {
+        let authorization = value.to_str().ok().and_then(parse_authorization);
+        return match authorization {
+            Some(Authorization::SharedKey { scheme, account: name, signature }) => {
+                shared_key::verify(account, caller, request, scheme, name, signature)?;
+                Ok(Access::Key)
+            }
+            Some(Authorization::Bearer(_)) => Err(Rejection::with_message(
+                ErrorCode::AUTHENTICATION_FAILED,
+                "Server failed to authenticate the request. This server takes no bearer tokens.",
+            )),
+            None => Err(Rejection::new(ErrorCode::INVALID_AUTHENTICATION_INFO)),
+        };
+    }
+    match request.uri.query().filter(|query| query.contains("sig=")) {
+        Some(query) => sas::verify(account, caller, query),
+        None => Err(Rejection::new(ErrorCode::NO_AUTHENTICATION_INFORMATION)),
+    }
+}

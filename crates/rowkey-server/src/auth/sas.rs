@@ -1,0 +1,132 @@
+//! Shared access signatures: whether one is genuine and good now, and what it opens.
+
+use rowkey_wire::auth::Sas;
+use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::xml::SignedIdentifier;
+
+use super::Caller;
+use super::access::{Access, Grant, Scope};
+use crate::state::Account;
+use crate::store::Key;
+use crate::store::query::Window;
+
+/// Checks the signature in a query, and gives what it opens.
+pub(super) fn verify(account: &Account, caller: Caller, query: &str) -> Result<Access, Rejection> {
+    let sas = Sas::from_query(query).ok_or_else(failed)?;
+    let table = sas.table.as_deref().unwrap_or_default();
+    if sas.version.is_none() || (!sas.is_account() && table.is_empty()) {
+        return Err(failed());
+    }
+    let text = sas.string_to_sign(&account.name, Resource::Table(table));
+    if !account.keys.iter().any(|key| key.verify(&text, sas.signature())) {
+        return Err(failed());
+    }
+    let policy = match &sas.identifier {
+        Some(_) if sas.is_account() => return Err(failed()),
+        Some(id) => Some(policy(account, table, id)?),
+        None => None,
+    };
+    let terms = Terms::of(&sas, policy)?;
+    terms.check(caller.now)?;
+    check_origin(&sas, caller)?;
+    let scope = if sas.is_account() {
+        Scope::Account {
+            services: sas.services.clone().unwrap_or_default(),
+            resource_types: sas.resource_types.clone().unwrap_or_default(),
+        }
+    } else {
+        Scope::Table { name: table.to_owned(), window: window(&sas)? }
+    };
+    Ok(Access::Sas(Box::new(Grant { scope, permissions: terms.permissions })))
+}
+
+/// What a signature says of time and permission, or the policy for it.
+struct Terms {
+    start: Option<DateTime>,
+    expiry: Option<DateTime>,
+    permissions: String,
+}
+
+impl Terms {
+    /// A policy fills what the signature leaves open; both must not say the same thing.
+    fn of(sas: &Sas, policy: Option<SignedIdentifier>) -> Result<Self, Rejection> {
+        let policy = policy.unwrap_or_default();
+        let twice = sas.start.is_some() && policy.start.is_some()
+            || sas.expiry.is_some() && policy.expiry.is_some()
+            || sas.permissions.is_some() && policy.permission.is_some();
+        if twice {
+            return Err(failed());
+        }
+        Ok(Self {
+            start: time(sas.start.as_deref())?.or(policy.start),
+            expiry: time(sas.expiry.as_deref())?.or(policy.expiry),
+            permissions: sas.permissions.clone().or(policy.permission).unwrap_or_default(),
+        })
+    }
+
+    fn check(&self, now: DateTime) -> Result<(), Rejection> {
+        let begun = self.start.is_none_or(|start| start <= now);
+        // Without an end in either place the signature is for nothing.
+        let ended = self.expiry.is_none_or(|expiry| expiry <= now);
+        if begun && !ended { Ok(()) } else { Err(failed()) }
+    }
+}
+
+fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {
+    let Some(text) = text else { return Ok(None) };
+    let parsed = parse_time(text).and_then(|time| DateTime::try_from(time).ok());
+    parsed.map(Some).ok_or_else(failed)
+}
+
+fn policy(account: &Account, table: &str, id: &str) -> Result<SignedIdentifier, Rejection> {
+    let store = account.store();
+    let policies = store.table(table).map_err(|_| failed())?.policies();
+    policies.iter().find(|policy| policy.id == id).cloned().ok_or_else(failed)
+}
+
+fn check_origin(sas: &Sas, caller: Caller) -> Result<(), Rejection> {
+    if let Some(range) = &sas.ip {
+        let range = IpRange::parse(range).ok_or_else(failed)?;
+        if !range.contains(caller.address) {
+            let message = format!(
+                "This request is not authorized to perform this operation using this source IP {}.",
+                caller.address
+            );
+            return Err(Rejection::with_message(
+                ErrorCode::AUTHORIZATION_SOURCE_IP_MISMATCH,
+                message,
+            ));
+        }
+    }
+    match sas.protocol.as_deref().map(Protocols::parse) {
+        None | Some(Some(Protocols::HttpsAndHttp)) => Ok(()),
+        // This server speaks plain HTTP.
+        Some(Some(Protocols::Https)) => {
+            Err(Rejection::new(ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH))
+        }
+        Some(None) => Err(failed()),
+    }
+}
+
+/// The keys that a signature opens. RowKeys only count together with their PartitionKeys.
+fn window(sas: &Sas) -> Result<Window, Rejection> {
+    let end = |partition_key: &Option<String>, row_key: &Option<String>| {
+        let row_key = row_key.as_deref().map(Key::from);
+        match partition_key {
+            Some(partition_key) => Ok(Some((Key::from(partition_key.as_str()), row_key))),
+            None if row_key.is_none() => Ok(None),
+            None => Err(failed()),
+        }
+    };
+    Ok(Window {
+        from: end(&sas.start_partition_key, &sas.start_row_key)?,
+        to: end(&sas.end_partition_key, &sas.end_row_key)?,
+    })
+}
+
+fn failed() -> Rejection {
+    Rejection::new(ErrorCode::AUTHENTICATION_FAILED)
+}

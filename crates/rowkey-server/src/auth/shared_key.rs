@@ -1,0 +1,73 @@
+//! Requests signed with an account key, by Shared Key or Shared Key Lite.
+
+use http::header;
+use http::request::Parts;
+use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers::MS_DATE;
+use rowkey_wire::limits::MAX_CLOCK_SKEW_SECONDS;
+
+use super::Caller;
+use crate::clock::unix_seconds;
+use crate::state::Account;
+
+/// Checks a signature and the date that it covers.
+pub(super) fn verify(
+    account: &Account,
+    caller: Caller,
+    request: &Parts,
+    scheme: Scheme,
+    name: &str,
+    signature: &str,
+) -> Result<(), Rejection> {
+    if name != account.name {
+        return Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED));
+    }
+    check_date(caller, request)?;
+    let path = request.uri.path();
+    let signed_by = |path: &str| {
+        let unsigned = Unsigned {
+            method: request.method.as_str(),
+            path,
+            query: request.uri.query(),
+            headers: &request.headers,
+            content_length: 0,
+        };
+        let text = string_to_sign(Service::Table, scheme, &account.name, &unsigned);
+        account.keys.iter().any(|key| key.verify(&text, signature))
+    };
+    if signed_by(path) {
+        return Ok(());
+    }
+    // Libraries differ in whether they sign the `-secondary` of a path.
+    if caller.secondary && signed_by(&path.replacen("-secondary", "", 1)) {
+        return Ok(());
+    }
+    Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED))
+}
+
+/// A request that is signed is good for a quarter of an hour.
+fn check_date(caller: Caller, request: &Parts) -> Result<(), Rejection> {
+    let headers = &request.headers;
+    let date = headers
+        .get(MS_DATE)
+        .or_else(|| headers.get(header::DATE))
+        .and_then(|date| date.to_str().ok())
+        .and_then(|date| httpdate::parse_http_date(date).ok())
+        .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
+        .and_then(|since| i64::try_from(since.as_secs()).ok());
+    match date {
+        Some(date) if (date - unix_seconds(caller.now)).abs() <= MAX_CLOCK_SKEW_SECONDS => Ok(()),
+        Some(_) => Err(Rejection::with_message(
+            ErrorCode::AUTHENTICATION_FAILED,
+            "Server failed to authenticate the request. The date of the request is more than 15 \
+             minutes from the server's clock.",
+        )),
+        None => Err(Rejection::with_message(
+            ErrorCode::AUTHENTICATION_FAILED,
+            "Server failed to authenticate the request. A signed request needs the header \
+             x-ms-date or Date, such as Fri, 10 Nov 2017 02:44:50 GMT.",
+        )),
+    }
+}

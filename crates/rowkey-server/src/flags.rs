@@ -1,0 +1,190 @@
+//! The program's flags, and those of Azurite that it takes in their place.
+
+use std::io;
+
+use clap::Parser;
+use rowkey_server::{Server, ServerBuilder};
+
+/// An in-memory server that speaks the real Azure Table storage protocol.
+///
+/// Listens where Azurite does, with the same account. Nothing is written to disk or sent anywhere.
+#[derive(Debug, Parser)]
+#[command(name = "rowkey-server", version)]
+pub(crate) struct Flags {
+    /// Where the Blob service listens.
+    #[arg(long, visible_alias = "blobHost", default_value = "127.0.0.1", value_name = "HOST")]
+    blob_host: String,
+    /// The port of the Blob service; 0 is a free one.
+    #[arg(long, visible_alias = "blobPort", default_value_t = 10000, value_name = "PORT")]
+    blob_port: u16,
+    /// Where the Queue service listens.
+    #[arg(long, visible_alias = "queueHost", default_value = "127.0.0.1", value_name = "HOST")]
+    queue_host: String,
+    /// The port of the Queue service; 0 is a free one.
+    #[arg(long, visible_alias = "queuePort", default_value_t = 10001, value_name = "PORT")]
+    queue_port: u16,
+    /// Where the Table service listens.
+    #[arg(long, visible_alias = "tableHost", default_value = "127.0.0.1", value_name = "HOST")]
+    table_host: String,
+    /// The port of the Table service; 0 is a free one.
+    #[arg(long, visible_alias = "tablePort", default_value_t = 10002, value_name = "PORT")]
+    table_port: u16,
+    /// Accounts in place of the development account: `name:key1[:key2];name2:…`.
+    #[arg(long, env = "AZURITE_ACCOUNTS", hide_env_values = true, value_name = "ACCOUNTS")]
+    accounts: Option<String>,
+    /// Let pass what Azure refuses: limits on entities and filters, names of deleted tables.
+    #[arg(short = 'L', long)]
+    loose: bool,
+    /// Log errors only.
+    #[arg(short, long)]
+    pub(crate) silent: bool,
+    /// Log every refused request.
+    #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "IGNORED")]
+    pub(crate) debug: Option<String>,
+
+    /// Taken for Azurite's sake: all is in memory anyway.
+    #[arg(long, alias = "in-memory-persistence", hide = true)]
+    #[arg(name = "inMemoryPersistence")]
+    in_memory_persistence: bool,
+    /// Taken for Azurite's sake: versions are accepted anyway.
+    #[arg(long, alias = "skip-api-version-check", hide = true)]
+    #[arg(name = "skipApiVersionCheck")]
+    skip_api_version_check: bool,
+    /// Taken for Azurite's sake: hosts name accounts only when they look like it.
+    #[arg(long, hide = true)]
+    #[arg(name = "disableProductStyleUrl")]
+    disable_product_style_url: bool,
+    /// Taken for Azurite's sake: nothing is sent anywhere.
+    #[arg(long, hide = true)]
+    #[arg(name = "disableTelemetry")]
+    disable_telemetry: bool,
+    /// Azurite's limit on memory.
+    #[arg(long, hide = true)]
+    #[arg(name = "extentMemoryLimit")]
+    extent_memory_limit: Option<String>,
+    /// Not supported.
+    #[arg(short, long, hide = true)]
+    location: Option<String>,
+    /// Not supported.
+    #[arg(long, hide = true)]
+    cert: Option<String>,
+    /// Not supported.
+    #[arg(long, hide = true)]
+    key: Option<String>,
+    /// Not supported.
+    #[arg(long, hide = true)]
+    pwd: Option<String>,
+    /// Not supported.
+    #[arg(long, hide = true)]
+    oauth: Option<String>,
+}
+
+impl Flags {
+    /// What is to be said about flags that mean something else here than elsewhere.
+    pub(crate) fn notes(&self) -> Vec<&'static str> {
+        [
+            (self.loose, "--loose: limits that Azure enforces are not enforced"),
+            (self.in_memory_persistence, "--inMemoryPersistence changes nothing: all is in memory"),
+            (
+                self.skip_api_version_check,
+                "--skipApiVersionCheck changes nothing: new versions are accepted",
+            ),
+            (
+                self.disable_product_style_url,
+                "--disableProductStyleUrl changes nothing: both styles of addresses work",
+            ),
+            (self.disable_telemetry, "--disableTelemetry changes nothing: nothing is ever sent"),
+            (
+                self.extent_memory_limit.is_some(),
+                "--extentMemoryLimit changes nothing: memory is not limited",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(given, note)| given.then_some(note))
+        .collect()
+    }
+
+    /// The server that the flags describe, or which of them it cannot do.
+    pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
+        let unsupported = [
+            (self.location.is_some(), "--location: nothing is kept on disk; leave it out"),
+            (self.cert.is_some(), "--cert: HTTPS is not supported; use HTTP"),
+            (self.key.is_some(), "--key: HTTPS is not supported; use HTTP"),
+            (self.pwd.is_some(), "--pwd: HTTPS is not supported; use HTTP"),
+            (self.oauth.is_some(), "--oauth: bearer tokens are not supported; use an account key"),
+        ];
+        if let Some((_, message)) = unsupported.into_iter().find(|(given, _)| *given) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        let mut builder = Server::builder()
+            .blob(self.blob_host, self.blob_port)
+            .queue(self.queue_host, self.queue_port)
+            .table(self.table_host, self.table_port);
+        for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
+            builder = builder.account(name, keys);
+        }
+        Ok(if self.loose { builder.loose() } else { builder })
+    }
+}
+
+/// Reads `name:key1[:key2];name2:…`.
+fn accounts(text: &str) -> io::Result<Vec<(&str, Vec<&str>)>> {
+    text.split(';')
+        .filter(|account| !account.trim().is_empty())
+        .map(|account| {
+            let mut parts = account.trim().split(':');
+            let name = parts.next().unwrap_or_default();
+            let keys: Vec<&str> = parts.filter(|key| !key.is_empty()).collect();
+            if name.is_empty() || !(1..=2).contains(&keys.len()) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "AZURITE_ACCOUNTS: accounts are written name:key1[:key2] and separated by `;`",
+                ));
+            }
+            Ok((name, keys))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_have_one_key_or_two() {
+        assert_eq!(accounts("").unwrap(), []);
+        let two = accounts("a:azE=;b:azE=:azI=;").unwrap();
+        assert_eq!(two, [("a", vec!["azE="]), ("b", vec!["azE=", "azI="])]);
+        for wrong in ["a", "a:", ":k", "a:1:2:3"] {
+            let error = accounts(wrong).unwrap_err();
+            assert!(!error.to_string().contains(wrong) || wrong == "a", "{error}");
+        }
+    }
+
+    #[test]
+    fn the_flags_of_azurite_are_taken() {
+        let flags = Flags::try_parse_from([
+            "rowkey-server",
+            "--blobPort",
+            "0",
+            "--queuePort",
+            "0",
+            "--tablePort",
+            "0",
+            "--tableHost",
+            "localhost",
+            "--inMemoryPersistence",
+            "--skipApiVersionCheck",
+            "--silent",
+            "--loose",
+            "--disableProductStyleUrl",
+        ])
+        .unwrap();
+        assert_eq!(flags.notes().len(), 4);
+        assert!(flags.builder().is_ok());
+        for flag in ["--location", "--cert", "--key", "--pwd", "--oauth"] {
+            let flags = Flags::try_parse_from(["rowkey-server", flag, "x"]).unwrap();
+            assert!(flags.builder().unwrap_err().to_string().contains(flag));
+        }
+    }
+}

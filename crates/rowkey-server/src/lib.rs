@@ -1,0 +1,48 @@
+//! An in-memory server that speaks the real Azure Table storage protocol, for tests.
+//!
+//! ```
+//! # use std::io;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> io::Result<()> {
+//! use rowkey_server::Server;
+//!
+//! let server = Server::start().await?; // 127.0.0.1, free ports, all in memory
+//! assert!(server.connection_string().contains(server.table_endpoint()));
+//! // Any client of Azure Table storage works with that connection string.
+//! # Ok(()) }
+//! ```
+//!
+//! Each test starts a server of its own: that takes about a millisecond, needs no free port to be
+//! named, and ends when the [`Server`] is dropped. Authentication is on, the documented limits are
+//! enforced, and time is [`Server::clock`], which a test advances instead of waiting.
+//!
+//! The server is *strict* where other emulators are lax, so that what passes here passes in Azure;
+//! [`ServerBuilder::loose`] relaxes the limits. What it does differently from the service is listed
+//! in the book, on the page "Divergences".
+//!
+//! As a program, `rowkey-server` listens where Azurite does, with Azurite's account.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `server` | [`Server`], [`ServerBuilder`] |
+//! | `listener`, `service` | sockets, and what every request has |
+//! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
+//! | `table` | the Table service: requests to operations on the store, and back |
+//! | `store` | tables and entities; knows neither HTTP nor time |
+//! | `respond` | headers and errors |
+//! | `clock` | [`ServerClock`] |
+
+mod auth;
+mod clock;
+mod cors;
+mod listener;
+mod respond;
+mod route;
+mod server;
+mod service;
+mod state;
+mod store;
+mod table;
+
+pub use clock::ServerClock;
+pub use server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};

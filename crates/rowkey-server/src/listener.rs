@@ -1,0 +1,109 @@
+//! The accept loop: one thread, one runtime, no hand-over of a request to another thread.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::service::{self, Service};
+use crate::state::State;
+
+/// Sockets that are bound, and what is served on each.
+pub(crate) type Listeners = Vec<(TcpListener, Service)>;
+
+/// A running server: its thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Serves on `listeners` until the result is dropped.
+pub(crate) fn start(state: Arc<State>, listeners: Listeners) -> io::Result<Running> {
+    for (listener, _) in &listeners {
+        listener.set_nonblocking(true)?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (stop, stopped) = oneshot::channel();
+    let thread = thread::Builder::new()
+        .name("rowkey-server".to_owned())
+        .spawn(move || runtime.block_on(run(state, listeners, stopped)))?;
+    Ok(Running { stop: Some(stop), thread: Some(thread) })
+}
+
+impl Running {
+    /// Waits for the server to end, which it does by itself only when it fails.
+    pub(crate) fn wait(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // The loop waits for nothing but sockets and this signal, so it ends at once.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Accepts on every listener until told to stop. Open connections are cut off then.
+async fn run(state: Arc<State>, listeners: Listeners, stopped: oneshot::Receiver<()>) {
+    let mut loops = JoinSet::new();
+    for (listener, service) in listeners {
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => {
+                loops.spawn(accept(Arc::clone(&state), listener, service));
+            }
+            Err(error) => warn!(%error, "cannot listen"),
+        }
+    }
+    let _ = stopped.await;
+}
+
+async fn accept(state: Arc<State>, listener: tokio::net::TcpListener, service: Service) {
+    let mut connections = JoinSet::new();
+    loop {
+        // Connections that ended are forgotten as new ones come.
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Answers are small, and clients wait for them.
+                let _ = stream.set_nodelay(true);
+                connections.spawn(serve(Arc::clone(&state), stream, peer, service));
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+async fn serve(
+    state: Arc<State>,
+    stream: tokio::net::TcpStream,
+    peer: SocketAddr,
+    service: Service,
+) {
+    let handle = service_fn(move |request: Request<Incoming>| {
+        let state = Arc::clone(&state);
+        async move { service::answer(&state, service, peer.ip(), request).await }
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), handle);
+    if let Err(error) = connection.await {
+        debug!(%error, "a connection ended");
+    }
+}

@@ -1,0 +1,253 @@
+//! Answers: the headers that every one has, and errors in the shape that fits the request.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::headers::{self, http_date};
+use rowkey_wire::odata::Metadata;
+use rowkey_wire::table::parse::Wanted;
+
+use crate::clock::unix_seconds;
+
+/// An answer as hyper sends it.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+const SERVER: HeaderValue = HeaderValue::from_static(concat!(
+    "Windows-Azure-Table/1.0 rowkey-server/",
+    env!("CARGO_PKG_VERSION")
+));
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+const XML_DATA: HeaderValue = HeaderValue::from_static("application/xml;charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// Which part of the service refuses a request: each writes errors in its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// Where entities and tables are handled.
+    Data,
+    /// Where requests are authorized, and where ACLs and properties are handled.
+    FrontEnd,
+    /// Where `x-ms-version` is read.
+    Version,
+}
+
+/// A refused request.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) rejection: Rejection,
+    pub(crate) layer: Layer,
+}
+
+impl Failure {
+    pub(crate) fn data(rejection: Rejection) -> Self {
+        Self { rejection, layer: Layer::Data }
+    }
+
+    pub(crate) fn front_end(rejection: Rejection) -> Self {
+        Self { rejection, layer: Layer::FrontEnd }
+    }
+}
+
+/// What an answer repeats of its request, or says about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamps {
+    /// The server's name for the request.
+    pub(crate) id: HeaderValue,
+    /// When it came.
+    pub(crate) now: DateTime,
+    /// The version it asked for.
+    pub(crate) version: Option<HeaderValue>,
+    /// The client's name for it, where versions repeat that.
+    pub(crate) client_id: Option<HeaderValue>,
+}
+
+/// An empty answer.
+pub(crate) fn empty(status: StatusCode) -> Answer {
+    with_body(status, Bytes::new())
+}
+
+/// An answer with a body.
+pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    // Enough for every answer, so that the map never grows.
+    answer.headers_mut().reserve(12);
+    answer
+}
+
+/// An answer with JSON at some level, or none, about entities or tables.
+pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) -> Answer {
+    let mut answer = with_body(status, body);
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, content_type(level));
+    headers.insert(header::CACHE_CONTROL, NO_CACHE);
+    headers.insert(CONTENT_TYPE_OPTIONS, NOSNIFF);
+    answer
+}
+
+/// An empty answer about entities or tables.
+pub(crate) fn data_empty(status: StatusCode) -> Answer {
+    let mut answer = empty(status);
+    let headers = answer.headers_mut();
+    headers.insert(header::CACHE_CONTROL, NO_CACHE);
+    headers.insert(CONTENT_TYPE_OPTIONS, NOSNIFF);
+    answer
+}
+
+/// An answer with an XML document.
+pub(crate) fn xml(status: StatusCode, body: String) -> Answer {
+    let mut answer = with_body(status, body);
+    answer.headers_mut().insert(header::CONTENT_TYPE, XML);
+    answer
+}
+
+/// The answer to a refused request.
+pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Answer {
+    let Failure { rejection, layer } = failure;
+    let message = message(&rejection.message, stamps);
+    let code = &rejection.code;
+    let status = rejection.status;
+    match layer {
+        Layer::Version => {
+            let mut answer = xml(status, error::render_xml_version(code, &message));
+            answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
+            answer
+        }
+        Layer::FrontEnd => {
+            let mut answer = if wanted.json {
+                let mut answer = with_body(status, error::render_json(code, &message));
+                answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
+                answer
+            } else {
+                xml(status, error::render_xml(code, &message))
+            };
+            answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
+            answer
+        }
+        Layer::Data if wanted.json => {
+            data(status, wanted.level, error::render_json(code, &message))
+        }
+        Layer::Data => {
+            // As the front end's, but without the prefix. Escaped text has no `<`.
+            let body = error::render_xml(code, &message)
+                .replace("<m:", "<")
+                .replace("</m:", "</")
+                .replacen("xmlns:m=", "xmlns=", 1);
+            let mut answer = data(status, wanted.level, body);
+            answer.headers_mut().insert(header::CONTENT_TYPE, XML_DATA);
+            answer
+        }
+    }
+}
+
+/// A message with the lines that the service adds to each.
+pub(crate) fn message(text: &str, stamps: &Stamps) -> String {
+    let id = stamps.id.to_str().unwrap_or_default();
+    format!("{text}\nRequestId:{id}\nTime:{}", stamps.now.to_iso7())
+}
+
+/// Adds the headers that every answer has.
+pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
+    let headers = answer.headers_mut();
+    headers.insert(header::DATE, date(stamps.now));
+    headers.insert(header::SERVER, SERVER);
+    headers.insert(headers::REQUEST_ID, stamps.id);
+    if let Some(version) = stamps.version {
+        headers.insert(headers::VERSION, version);
+    }
+    if let Some(id) = stamps.client_id {
+        headers.insert(headers::CLIENT_REQUEST_ID, id);
+    }
+}
+
+/// A value that holds nothing but what headers may hold; the service's own texts all do.
+pub(crate) fn value(text: impl Into<Bytes>) -> HeaderValue {
+    HeaderValue::from_maybe_shared(text.into()).unwrap_or(HeaderValue::from_static(""))
+}
+
+fn code_value(code: &ErrorCode) -> HeaderValue {
+    value(code.as_str().to_owned())
+}
+
+const fn content_type(level: Metadata) -> HeaderValue {
+    HeaderValue::from_static(level.content_type())
+}
+
+/// The `Date` header. Formatted once a second.
+fn date(now: DateTime) -> HeaderValue {
+    thread_local! {
+        static CACHED: RefCell<(i64, HeaderValue)> =
+            const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+    }
+    let second = unix_seconds(now);
+    CACHED.with_borrow_mut(|(at, text)| {
+        if *at != second {
+            *text = value(http_date(now.to_chrono()));
+            *at = second;
+        }
+        text.clone()
+    })
+}
+
+/// Names for requests: the server's own beginning, and a number. No two servers that start at
+/// different instants share one.
+#[derive(Debug)]
+pub(crate) struct RequestIds {
+    prefix: [u8; 24],
+    next: AtomicU64,
+}
+
+impl RequestIds {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let text = format!(
+            "{:08x}-{:04x}-0072-{:04x}-",
+            mixed >> 32,
+            mixed >> 16 & 0xFFFF,
+            mixed & 0xFFFF
+        );
+        let mut prefix = *b"00000000-0000-0072-0000-";
+        prefix.copy_from_slice(text.as_bytes());
+        Self { prefix, next: AtomicU64::new(0) }
+    }
+
+    /// A new name, 36 characters in the shape of a GUID.
+    pub(crate) fn next(&self) -> HeaderValue {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut text = [b'0'; 36];
+        text[..24].copy_from_slice(&self.prefix);
+        for digit in text[24..].iter_mut().rev() {
+            *digit = DIGITS[usize::try_from(number & 0xF).unwrap_or_default()];
+            number >>= 4;
+        }
+        value(Bytes::copy_from_slice(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_look_like_guids_and_differ() {
+        let ids = RequestIds::new(7);
+        let (one, two) = (ids.next(), ids.next());
+        assert_ne!(one, two);
+        for id in [one, two] {
+            let text = id.to_str().unwrap();
+            assert_eq!(text.len(), 36);
+            assert_eq!(text.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which account a request is for, and what remains of its path.
+//!
+//! An account is named by the first segment of the path (`/devstoreaccount1/table`), as emulators
+//! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
+//! after it the account's second region is meant: a copy that can only be read.
+
+use http::header;
+use http::request::Parts;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
+const SECONDARY: &str = "-secondary";
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    /// The account's name, without `-secondary`.
+    pub(crate) account: &'a str,
+    /// Whether the copy is meant.
+    pub(crate) secondary: bool,
+    /// What of the path names the account: empty, or `/account`.
+    pub(crate) prefix: &'a str,
+    /// The path below the account, still encoded.
+    pub(crate) path: &'a str,
+    /// The account's address as the client wrote it, without a slash at the end.
+    pub(crate) endpoint: String,
+}
+
+/// Finds out where a request goes.
+pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
+    let host = request
+        .uri
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(|| request.headers.get(header::HOST).and_then(|host| host.to_str().ok()))
+        .filter(|host| !host.is_empty())
+        .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
+    let path = request.uri.path();
+    let (account, prefix, path) = match host_account(host) {
+        Some(account) => (account, "", path),
+        None => {
+            let segment = path.strip_prefix('/').unwrap_or(path);
+            let end = segment.find('/').unwrap_or(segment.len());
+            let split = path.len() - segment.len() + end;
+            (&segment[..end], &path[..split], &path[split..])
+        }
+    };
+    let mut endpoint = String::with_capacity(7 + host.len() + prefix.len());
+    endpoint.push_str("http://");
+    endpoint.push_str(host);
+    endpoint.push_str(prefix);
+    let (account, secondary) =
+        account.strip_suffix(SECONDARY).map_or((account, false), |account| (account, true));
+    Ok(Place { account, secondary, prefix, path, endpoint })
+}
+
+/// The account in a host such as `account.table.core.windows.net`.
+fn host_account(host: &str) -> Option<&str> {
+    let (account, rest) = host.split_once('.')?;
+    matches!(rest.split_once('.')?.0, "blob" | "queue" | "table").then_some(account)
+}
+
+/// The path and query of an address inside a batch, below the account, which must be the one that
+/// the batch was sent to. The address may be absolute.
+pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a str), Rejection> {
+    let local = match target.split_once("://") {
+        Some((_, rest)) => &rest[rest.find('/').unwrap_or(rest.len())..],
+        None => target,
+    };
+    let (path, query) = local.split_once('?').unwrap_or((local, ""));
+    let below = path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    // Some clients leave out the account of path-style addresses here.
+    let path = below.unwrap_or(path);
+    if path.is_empty() {
+        return Err(Rejection::new(ErrorCode::INVALID_URI));
+    }
+    Ok((path, query))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn parts(host: &str, path: &str) -> Parts {
+        Request::builder().uri(path).header("host", host).body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn accounts_are_named_by_the_path_or_by_the_host() {
+        let request = parts("127.0.0.1:10002", "/devstoreaccount1/t()?$top=1");
+        let place = super::place(&request).unwrap();
+        assert_eq!(
+            (place.account, place.secondary, place.path),
+            ("devstoreaccount1", false, "/t()")
+        );
+        assert_eq!(place.endpoint, "http://127.0.0.1:10002/devstoreaccount1");
+
+        let request = parts("acc-secondary.table.localhost:1", "/Tables");
+        let place = super::place(&request).unwrap();
+        assert_eq!((place.account, place.secondary, place.path), ("acc", true, "/Tables"));
+        assert_eq!(place.endpoint, "http://acc-secondary.table.localhost:1");
+
+        let request = parts("localhost", "/acc-secondary");
+        let place = super::place(&request).unwrap();
+        assert_eq!((place.account, place.secondary, place.path), ("acc", true, ""));
+        assert_eq!(place.prefix, "/acc-secondary");
+    }
+
+    #[test]
+    fn a_request_without_a_host_is_refused() {
+        let request = Request::builder().uri("/a/b").body(()).unwrap().into_parts().0;
+        assert_eq!(place(&request).unwrap_err().code, ErrorCode::HOST_INFORMATION_NOT_PRESENT);
+    }
+
+    #[test]
+    fn addresses_in_batches_are_absolute_or_not() {
+        for target in ["http://h:1/acc/t(1)?a=b", "/acc/t(1)?a=b", "/t(1)?a=b"] {
+            assert_eq!(inner(target, "/acc").unwrap(), ("/t(1)", "a=b"), "{target}");
+        }
+        assert_eq!(inner("https://acc.table.core.windows.net/t", "").unwrap(), ("/t", ""));
+        assert!(inner("http://h", "").is_err());
+    }
+}

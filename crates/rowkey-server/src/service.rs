@@ -1,0 +1,158 @@
+//! From an HTTP request to its answer: what every request has, whatever it asks for.
+
+use std::io;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use http::Request;
+use http::request::Parts;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers;
+use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
+use rowkey_wire::table::parse::{self, Options};
+use tracing::{debug, error};
+
+use crate::respond::{self, Answer, Failure, Layer, Stamps};
+use crate::state::State;
+use crate::{cors, route, table};
+
+/// What is served on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Blob,
+    Queue,
+    Table,
+}
+
+/// The longest body that is read into memory. Longer ones are refused, but read to their end, so
+/// that the client gets to see why.
+const MAX_BODY: usize = MAX_BATCH_BYTES;
+/// The first version that repeats the client's request id.
+const REPEATS_CLIENT_ID: &str = "2019-02-02";
+
+/// Answers a request. Whatever is wrong with it, there is an answer; only a broken connection is
+/// an error.
+pub(crate) async fn answer(
+    state: &State,
+    service: Service,
+    address: IpAddr,
+    request: Request<Incoming>,
+) -> Result<Answer, io::Error> {
+    let (parts, body) = request.into_parts();
+    let stamps = stamps(state, &parts);
+    let body = read(body).await?;
+    let outcome = match body {
+        Some(body) => {
+            let answer = respond_to(state, service, address, &parts, &body, &stamps);
+            AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+                error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
+                Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR)))
+            })
+        }
+        None => Err(Failure::front_end(Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE))),
+    };
+    let mut answer = outcome.unwrap_or_else(|failure| {
+        debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
+        let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
+        let wanted = parse::wanted(&options, &parts.headers);
+        respond::failure(&failure, wanted, &stamps)
+    });
+    cors::apply(state, &parts, &mut answer);
+    respond::finish(&mut answer, stamps);
+    Ok(answer)
+}
+
+async fn respond_to(
+    state: &State,
+    service: Service,
+    address: IpAddr,
+    request: &Parts,
+    body: &Bytes,
+    stamps: &Stamps,
+) -> Result<Answer, Failure> {
+    check_version(request)?;
+    if service != Service::Table {
+        return Err(Failure::front_end(Rejection::with_message(
+            ErrorCode::NOT_IMPLEMENTED,
+            "The requested operation is not implemented: this server has tables, and neither \
+             queues nor blobs.",
+        )));
+    }
+    let place = route::place(request).map_err(Failure::front_end)?;
+    if request.method == http::Method::OPTIONS {
+        return cors::preflight(state, &place, request).map_err(Failure::front_end);
+    }
+    table::call::answer(state, &place, address, request, body, stamps).await
+}
+
+/// What the answer will say of the request. A version that is none is not repeated.
+fn stamps(state: &State, request: &Parts) -> Stamps {
+    let version = request.headers.get(headers::VERSION);
+    let version = version.filter(|version| is_version(version.as_bytes()));
+    let repeats = version.is_some_and(|version| version.as_bytes() >= REPEATS_CLIENT_ID.as_bytes());
+    let client_id = request
+        .headers
+        .get(headers::CLIENT_REQUEST_ID)
+        .filter(|id| repeats && id.len() <= MAX_CLIENT_REQUEST_ID);
+    Stamps {
+        id: state.ids.next(),
+        now: state.now(),
+        version: version.cloned(),
+        client_id: client_id.cloned(),
+    }
+}
+
+/// Refuses a version that is no date, or from before JSON. Newer ones than are known may come.
+fn check_version(request: &Parts) -> Result<(), Failure> {
+    match request.headers.get(headers::VERSION) {
+        Some(version) if !is_version(version.as_bytes()) => Err(Failure {
+            rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE),
+            layer: Layer::Version,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn is_version(text: &[u8]) -> bool {
+    let shape = text.len() == 10
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    shape && text >= b"2009-04-14".as_slice()
+}
+
+/// The body; `None` for one that is too long.
+async fn read(mut body: Incoming) -> io::Result<Option<Bytes>> {
+    if body.is_end_stream() {
+        return Ok(Some(Bytes::new()));
+    }
+    let mut first = Bytes::new();
+    let mut all: Option<BytesMut> = None;
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
+        length += data.len();
+        if length > MAX_BODY {
+            // What was kept is not needed any more.
+            (first, all) = (Bytes::new(), None);
+        } else if first.is_empty() {
+            // Most bodies come in one piece, which is then not copied.
+            first = data;
+        } else {
+            let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
+            let all = all.get_or_insert_with(|| {
+                let mut all = BytesMut::with_capacity(expected.min(MAX_BODY) + length);
+                all.extend_from_slice(&first);
+                all
+            });
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok((length <= MAX_BODY).then(|| all.map_or(first, BytesMut::freeze)))
+}

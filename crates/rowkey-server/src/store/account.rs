@@ -1,0 +1,198 @@
+//! A storage account's tables: found by name in any case, created, deleted, listed.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::filter::{Comparison, Filter, Operator};
+use rowkey_wire::limits::MAX_PAGE;
+use rowkey_wire::odata::parse::Strictness;
+use rowkey_wire::table::op::{Change, TableQuery};
+use rowkey_wire::table::parse::check_table_name;
+use rowkey_wire::xml::{Logging, Metrics, ServiceProperties};
+
+use super::partition::Key;
+use super::table::Table;
+use super::transaction::Failed;
+
+/// How long the name of a deleted table is blocked: 40 s in ticks. The service says "at least".
+const NAME_BLOCKED: i64 = 40 * 10_000_000;
+
+/// The state of one account.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// By name in lower case.
+    tables: BTreeMap<Key, Table>,
+    /// Names of deleted tables, and until when they are blocked.
+    blocked: BTreeMap<Key, DateTime>,
+    properties: ServiceProperties,
+    strict: Strictness,
+    last: DateTime,
+}
+
+impl Account {
+    /// An account without tables.
+    pub(crate) fn new(strict: Strictness) -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            properties: initial_properties(),
+            strict,
+            last: DateTime::MIN,
+        }
+    }
+
+    /// Creates a table.
+    pub(crate) fn create_table(&mut self, name: &str, now: DateTime) -> Result<&Table, Rejection> {
+        check_table_name(name)?;
+        let folded = fold(name);
+        if self.tables.contains_key(&folded) {
+            return Err(Rejection::new(ErrorCode::TABLE_ALREADY_EXISTS));
+        }
+        if self.blocked.get(&folded).is_some_and(|until| now < *until) {
+            return Err(Rejection::new(ErrorCode::TABLE_BEING_DELETED));
+        }
+        self.blocked.remove(&folded);
+        Ok(self.tables.entry(folded).or_insert_with(|| Table::new(name, now)))
+    }
+
+    /// Takes a table away. The caller drops it, which takes a while if it is large.
+    pub(crate) fn delete_table(&mut self, name: &str, now: DateTime) -> Result<Table, Rejection> {
+        let folded = fold(name);
+        let table = self
+            .tables
+            .remove(&folded)
+            .ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))?;
+        self.blocked.retain(|_, until| now < *until);
+        if self.strict == Strictness::Strict
+            && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
+        {
+            self.blocked.insert(folded, until);
+        }
+        Ok(table)
+    }
+
+    /// The table with this name; 404 `ResourceNotFound` without one.
+    pub(crate) fn find_table(&self, name: &str) -> Result<&Table, Rejection> {
+        self.tables.get(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))
+    }
+
+    /// The table with this name, for operations in it; 404 `TableNotFound` without one.
+    pub(crate) fn table(&self, name: &str) -> Result<&Table, Rejection> {
+        self.tables.get(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+    }
+
+    /// The same, to change it.
+    pub(crate) fn table_mut(&mut self, name: &str) -> Result<&mut Table, Rejection> {
+        self.tables.get_mut(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+    }
+
+    /// Makes one change; gives the entity's new Timestamp.
+    pub(crate) fn apply(
+        &mut self,
+        change: &Change<'_>,
+        now: DateTime,
+    ) -> Result<DateTime, Rejection> {
+        let at = stamp(&mut self.last, now);
+        let strict = self.strict;
+        let table = self.table_mut(change.address.table)?;
+        let staged = table.stage(change, strict, at)?;
+        table.commit(staged);
+        Ok(at)
+    }
+
+    /// Makes all changes, or none; gives their Timestamps.
+    pub(crate) fn transact(
+        &mut self,
+        changes: &[Change<'_>],
+        now: DateTime,
+    ) -> Result<Vec<DateTime>, Failed> {
+        let Some(first) = changes.first() else { return Ok(Vec::new()) };
+        let Self { tables, last, strict, .. } = self;
+        let table = tables.get_mut(&fold(first.address.table)).ok_or_else(|| Failed {
+            index: 0,
+            rejection: Rejection::new(ErrorCode::TABLE_NOT_FOUND),
+        })?;
+        table.transact(changes, *strict, || stamp(last, now))
+    }
+
+    /// A page of tables, and the one with which the next page begins.
+    pub(crate) fn tables(&self, query: &TableQuery) -> (Vec<&Table>, Option<&Table>) {
+        let from = query.next.as_deref().map(fold);
+        let from = from.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let room = query.top.unwrap_or(MAX_PAGE) as usize;
+        let mut matching = self
+            .tables
+            .range::<Key, _>((from, Bound::Unbounded))
+            .filter(|(folded, _)| {
+                query.filter.as_ref().is_none_or(|filter| names_match(filter, folded.as_str()))
+            })
+            .map(|(_, table)| table);
+        let page = matching.by_ref().take(room).collect();
+        (page, matching.next())
+    }
+
+    /// The service's properties.
+    pub(crate) fn properties(&self) -> &ServiceProperties {
+        &self.properties
+    }
+
+    /// The same, to change them.
+    pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
+        &mut self.properties
+    }
+}
+
+/// Now, but always later than before, so that every write changes the entity's tag.
+fn stamp(last: &mut DateTime, now: DateTime) -> DateTime {
+    let next = DateTime::from_ticks(last.ticks() + 1).unwrap_or(DateTime::MAX);
+    *last = now.max(next);
+    *last
+}
+
+/// The properties of a new account, as recorded.
+fn initial_properties() -> ServiceProperties {
+    let hourly = Metrics { enabled: true, include_apis: true, retention_days: Some(7) };
+    ServiceProperties {
+        logging: Some(Logging::default()),
+        hour_metrics: Some(hourly),
+        minute_metrics: Some(Metrics::default()),
+        cors: Some(Vec::new()),
+    }
+}
+
+fn fold(name: &str) -> Key {
+    if name.bytes().any(|b| b.is_ascii_uppercase()) {
+        Key::from(name.to_ascii_lowercase().as_str())
+    } else {
+        Key::from(name)
+    }
+}
+
+/// Whether a table's name, in lower case, satisfies a filter. Tables have no other property.
+fn names_match(filter: &Filter, name: &str) -> bool {
+    match filter {
+        Filter::And(all) => all.iter().all(|part| names_match(part, name)),
+        Filter::Or(any) => any.iter().any(|part| names_match(part, name)),
+        Filter::Not(inner) => !names_match(inner, name),
+        Filter::Constant(value) => *value,
+        Filter::Property(_) => false,
+        Filter::Compare(Comparison { property, operator, value }) => {
+            let rowkey_wire::edm::Value::String(value) = value else { return false };
+            if property != "TableName" {
+                return false;
+            }
+            let order = name.cmp(value.to_ascii_lowercase().as_str());
+            match operator {
+                Operator::Equal => order.is_eq(),
+                Operator::NotEqual => order.is_ne(),
+                Operator::Greater => order.is_gt(),
+                Operator::GreaterOrEqual => order.is_ge(),
+                Operator::Less => order.is_lt(),
+                Operator::LessOrEqual => order.is_le(),
+            }
+        }
+    }
+}

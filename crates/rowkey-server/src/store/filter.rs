@@ -1,0 +1,315 @@
+//! A filter made ready to be asked of many rows.
+//!
+//! Compiled once a query: names become numbers, constants keep their type, and conditions on the
+//! keys become the [`KeyRange`] that is looked at. Where a row of some [`Shape`] keeps the named
+//! properties is found once for each shape.
+//!
+//! A comparison holds only for a property that exists and has the constant's type.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rowkey_wire::edm::{DateTime, Type, Value};
+use rowkey_wire::filter::{Comparison, Filter, Operator};
+use rowkey_wire::key;
+
+use super::partition::Key;
+use super::row::Row;
+use super::shape::{Shape, Slot};
+
+/// Shapes whose properties are remembered during a query.
+const REMEMBERED: usize = 16;
+
+/// A compiled filter and the keys that it leaves to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    condition: Option<Node>,
+    names: Vec<String>,
+    /// For the shapes met so far: where the named properties lie.
+    shapes: Vec<(Arc<Shape>, Vec<Option<Slot>>)>,
+    /// The keys that can match at all.
+    pub(crate) partition_keys: KeyRange,
+    /// The same, in every partition.
+    pub(crate) row_keys: KeyRange,
+}
+
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    /// Where it begins.
+    pub(crate) from: Bound<Key>,
+    /// Where it ends.
+    pub(crate) to: Bound<Key>,
+}
+
+impl Default for KeyRange {
+    fn default() -> Self {
+        Self { from: Bound::Unbounded, to: Bound::Unbounded }
+    }
+}
+
+impl KeyRange {
+    /// Whether `key` lies beyond the end.
+    pub(crate) fn ends_before(&self, key: &Key) -> bool {
+        match &self.to {
+            Bound::Excluded(to) => key >= to,
+            Bound::Included(to) => key > to,
+            Bound::Unbounded => false,
+        }
+    }
+
+    /// Whether no key can lie in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
+            | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+            _ => false,
+        }
+    }
+
+    /// Moves the beginning to `from` if that is later.
+    pub(crate) fn begin_at(&mut self, from: Bound<Key>) {
+        let later = match (&self.from, &from) {
+            (_, Bound::Unbounded) => false,
+            (Bound::Unbounded, _) => true,
+            (Bound::Included(old) | Bound::Excluded(old), Bound::Excluded(new)) => new >= old,
+            (Bound::Included(old) | Bound::Excluded(old), Bound::Included(new)) => new > old,
+        };
+        if later {
+            self.from = from;
+        }
+    }
+
+    /// Moves the end to `to` if that is earlier.
+    pub(crate) fn end_at(&mut self, to: Bound<Key>) {
+        let earlier = match (&self.to, &to) {
+            (_, Bound::Unbounded) => false,
+            (Bound::Unbounded, _) => true,
+            (Bound::Included(old) | Bound::Excluded(old), Bound::Excluded(new)) => new <= old,
+            (Bound::Included(old) | Bound::Excluded(old), Bound::Included(new)) => new < old,
+        };
+        if earlier {
+            self.to = to;
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Node {
+    And(Vec<Node>),
+    Compare { operand: Operand, operator: Operator, constant: Value },
+    Constant(bool),
+    Not(Box<Node>),
+    Or(Vec<Node>),
+    Property(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operand {
+    /// A property, by its place in `names`.
+    Named(usize),
+    PartitionKey,
+    RowKey,
+    Timestamp,
+}
+
+impl Compiled {
+    /// Compiles a filter.
+    pub(crate) fn new(filter: Option<&Filter>) -> Self {
+        let mut compiled = Self::default();
+        match filter {
+            None => {}
+            Some(Filter::And(all)) => {
+                let rest: Vec<Node> = all
+                    .iter()
+                    .filter(|part| !compiled.narrow(part))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .map(|part| compiled.node(part))
+                    .collect();
+                compiled.condition = (!rest.is_empty()).then_some(Node::And(rest));
+            }
+            Some(single) => {
+                if !compiled.narrow(single) {
+                    compiled.condition = Some(compiled.node(single));
+                }
+            }
+        }
+        compiled
+    }
+
+    /// Whether the filter holds for a row.
+    pub(crate) fn matches(&mut self, partition_key: &Key, row_key: &Key, row: &Row) -> bool {
+        let Some(condition) = &self.condition else { return true };
+        let slots = slots(&mut self.shapes, &self.names, row.shape());
+        Candidate { partition_key, row_key, row, slots }.satisfies(condition)
+    }
+
+    /// Takes a condition on a key into the ranges, which then say all that it said.
+    fn narrow(&mut self, part: &Filter) -> bool {
+        let Filter::Compare(Comparison { property, operator, value: Value::String(text) }) = part
+        else {
+            return false;
+        };
+        let range = match property.as_str() {
+            "PartitionKey" => &mut self.partition_keys,
+            "RowKey" => &mut self.row_keys,
+            _ => return false,
+        };
+        let key = Key::from(text.as_str());
+        match operator {
+            Operator::Equal => {
+                range.begin_at(Bound::Included(key.clone()));
+                range.end_at(Bound::Included(key));
+            }
+            Operator::Greater => range.begin_at(Bound::Excluded(key)),
+            Operator::GreaterOrEqual => range.begin_at(Bound::Included(key)),
+            Operator::Less => range.end_at(Bound::Excluded(key)),
+            Operator::LessOrEqual => range.end_at(Bound::Included(key)),
+            Operator::NotEqual => return false,
+        }
+        true
+    }
+
+    fn node(&mut self, filter: &Filter) -> Node {
+        match filter {
+            Filter::And(all) => Node::And(all.iter().map(|part| self.node(part)).collect()),
+            Filter::Or(any) => Node::Or(any.iter().map(|part| self.node(part)).collect()),
+            Filter::Not(inner) => Node::Not(Box::new(self.node(inner))),
+            Filter::Constant(value) => Node::Constant(*value),
+            Filter::Property(name) => Node::Property(self.named(name)),
+            Filter::Compare(Comparison { property, operator, value }) => Node::Compare {
+                operand: match property.as_str() {
+                    "PartitionKey" => Operand::PartitionKey,
+                    "RowKey" => Operand::RowKey,
+                    "Timestamp" => Operand::Timestamp,
+                    name => Operand::Named(self.named(name)),
+                },
+                operator: *operator,
+                constant: value.clone(),
+            },
+        }
+    }
+
+    fn named(&mut self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
+}
+
+/// Where rows of `shape` keep the properties with these names.
+fn slots<'a>(
+    shapes: &'a mut Vec<(Arc<Shape>, Vec<Option<Slot>>)>,
+    names: &[String],
+    shape: &Arc<Shape>,
+) -> &'a [Option<Slot>] {
+    let at = shapes.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(|| {
+        if shapes.len() == REMEMBERED {
+            shapes.remove(0);
+        }
+        let found = names.iter().map(|name| shape.find(name).copied()).collect();
+        shapes.push((Arc::clone(shape), found));
+        shapes.len() - 1
+    });
+    &shapes[at].1
+}
+
+struct Candidate<'a> {
+    partition_key: &'a Key,
+    row_key: &'a Key,
+    row: &'a Row,
+    slots: &'a [Option<Slot>],
+}
+
+impl Candidate<'_> {
+    fn satisfies(&self, node: &Node) -> bool {
+        match node {
+            Node::And(all) => all.iter().all(|part| self.satisfies(part)),
+            Node::Or(any) => any.iter().any(|part| self.satisfies(part)),
+            Node::Not(inner) => !self.satisfies(inner),
+            Node::Constant(value) => *value,
+            Node::Property(name) => self.slots[*name]
+                .is_some_and(|slot| slot.edm_type == Type::Boolean && self.row.boolean(&slot)),
+            Node::Compare { operand, operator, constant } => {
+                let found = match operand {
+                    Operand::PartitionKey => compare_text(self.partition_key.as_str(), constant),
+                    Operand::RowKey => compare_text(self.row_key.as_str(), constant),
+                    Operand::Timestamp => compare_instant(self.row.timestamp(), constant),
+                    Operand::Named(name) => self.slots[*name]
+                        .map_or(Found::Nothing, |slot| self.compare(&slot, constant)),
+                };
+                found.is(*operator)
+            }
+        }
+    }
+
+    fn compare(&self, slot: &Slot, constant: &Value) -> Found {
+        if slot.edm_type != constant.edm_type() {
+            return Found::Nothing;
+        }
+        Found::Ordered(match constant {
+            Value::Binary(value) => self.row.bytes(slot).0.cmp(value),
+            Value::Boolean(value) => self.row.boolean(slot).cmp(value),
+            Value::DateTime(value) => self.row.int64(slot).cmp(&value.ticks()),
+            Value::Double(value) => {
+                return match f64::from_bits(self.row.int64(slot).cast_unsigned()).partial_cmp(value)
+                {
+                    Some(order) => Found::Ordered(order),
+                    None => Found::Unordered,
+                };
+            }
+            Value::Int32(value) => self.row.int32(slot).cmp(value),
+            Value::Int64(value) => self.row.int64(slot).cmp(value),
+            Value::Guid(_) | Value::String(_) => {
+                return match (self.row.value(slot).into_owned(), constant) {
+                    (Value::Guid(stored), Value::Guid(value)) => Found::Ordered(stored.cmp(value)),
+                    (Value::String(stored), value) => compare_text(&stored, value),
+                    _ => Found::Nothing,
+                };
+            }
+        })
+    }
+}
+
+/// How a stored value stands to a constant.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// There is none, or it has another type.
+    Nothing,
+    Ordered(Ordering),
+    /// One of them is NaN.
+    Unordered,
+}
+
+impl Found {
+    fn is(self, operator: Operator) -> bool {
+        match (self, operator) {
+            (Self::Nothing, _) => false,
+            (Self::Unordered, operator) => operator == Operator::NotEqual,
+            (Self::Ordered(order), Operator::Equal) => order.is_eq(),
+            (Self::Ordered(order), Operator::NotEqual) => order.is_ne(),
+            (Self::Ordered(order), Operator::Greater) => order.is_gt(),
+            (Self::Ordered(order), Operator::GreaterOrEqual) => order.is_ge(),
+            (Self::Ordered(order), Operator::Less) => order.is_lt(),
+            (Self::Ordered(order), Operator::LessOrEqual) => order.is_le(),
+        }
+    }
+}
+
+fn compare_text(stored: &str, constant: &Value) -> Found {
+    match constant {
+        Value::String(value) => Found::Ordered(key::compare(stored, value)),
+        _ => Found::Nothing,
+    }
+}
+
+fn compare_instant(stored: DateTime, constant: &Value) -> Found {
+    match constant {
+        Value::DateTime(value) => Found::Ordered(stored.cmp(value)),
+        _ => Found::Nothing,
+    }
+}

@@ -1,0 +1,144 @@
+//! Pages: which rows a query looks at, how many at a time, and where the next page begins.
+//!
+//! A [`Scan`] goes in steps, and nothing is locked between them. When the table has changed in the
+//! meantime the page ends where it stands: the service may cut a page anywhere, and so no page
+//! shows a part of a transaction.
+
+use std::ops::Bound;
+
+use super::filter::Compiled;
+use super::partition::Key;
+use super::row::Row;
+use super::table::Table;
+
+/// Rows that are looked at in one step.
+pub(crate) const STEP: usize = 4096;
+
+/// The place of a row.
+pub(crate) type Place = (Key, Key);
+
+/// The part of a table that a shared access signature opens: places, both ends included. An end
+/// without RowKey is the whole partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// `spk` and `srk`.
+    pub(crate) from: Option<(Key, Option<Key>)>,
+    /// `epk` and `erk`.
+    pub(crate) to: Option<(Key, Option<Key>)>,
+}
+
+impl Window {
+    /// Whether a row with these keys is in it.
+    pub(crate) fn contains(&self, partition_key: &Key, row_key: &Key) -> bool {
+        self.from.as_ref().is_none_or(|(first, row)| {
+            partition_key > first
+                || partition_key == first && row.as_ref().is_none_or(|row| row_key >= row)
+        }) && !self.ends_before(partition_key, row_key)
+    }
+
+    fn ends_before(&self, partition_key: &Key, row_key: &Key) -> bool {
+        self.to.as_ref().is_some_and(|(last, row)| {
+            partition_key > last
+                || partition_key == last && row.as_ref().is_some_and(|row| row_key > row)
+        })
+    }
+}
+
+/// A page in the making.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    filter: Compiled,
+    window: Window,
+    /// Where to go on.
+    at: Option<Place>,
+    /// Rows that may still be taken.
+    room: u32,
+    version: Option<u64>,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There is nothing more.
+    End,
+    /// The page ends here; the next one begins at this place.
+    Page(Place),
+    /// There may be more. Let others have a turn, then take the next step.
+    Pause,
+}
+
+impl Scan {
+    /// A page of at most `room` rows that match `filter`, beginning at `from`.
+    pub(crate) fn new(filter: Compiled, window: Window, from: Option<Place>, room: u32) -> Self {
+        let mut at = from;
+        if let Some((partition_key, row_key)) = &window.from {
+            let first = (partition_key.clone(), row_key.clone().unwrap_or_default());
+            at = at.max(Some(first));
+        }
+        Self { filter, window, at, room, version: None }
+    }
+
+    /// Where a page that ends now is to be continued.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.at.clone()
+    }
+
+    /// Looks at the next rows and gives those that match to `take`.
+    pub(crate) fn step(&mut self, table: &Table, mut take: impl FnMut(&Key, &Key, &Row)) -> Step {
+        if self.version.is_some_and(|version| version != table.version())
+            && let Some(place) = self.at.take()
+        {
+            return Step::Page(place);
+        }
+        self.version = Some(table.version());
+        let Self { filter, window, at, room, .. } = self;
+        let (mut partition_keys, row_keys) =
+            (filter.partition_keys.clone(), filter.row_keys.clone());
+        if let Some((partition_key, _)) = at {
+            partition_keys.begin_at(Bound::Included(partition_key.clone()));
+        }
+        if partition_keys.is_empty() || row_keys.is_empty() {
+            return Step::End;
+        }
+        let mut seen = 0;
+        for (partition_key, partition) in table.partitions(partition_keys.from.as_ref()) {
+            if partition_keys.ends_before(partition_key) {
+                return Step::End;
+            }
+            let mut range = row_keys.clone();
+            match at {
+                Some((at_partition, at_row)) if at_partition == partition_key => {
+                    range.begin_at(Bound::Included(at_row.clone()));
+                }
+                // Partitions without a row in the range cost a look, too.
+                _ if seen >= STEP => {
+                    *at = Some((partition_key.clone(), Key::default()));
+                    return Step::Pause;
+                }
+                _ => {}
+            }
+            seen += 1;
+            for (row_key, row) in partition.from(range.from.as_ref()) {
+                if range.ends_before(row_key) {
+                    break;
+                }
+                if window.ends_before(partition_key, row_key) {
+                    return Step::End;
+                }
+                if *room == 0 {
+                    return Step::Page((partition_key.clone(), row_key.clone()));
+                }
+                if seen >= STEP {
+                    *at = Some((partition_key.clone(), row_key.clone()));
+                    return Step::Pause;
+                }
+                seen += 1;
+                if filter.matches(partition_key, row_key, row) {
+                    *room -= 1;
+                    take(partition_key, row_key, row);
+                }
+            }
+        }
+        Step::End
+    }
+}

@@ -1,0 +1,266 @@
+//! Entity group transactions: many changes in one request, made together or not at all.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use http_body_util::BodyExt as _;
+use rowkey_wire::batch::{BatchRequest, PartRequest, ResponseWriter, parse_request};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
+use rowkey_wire::odata::{Fields, Metadata, parse as odata};
+use rowkey_wire::table::op::{Change, ChangeKind, Op, Prefer};
+use rowkey_wire::table::parse::{self, Options};
+use rowkey_wire::table::render::entity_location;
+
+use super::call::Call;
+use super::entity::{self, View, etag};
+use super::page;
+use crate::respond::{self, Answer, Failure};
+use crate::route;
+
+const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
+const CONTINUATION: [&str; 2] =
+    ["x-ms-continuation-NextPartitionKey", "x-ms-continuation-NextRowKey"];
+
+/// What the transaction failed at: the place of the part, and why.
+type Failed = (usize, Rejection);
+
+/// Perform Entity Group Transaction.
+pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
+    if call.body.len() > MAX_BATCH_BYTES {
+        return Err(Failure::front_end(Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)));
+    }
+    let content_type = call.headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let request = parse_request(content_type, call.body).map_err(|error| {
+        let message = format!("One of the request inputs is not valid: {error}.");
+        Failure::front_end(Rejection::with_message(ErrorCode::INVALID_INPUT, message))
+    })?;
+    let (kind, body) = match request {
+        BatchRequest::Changes(parts) => changes(call, &parts),
+        BatchRequest::Query(part) => query(call, &part).await,
+    };
+    let mut answer = respond::with_body(StatusCode::ACCEPTED, body);
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, respond::value(kind));
+    headers.insert(header::CACHE_CONTROL, respond::NO_CACHE);
+    Ok(answer)
+}
+
+/// The answer to a changeset: one part for each change, or one that says what failed.
+fn changes(call: &Call<'_>, parts: &[PartRequest]) -> (String, Bytes) {
+    let (batch_id, changeset_id) = (call.state.ids.next(), call.state.ids.next());
+    let mut writer = ResponseWriter::new(
+        batch_id.to_str().unwrap_or_default(),
+        changeset_id.to_str().unwrap_or_default(),
+    );
+    if let Err((index, rejection)) = apply(call, parts, &mut writer) {
+        // A single change is not numbered, unless there is no table for it.
+        let numbered = parts.len() > 1 || rejection.code == ErrorCode::TABLE_NOT_FOUND;
+        let number = numbered.then_some(index);
+        fail(call, parts.get(index), number, &rejection, &mut writer);
+    }
+    writer.finish()
+}
+
+/// Makes the changes and writes their answers.
+fn apply(
+    call: &Call<'_>,
+    parts: &[PartRequest],
+    writer: &mut ResponseWriter,
+) -> Result<(), Failed> {
+    if parts.len() > MAX_BATCH_OPERATIONS {
+        let message = "The batch request operation exceeds the maximum 100 changes per change set.";
+        let rejection = Rejection::with_message(ErrorCode::INVALID_INPUT, message);
+        return Err((MAX_BATCH_OPERATIONS - 1, rejection));
+    }
+    // Each borrows from the one before: addresses, bodies, changes.
+    let addresses = each(parts, |part| Address::of(part, call.place.prefix))?;
+    let bodies = each(parts, |part| {
+        parse::check_json_type(&part.headers)?;
+        if part.body.is_empty() { Ok(Fields::default()) } else { odata::fields(&part.body) }
+    })?;
+    let mut changes = Vec::with_capacity(parts.len());
+    for (index, ((part, address), fields)) in parts.iter().zip(&addresses).zip(&bodies).enumerate()
+    {
+        changes.push(understand(call, part, address, fields).map_err(|failed| (index, failed))?);
+    }
+    let mut store = call.account.store();
+    let stamps = store
+        .transact(&changes, call.stamps.now)
+        .map_err(|failed| (failed.index, failed.rejection))?;
+    let Some(first) = changes.first() else { return Ok(()) };
+    let table = store.table(first.address.table).map_err(|rejection| (0, rejection))?;
+    for ((part, change), at) in parts.iter().zip(&changes).zip(stamps) {
+        let keys = (&*change.address.partition_key, &*change.address.row_key);
+        let level = level_of(part);
+        let view = View { origin: call.origin(), level, table: table.name(), select: None };
+        let content = || table.get(keys.0, keys.1).map(|row| view.single(keys, row));
+        succeed(call, part, change, (table.name(), level, at), content, writer);
+    }
+    Ok(())
+}
+
+/// Does something with every part, and says at which one it failed.
+fn each<'a, T>(
+    parts: &'a [PartRequest],
+    mut with: impl FnMut(&'a PartRequest) -> Result<T, Rejection>,
+) -> Result<Vec<T>, Failed> {
+    parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| with(part).map_err(|rejection| (index, rejection)))
+        .collect()
+}
+
+/// The address of a part, decoded.
+struct Address<'a> {
+    path: Cow<'a, str>,
+    options: Options<'a>,
+}
+
+impl<'a> Address<'a> {
+    fn of(part: &'a PartRequest, prefix: &str) -> Result<Self, Rejection> {
+        let (path, query) = route::inner(&part.target, prefix)?;
+        Ok(Self { path: parse::decode_path(path)?, options: Options::parse(query)? })
+    }
+}
+
+fn understand<'a>(
+    call: &Call<'_>,
+    part: &PartRequest,
+    address: &'a Address<'_>,
+    fields: &'a Fields<'_>,
+) -> Result<Change<'a>, Rejection> {
+    let target = parse::target(&address.path, &address.options)?;
+    let method = parse::method(&part.method, &part.headers)?;
+    let options = &address.options;
+    let op = parse::op(&method, target, options, &part.headers, fields, call.state.strict)?;
+    call.access.check(&op)?;
+    match op {
+        Op::Change(change) => Ok(change),
+        _ => Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            "One of the request inputs is not valid: a change set holds changes of entities only.",
+        )),
+    }
+}
+
+/// Writes the answer to a change that was made.
+fn succeed(
+    call: &Call<'_>,
+    part: &PartRequest,
+    change: &Change<'_>,
+    (table, level, at): (&str, Metadata, DateTime),
+    content: impl FnOnce() -> Option<Vec<u8>>,
+    writer: &mut ResponseWriter,
+) {
+    let tag = etag(at);
+    let tag = tag.to_str().unwrap_or_default();
+    let mut headers: Vec<(&str, &str)> = Vec::with_capacity(9);
+    headers.extend(content_id(part));
+    let ChangeKind::Insert(_, prefer) = change.kind else {
+        headers.extend([NOSNIFF, NO_CACHE, ("DataServiceVersion", "1.0;")]);
+        if !matches!(change.kind, ChangeKind::Delete(_)) {
+            headers.push(("ETag", tag));
+        }
+        writer.part(204, "No Content", &headers, b"");
+        return;
+    };
+    let location = entity_location(&call.place.endpoint, table, &change.address);
+    let applied = prefer.map(|prefer| ("Preference-Applied", prefer.as_str()));
+    let version = ("DataServiceVersion", "3.0;");
+    if prefer == Some(Prefer::NoContent) {
+        headers.extend([NOSNIFF, NO_CACHE]);
+        headers.extend(applied);
+        headers.extend([version, ("Location", &location), ("DataServiceId", &location)]);
+        headers.push(("ETag", tag));
+        writer.part(204, "No Content", &headers, b"");
+    } else {
+        headers.extend([version, ("Content-Type", level.content_type()), NOSNIFF, NO_CACHE]);
+        headers.extend(applied);
+        headers.extend([("Location", location.as_str()), ("ETag", tag)]);
+        writer.part(201, "Created", &headers, &content().unwrap_or_default());
+    }
+}
+
+/// Writes the one part of a batch that failed. `number` is what its message begins with.
+fn fail(
+    call: &Call<'_>,
+    part: Option<&PartRequest>,
+    number: Option<usize>,
+    rejection: &Rejection,
+    writer: &mut ResponseWriter,
+) {
+    let Rejection { status, code, message } = rejection;
+    let message = match number {
+        Some(number) => respond::message(&format!("{number}:{message}"), call.stamps),
+        None => respond::message(message, call.stamps),
+    };
+    let level = part.map_or(Metadata::Minimal, level_of);
+    let mut headers: Vec<(&str, &str)> = Vec::with_capacity(6);
+    headers.extend(part.and_then(content_id));
+    headers.push(NOSNIFF);
+    if *code != ErrorCode::TABLE_NOT_FOUND {
+        headers.push(NO_CACHE);
+    }
+    let prefer = part.and_then(|part| part.headers.get("prefer")).and_then(|p| p.to_str().ok());
+    headers.extend(prefer.map(|prefer| ("Preference-Applied", prefer)));
+    headers.push(("DataServiceVersion", "3.0;"));
+    headers.push(("Content-Type", level.content_type()));
+    let body = error::render_json(code, &message);
+    let reason = status.canonical_reason().unwrap_or_default();
+    writer.part(status.as_u16(), reason, &headers, body.as_bytes());
+}
+
+/// The answer to a batch that is one query. Its failures are numbered.
+async fn query(call: &Call<'_>, part: &PartRequest) -> (String, Bytes) {
+    let batch_id = call.state.ids.next();
+    let mut writer = ResponseWriter::query(batch_id.to_str().unwrap_or_default());
+    match query_alone(call, part).await {
+        Ok(answer) => {
+            let (head, body) = answer.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+            let mut headers: Vec<(&str, &str)> = Vec::with_capacity(8);
+            headers.extend(content_id(part));
+            headers.extend([("DataServiceVersion", "3.0;")]);
+            for name in ["Content-Type", "ETag", CONTINUATION[0], CONTINUATION[1]] {
+                headers.extend(text(name).map(|value| (name, value)));
+            }
+            headers.extend([NOSNIFF, NO_CACHE]);
+            writer.part(200, "OK", &headers, &body);
+        }
+        Err(failure) => fail(call, Some(part), Some(0), &failure.rejection, &mut writer),
+    }
+    writer.finish()
+}
+
+async fn query_alone(call: &Call<'_>, part: &PartRequest) -> Result<Answer, Failure> {
+    let Address { path, options } = Address::of(part, call.place.prefix).map_err(Failure::data)?;
+    let target = parse::target(&path, &options).map_err(Failure::data)?;
+    let fields = Fields::default();
+    let op = parse::op(&Method::GET, target, &options, &part.headers, &fields, call.state.strict);
+    let op = op.map_err(Failure::data)?;
+    call.access.check(&op).map_err(Failure::data)?;
+    let wanted = parse::wanted(&options, &part.headers);
+    let call = Call { wanted, headers: &part.headers, ..*call };
+    match op {
+        Op::GetEntity(address, select) => entity::get(&call, &address, select.as_ref()),
+        Op::QueryEntities(table, query) => page::query(&call, table, query).await,
+        _ => Err(Failure::data(Rejection::new(ErrorCode::NOT_IMPLEMENTED))),
+    }
+}
+
+fn content_id(part: &PartRequest) -> Option<(&str, &str)> {
+    part.content_id.as_deref().map(|id| ("Content-ID", id))
+}
+
+/// Parts have a metadata level of their own.
+fn level_of(part: &PartRequest) -> Metadata {
+    parse::wanted(&Options::default(), &part.headers).level
+}

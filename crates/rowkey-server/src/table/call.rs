@@ -1,0 +1,120 @@
+//! One request to the Table service, from its address to the operation that answers it.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::odata::Fields;
+use rowkey_wire::odata::parse as odata;
+use rowkey_wire::odata::render::Origin;
+use rowkey_wire::table::op::{Op, Target};
+use rowkey_wire::table::parse::{self, Options, Wanted};
+
+use super::{batch, entity, page, service, tables};
+use crate::auth::{self, Access, Caller};
+use crate::respond::{Answer, Failure, Stamps};
+use crate::route::Place;
+use crate::state::{Account, State};
+
+/// A request whose maker is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(super) state: &'a State,
+    pub(super) account: &'a Account,
+    pub(super) place: &'a Place<'a>,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: &'a Bytes,
+    pub(super) stamps: &'a Stamps,
+    pub(super) wanted: Wanted,
+    pub(super) access: &'a Access,
+}
+
+/// Authenticates, understands, authorizes and answers a request.
+pub(crate) async fn answer(
+    state: &State,
+    place: &Place<'_>,
+    address: std::net::IpAddr,
+    request: &Parts,
+    body: &Bytes,
+    stamps: &Stamps,
+) -> Result<Answer, Failure> {
+    let account = state.account(place.account).ok_or_else(|| {
+        Failure::front_end(Rejection::with_message(
+            ErrorCode::RESOURCE_NOT_FOUND,
+            "The specified resource does not exist: this server has no such account.",
+        ))
+    })?;
+    let options = Options::parse(request.uri.query().unwrap_or_default());
+    let options = options.map_err(Failure::front_end)?;
+    let wanted = parse::wanted(&options, &request.headers);
+    let caller = Caller { address, now: stamps.now, secondary: place.secondary };
+    let access = auth::authenticate(account, caller, request).map_err(Failure::front_end)?;
+
+    let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
+    let target = parse::target(&path, &options).map_err(Failure::data)?;
+    let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
+    let layer = if is_document(&target) { Failure::front_end } else { Failure::data };
+    check_place(place, &method, &target).map_err(layer)?;
+    let fields = if parse::has_json(&method, &target) {
+        parse::check_json_type(&request.headers).map_err(layer)?;
+        odata::fields(body).map_err(layer)?
+    } else {
+        Fields::default()
+    };
+    let op = parse::op(&method, target, &options, &request.headers, &fields, state.strict);
+    let op = op.map_err(layer)?;
+    access.check(&op).map_err(layer)?;
+    let headers = &request.headers;
+    let call = Call { state, account, place, headers, body, stamps, wanted, access: &access };
+    call.perform(op).await
+}
+
+impl Call<'_> {
+    async fn perform(&self, op: Op<'_>) -> Result<Answer, Failure> {
+        if self.wanted.atom && matches!(op, Op::GetEntity(..) | Op::QueryEntities(..)) {
+            return Err(Failure::data(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED)));
+        }
+        match op {
+            Op::GetEntity(address, select) => entity::get(self, &address, select.as_ref()),
+            Op::Change(change) => entity::change(self, &change),
+            Op::QueryEntities(table, query) => page::query(self, table, query).await,
+            Op::Batch => batch::perform(self).await,
+            Op::CreateTable { name, prefer } => tables::create(self, name, prefer),
+            Op::DeleteTable(name) => tables::delete(self, &name),
+            Op::GetTable(name) => tables::get(self, &name),
+            Op::QueryTables(query) => Ok(tables::query(self, &query)),
+            Op::GetAcl(table) => service::get_acl(self, table),
+            Op::SetAcl(table) => service::set_acl(self, table),
+            Op::GetProperties => Ok(service::get_properties(self)),
+            Op::SetProperties => service::set_properties(self),
+            Op::GetStats => Ok(service::get_stats(self)),
+        }
+    }
+
+    /// What addresses in the answer are built from.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        Origin { account: &self.account.name, endpoint: &self.place.endpoint }
+    }
+}
+
+/// Whether errors are those of documents rather than of entities.
+fn is_document(target: &Target<'_>) -> bool {
+    matches!(target, Target::Acl(_) | Target::Batch | Target::Properties | Target::Stats)
+}
+
+/// The copy in the second region cannot be written, and only it has statistics.
+fn check_place(place: &Place<'_>, method: &Method, target: &Target<'_>) -> Result<(), Rejection> {
+    if place.secondary && method != Method::GET {
+        let mut rejection = Rejection::with_message(
+            ErrorCode::new("InsufficientAccountPermissions"),
+            "Write operations are not allowed.",
+        );
+        rejection.status = StatusCode::FORBIDDEN;
+        return Err(rejection);
+    }
+    if !place.secondary && *target == Target::Stats {
+        return Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! One entity: get, insert, update, delete.
+
+use http::StatusCode;
+use http::header::{self, HeaderValue};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::etag::write_etag;
+use rowkey_wire::headers;
+use rowkey_wire::odata::Metadata;
+use rowkey_wire::odata::render::{self, Origin, Text};
+use rowkey_wire::table::op::{Address, Change, ChangeKind, Prefer, Select};
+use rowkey_wire::table::render::entity_location;
+
+use super::call::Call;
+use crate::respond::{self, Answer, Failure};
+use crate::store::Row;
+
+/// Get Entity.
+pub(super) fn get(
+    call: &Call<'_>,
+    address: &Address<'_>,
+    select: Option<&Select>,
+) -> Result<Answer, Failure> {
+    let store = call.account.store();
+    let table = store.table(address.table).map_err(Failure::data)?;
+    let row = table
+        .get(&address.partition_key, &address.row_key)
+        .ok_or_else(|| Failure::data(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)))?;
+    let view =
+        View { origin: call.origin(), level: call.wanted.level, table: table.name(), select };
+    let body = view.single((&address.partition_key, &address.row_key), row);
+    let timestamp = row.timestamp();
+    drop(store);
+    let mut answer = respond::data(StatusCode::OK, call.wanted.level, body);
+    answer.headers_mut().insert(header::ETAG, etag(timestamp));
+    Ok(answer)
+}
+
+/// Insert, replace, merge and delete.
+pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Failure> {
+    let prefer = match &change.kind {
+        ChangeKind::Insert(_, prefer) => *prefer,
+        _ => None,
+    };
+    let mut store = call.account.store();
+    let timestamp = store.apply(change, call.stamps.now).map_err(Failure::data)?;
+    match &change.kind {
+        ChangeKind::Delete(_) => {
+            drop(store);
+            Ok(respond::data_empty(StatusCode::NO_CONTENT))
+        }
+        ChangeKind::Merge(..) | ChangeKind::Replace(..) => {
+            drop(store);
+            let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
+            answer.headers_mut().insert(header::ETAG, etag(timestamp));
+            Ok(answer)
+        }
+        ChangeKind::Insert(..) => {
+            let table = store.table(change.address.table).map_err(Failure::data)?;
+            let keys = (&*change.address.partition_key, &*change.address.row_key);
+            let location = respond::value(entity_location(
+                &call.place.endpoint,
+                table.name(),
+                &change.address,
+            ));
+            let mut answer = if prefer == Some(Prefer::NoContent) {
+                let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
+                answer.headers_mut().insert(headers::DATA_SERVICE_ID, location.clone());
+                answer
+            } else {
+                let level = call.wanted.level;
+                let view = View { origin: call.origin(), level, table: table.name(), select: None };
+                let body = table.get(keys.0, keys.1).map(|row| view.single(keys, row));
+                respond::data(StatusCode::CREATED, level, body.unwrap_or_default())
+            };
+            drop(store);
+            let headers = answer.headers_mut();
+            headers.insert(header::ETAG, etag(timestamp));
+            headers.insert(header::LOCATION, location);
+            apply_prefer(&mut answer, prefer);
+            Ok(answer)
+        }
+    }
+}
+
+/// Says that a wish was fulfilled.
+pub(super) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
+    if let Some(prefer) = prefer {
+        let value = HeaderValue::from_static(prefer.as_str());
+        answer.headers_mut().insert(headers::PREFERENCE_APPLIED, value);
+    }
+}
+
+/// The tag of an entity written at this instant.
+pub(super) fn etag(timestamp: DateTime) -> HeaderValue {
+    let mut text = Vec::with_capacity(48);
+    // Writing to a `Vec` cannot fail.
+    let _ = write_etag(&mut Text(&mut text), timestamp);
+    respond::value(text)
+}
+
+/// How entities of a table are to be shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    pub(super) origin: Origin<'a>,
+    pub(super) level: Metadata,
+    pub(super) table: &'a str,
+    pub(super) select: Option<&'a Select>,
+}
+
+impl View<'_> {
+    /// A document of one entity.
+    pub(super) fn single(&self, keys: (&str, &str), row: &Row) -> Vec<u8> {
+        let mut out = Vec::with_capacity(row.rendered_len() + 256);
+        let select = self.select.map(|select| select.text.as_str());
+        render::begin_entity(&mut out, self.level, self.origin, self.table, select);
+        self.members(&mut out, keys, row);
+        out.push(b'}');
+        out
+    }
+
+    /// The members of an entity, after the opening brace.
+    pub(super) fn members(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row) {
+        render::entity_head(out, self.level, self.origin, self.table, keys, row.timestamp());
+        match self.select {
+            Some(select) if !select.names.is_empty() => self.selected(out, keys, row, select),
+            _ => {
+                out.extend_from_slice(b"\"PartitionKey\":");
+                render::string(out, keys.0);
+                out.extend_from_slice(b",\"RowKey\":");
+                render::string(out, keys.1);
+                out.push(b',');
+                render::timestamp(out, self.level, row.timestamp());
+                row.render(out, self.level);
+            }
+        }
+    }
+
+    /// The selected properties: keys and Timestamp first, the others as they are stored, and those
+    /// that the entity does not have as null.
+    fn selected(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row, select: &Select) {
+        let has = |name: &str| select.names.iter().any(|selected| selected == name);
+        let shape = row.shape();
+        // All members come with a comma before them, so the head's is one too many.
+        let after_head = out.pop_if(|last| *last == b',').is_some();
+        let start = out.len();
+        if has("PartitionKey") {
+            out.extend_from_slice(b",\"PartitionKey\":");
+            render::string(out, keys.0);
+        }
+        if has("RowKey") {
+            out.extend_from_slice(b",\"RowKey\":");
+            render::string(out, keys.1);
+        }
+        if has("Timestamp") {
+            out.push(b',');
+            render::timestamp(out, self.level, row.timestamp());
+        }
+        for slot in shape.slots().iter().filter(|slot| has(shape.name(slot))) {
+            row.render_one(out, self.level, slot);
+        }
+        for name in &select.names {
+            let system = matches!(name.as_str(), "PartitionKey" | "RowKey" | "Timestamp");
+            if !system && shape.find(name).is_none() {
+                out.push(b',');
+                render::string(out, name);
+                out.extend_from_slice(b":null");
+            }
+        }
+        if !after_head && out.len() > start {
+            out.remove(start);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Queries for entities: one page, made in steps between which other requests are answered.
+
+use http::StatusCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::headers;
+use rowkey_wire::limits::MAX_PAGE;
+use rowkey_wire::odata::render;
+use rowkey_wire::table::op::EntityQuery;
+use rowkey_wire::table::token;
+
+use super::call::Call;
+use super::entity::View;
+use crate::respond::{self, Answer, Failure};
+use crate::store::Key;
+use crate::store::filter::Compiled;
+use crate::store::query::{Scan, Step};
+
+/// How long the service looks for the rows of one page: 5 s in ticks.
+const PAGE_TIME: i64 = 5 * 10_000_000;
+
+/// Query Entities.
+pub(super) async fn query(
+    call: &Call<'_>,
+    table: &str,
+    query: EntityQuery,
+) -> Result<Answer, Failure> {
+    let from = query.next.as_ref().map(|(partition_key, row_key)| {
+        (Key::from(partition_key.as_str()), Key::from(row_key.as_str()))
+    });
+    let room = query.top.unwrap_or(MAX_PAGE);
+    let mut page = Page {
+        scan: Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room),
+        body: Vec::new(),
+        rows: 0,
+    };
+    let next = loop {
+        match page.step(call, table, &query)? {
+            Step::End => break None,
+            Step::Page(place) => break Some(place),
+            Step::Pause => {
+                if is_late(call.stamps.now, call.state.now()) {
+                    break page.scan.place();
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    page.body.extend_from_slice(b"]}");
+    let mut answer = respond::data(StatusCode::OK, call.wanted.level, page.body);
+    if let Some((partition_key, row_key)) = next {
+        let headers = answer.headers_mut();
+        let token = |key: &Key| respond::value(token::encode(key.as_str()));
+        headers.insert(headers::NEXT_PARTITION_KEY, token(&partition_key));
+        headers.insert(headers::NEXT_ROW_KEY, token(&row_key));
+    }
+    Ok(answer)
+}
+
+fn is_late(begun: DateTime, now: DateTime) -> bool {
+    now.ticks() - begun.ticks() > PAGE_TIME
+}
+
+/// A page in the making.
+struct Page {
+    scan: Scan,
+    body: Vec<u8>,
+    rows: usize,
+}
+
+impl Page {
+    /// Adds rows. The tables are locked for one step, not for the page.
+    fn step(&mut self, call: &Call<'_>, table: &str, query: &EntityQuery) -> Result<Step, Failure> {
+        let store = call.account.store();
+        let table = store.table(table).map_err(Failure::data)?;
+        let select = query.select.as_ref();
+        let (origin, level) = (call.origin(), call.wanted.level);
+        let view = View { origin, level, table: table.name(), select };
+        let Self { scan, body, rows } = self;
+        if body.is_empty() {
+            let select = select.map(|select| select.text.as_str());
+            render::begin_list(body, level, origin, table.name(), select);
+        }
+        Ok(scan.step(table, |partition_key, row_key, row| {
+            if *rows == 1 {
+                // Now it is known how long a row is: make room for all that may come.
+                body.reserve(body.len() * expected(query).min(table.rows()));
+            }
+            body.extend_from_slice(if *rows == 0 { b"{" } else { b",{" });
+            view.members(body, (partition_key.as_str(), row_key.as_str()), row);
+            body.push(b'}');
+            *rows += 1;
+        }))
+    }
+}
+
+/// How many rows a page will have, at most.
+fn expected(query: &EntityQuery) -> usize {
+    query.top.unwrap_or(MAX_PAGE) as usize
+}

@@ -1,0 +1,64 @@
+//! Access policies, service properties, statistics: what is said in XML.
+
+use http::{StatusCode, header};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::xml::{
+    GeoStatus, ServiceStats, parse_acl, parse_properties, render_acl, render_properties,
+    render_stats,
+};
+
+use super::call::Call;
+use crate::respond::{self, Answer, Failure};
+
+/// Get Table ACL.
+pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
+    let store = call.account.store();
+    let table = store.table(table).map_err(Failure::front_end)?;
+    Ok(respond::xml(StatusCode::OK, render_acl(table.policies())))
+}
+
+/// Set Table ACL. It takes effect at once; the service takes up to 30 s.
+pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
+    // Recorded: a request that accepts anything is refused if it has neither a body nor a type.
+    let accepts_anything = call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*");
+    if accepts_anything && call.body.is_empty() && !call.headers.contains_key(header::CONTENT_TYPE)
+    {
+        return Err(Failure::front_end(Rejection::new(ErrorCode::MEDIA_TYPE_NOT_SUPPORTED)));
+    }
+    let mut store = call.account.store();
+    let table = store.table_mut(table).map_err(Failure::front_end)?;
+    let policies = parse_acl(call.body).map_err(|_| invalid_document())?;
+    table.set_policies(policies);
+    drop(store);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Get Table Service Properties.
+pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+    respond::xml(StatusCode::OK, render_properties(call.account.store().properties()))
+}
+
+/// Set Table Service Properties: sections that are not sent stay as they are.
+pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
+    let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
+    let mut store = call.account.store();
+    let kept = store.properties_mut();
+    kept.logging = sent.logging.or_else(|| kept.logging.take());
+    kept.hour_metrics = sent.hour_metrics.or_else(|| kept.hour_metrics.take());
+    kept.minute_metrics = sent.minute_metrics.or_else(|| kept.minute_metrics.take());
+    kept.cors = sent.cors.or_else(|| kept.cors.take());
+    drop(store);
+    Ok(respond::empty(StatusCode::ACCEPTED))
+}
+
+/// Get Table Service Stats. The copy is the original, so it is never behind.
+pub(super) fn get_stats(call: &Call<'_>) -> Answer {
+    let last_sync = Some(call.stamps.now.to_chrono());
+    let stats = ServiceStats { status: GeoStatus::Live, last_sync };
+    respond::xml(StatusCode::OK, render_stats(&stats))
+}
+
+fn invalid_document() -> Failure {
+    Failure::front_end(Rejection::new(ErrorCode::INVALID_XML_DOCUMENT))
+}

@@ -1,0 +1,70 @@
+//! The tables themselves: create, delete, get, list.
+
+use http::StatusCode;
+use http::header;
+use rowkey_wire::headers;
+use rowkey_wire::table::op::{Prefer, TableQuery};
+use rowkey_wire::table::{render, token};
+
+use super::call::Call;
+use super::entity::apply_prefer;
+use crate::respond::{self, Answer, Failure};
+
+/// From this many entities on a deleted table is freed on a thread of its own.
+const LARGE: usize = 10_000;
+
+/// Create Table.
+pub(super) fn create(
+    call: &Call<'_>,
+    name: &str,
+    prefer: Option<Prefer>,
+) -> Result<Answer, Failure> {
+    let mut store = call.account.store();
+    store.create_table(name, call.stamps.now).map_err(Failure::data)?;
+    drop(store);
+    let location = respond::value(render::table_location(&call.place.endpoint, name));
+    let mut answer = if prefer == Some(Prefer::NoContent) {
+        let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
+        answer.headers_mut().insert(headers::DATA_SERVICE_ID, location.clone());
+        answer
+    } else {
+        let level = call.wanted.level;
+        respond::data(StatusCode::CREATED, level, render::table(level, call.origin(), name))
+    };
+    answer.headers_mut().insert(header::LOCATION, location);
+    apply_prefer(&mut answer, prefer);
+    Ok(answer)
+}
+
+/// Delete Table.
+pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
+    let table = call.account.store().delete_table(name, call.stamps.now).map_err(Failure::data)?;
+    if table.rows() > LARGE {
+        // Freeing a million rows takes a while; nobody is to wait for it.
+        tokio::task::spawn_blocking(move || drop(table));
+    }
+    Ok(respond::data_empty(StatusCode::NO_CONTENT))
+}
+
+/// Get Table.
+pub(super) fn get(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
+    let level = call.wanted.level;
+    let store = call.account.store();
+    let table = store.find_table(name).map_err(Failure::data)?;
+    Ok(respond::data(StatusCode::OK, level, render::table(level, call.origin(), table.name())))
+}
+
+/// Query Tables.
+pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> Answer {
+    let level = call.wanted.level;
+    let store = call.account.store();
+    let (page, next) = store.tables(query);
+    let names = page.iter().map(|table| table.name());
+    let mut answer =
+        respond::data(StatusCode::OK, level, render::tables(level, call.origin(), names));
+    if let Some(table) = next {
+        let token = respond::value(token::encode_table(table.name(), table.created()));
+        answer.headers_mut().insert(headers::NEXT_TABLE_NAME, token);
+    }
+    answer
+}

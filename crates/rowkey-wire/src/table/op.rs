@@ -1,0 +1,168 @@
+//! The closed set of what can be asked of the Table service.
+//!
+//! A request is understood in two steps, because whom it comes from is checked in between: its
+//! [`Target`] from the address alone, then the [`Op`] from everything.
+
+use std::borrow::Cow;
+
+use crate::edm::DateTime;
+use crate::filter::Filter;
+use crate::odata::parse::Entity;
+
+/// What an address names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `/name?comp=acl`
+    Acl(&'a str),
+    /// `/$batch`
+    Batch,
+    /// `/name` and `/name()`
+    Entities(&'a str),
+    /// `/name(PartitionKey='…',RowKey='…')`
+    Entity(Address<'a>),
+    /// `/?restype=service&comp=properties`
+    Properties,
+    /// `/?restype=service&comp=stats`
+    Stats,
+    /// `/Tables('name')`
+    Table(Cow<'a, str>),
+    /// `/Tables`
+    Tables,
+}
+
+/// The address of one entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// The table's name as the client wrote it.
+    pub table: &'a str,
+    /// The PartitionKey.
+    pub partition_key: Cow<'a, str>,
+    /// The RowKey.
+    pub row_key: Cow<'a, str>,
+}
+
+/// An operation, with everything it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op<'a> {
+    /// [Perform Entity Group Transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions);
+    /// its parts are operations of their own.
+    Batch,
+    /// One entity is written or removed.
+    Change(Change<'a>),
+    /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
+    CreateTable {
+        /// The name, not checked yet.
+        name: &'a str,
+        /// What the client wants back.
+        prefer: Option<Prefer>,
+    },
+    /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table)
+    DeleteTable(Cow<'a, str>),
+    /// [Get Table ACL](https://learn.microsoft.com/rest/api/storageservices/get-table-acl)
+    GetAcl(&'a str),
+    /// One entity by its keys.
+    GetEntity(Address<'a>, Option<Select>),
+    /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
+    GetProperties,
+    /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
+    GetStats,
+    /// One table by its name.
+    GetTable(Cow<'a, str>),
+    /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
+    QueryEntities(&'a str, EntityQuery),
+    /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)
+    QueryTables(TableQuery),
+    /// [Set Table ACL](https://learn.microsoft.com/rest/api/storageservices/set-table-acl);
+    /// the body is a document.
+    SetAcl(&'a str),
+    /// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties);
+    /// the body is a document.
+    SetProperties,
+}
+
+/// A write to one entity, alone or as a part of an entity group transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change<'a> {
+    /// Where: the keys from the address, or for an insert from the body.
+    pub address: Address<'a>,
+    /// What.
+    pub kind: ChangeKind<'a>,
+}
+
+/// What happens to the entity.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChangeKind<'a> {
+    /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
+    Delete(Condition),
+    /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
+    Insert(Entity<'a>, Option<Prefer>),
+    /// Named properties are overwritten, the others stay. Without a condition the entity is
+    /// created when it is missing (Insert Or Merge).
+    Merge(Entity<'a>, Option<Condition>),
+    /// The entity becomes exactly this. Without a condition it is created when it is missing
+    /// (Insert Or Replace).
+    Replace(Entity<'a>, Option<Condition>),
+}
+
+/// What a write requires of the stored entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It exists.
+    Any,
+    /// It has the tag of this instant.
+    Tag(DateTime),
+    /// It has a tag that the service never gives: nothing satisfies this.
+    Unknown,
+}
+
+/// The `Prefer` header of an insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefer {
+    /// `return-content`
+    Content,
+    /// `return-no-content`
+    NoContent,
+}
+
+impl Prefer {
+    /// The value of the header.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Content => "return-content",
+            Self::NoContent => "return-no-content",
+        }
+    }
+}
+
+/// The properties that a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Select {
+    /// The option's value: answers repeat it.
+    pub text: String,
+    /// The names in order. Empty: all.
+    pub names: Vec<String>,
+}
+
+/// The options of a query for entities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EntityQuery {
+    /// `$filter`; everything without one.
+    pub filter: Option<Filter>,
+    /// Where the page begins: the keys out of `NextPartitionKey` and `NextRowKey`.
+    pub next: Option<(String, String)>,
+    /// `$select`.
+    pub select: Option<Select>,
+    /// `$top`, 1 to 1000.
+    pub top: Option<u32>,
+}
+
+/// The options of a query for tables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableQuery {
+    /// `$filter`, on `TableName`.
+    pub filter: Option<Filter>,
+    /// Where the page begins: the name out of `NextTableName`.
+    pub next: Option<String>,
+    /// `$top`, 1 to 1000.
+    pub top: Option<u32>,
+}

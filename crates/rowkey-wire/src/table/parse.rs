@@ -1,0 +1,494 @@
+//! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, Method, header};
+use percent_encoding::percent_decode_str;
+
+use super::op::{
+    Address, Change, ChangeKind, Condition, EntityQuery, Op, Prefer, Select, TableQuery, Target,
+};
+use super::token;
+use crate::code::ErrorCode;
+use crate::edm::DateTime;
+use crate::error::Rejection;
+use crate::filter::{self, Filter};
+use crate::headers;
+use crate::limits::{MAX_COMPARISONS, MAX_PAGE, MAX_SELECT};
+use crate::odata::parse::{self as entity, Strictness};
+use crate::odata::{Fields, Metadata, Scalar};
+
+/// The options of a query string, decoded.
+#[derive(Clone, Debug, Default)]
+pub struct Options<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Options<'a> {
+    /// Reads what stands after the `?`. `+` is a space.
+    pub fn parse(query: &'a str) -> Result<Self, Rejection> {
+        let decode = |text: &'a str| -> Result<Cow<'a, str>, Rejection> {
+            if !text.contains(['%', '+']) {
+                return Ok(Cow::Borrowed(text));
+            }
+            let spaced = text.replace('+', " ");
+            let decoded = percent_decode_str(&spaced)
+                .decode_utf8()
+                .map_err(|_| Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))?;
+            Ok(Cow::Owned(decoded.into_owned()))
+        };
+        query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Ok((decode(name)?, decode(value)?))
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The first option with this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref())
+    }
+
+    /// All options in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    /// Refuses what Table storage knows of but does not do.
+    fn check(&self) -> Result<(), Rejection> {
+        for (name, _) in self.iter() {
+            if matches!(
+                name,
+                "$orderby" | "$skip" | "$count" | "$inlinecount" | "$expand" | "$search" | "$apply"
+            ) {
+                return Err(not_implemented(format!(
+                    "The requested operation is not implemented on the specified resource: the \
+                     query option {name} is not supported by Table storage."
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decodes the path of an address, once.
+pub fn decode_path(path: &str) -> Result<Cow<'_, str>, Rejection> {
+    if !path.contains('%') {
+        return Ok(Cow::Borrowed(path));
+    }
+    percent_decode_str(path).decode_utf8().map_err(|_| Rejection::new(ErrorCode::INVALID_URI))
+}
+
+/// What a decoded path below the account's endpoint, and the query, name.
+pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    if let Some(comp) = options.get("comp") {
+        let service = path.is_empty() && options.get("restype") == Some("service");
+        return match comp {
+            "acl" if !path.is_empty() => Ok(Target::Acl(path)),
+            "properties" if service => Ok(Target::Properties),
+            "stats" if service => Ok(Target::Stats),
+            _ => Err(not_implemented(
+                "The requested operation is not implemented on the specified resource: the Table \
+                 service knows comp=acl, comp=properties and comp=stats.",
+            )),
+        };
+    }
+    let (name, arguments) = match path.split_once('(') {
+        None => (path, None),
+        Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(invalid_uri)?)),
+    };
+    let arguments = arguments.map(str::trim).filter(|arguments| !arguments.is_empty());
+    if name.is_empty() {
+        return Err(invalid_uri());
+    }
+    if name.eq_ignore_ascii_case("$batch") {
+        return Ok(Target::Batch);
+    }
+    if name.eq_ignore_ascii_case("Tables") {
+        return match arguments {
+            None => Ok(Target::Tables),
+            Some(quoted) => {
+                let quoted = quoted.strip_prefix("TableName=").unwrap_or(quoted);
+                let (table, rest) = quoted_text(quoted).ok_or_else(invalid_uri)?;
+                if rest.is_empty() { Ok(Target::Table(table)) } else { Err(invalid_uri()) }
+            }
+        };
+    }
+    match arguments {
+        None => Ok(Target::Entities(name)),
+        Some(arguments) => address(name, arguments).map(Target::Entity),
+    }
+}
+
+/// The method that a request stands for: its own, or of a POST the one in `X-HTTP-Method`.
+pub fn method(method: &Method, headers: &HeaderMap) -> Result<Method, Rejection> {
+    let mut tunnelled = headers.get_all(headers::HTTP_METHOD).iter();
+    let Some(value) = tunnelled.next() else { return Ok(method.clone()) };
+    if tunnelled.next().is_some() {
+        return Err(Rejection::new(ErrorCode::X_METHOD_INCORRECT_COUNT));
+    }
+    if method != Method::POST {
+        return Err(Rejection::new(ErrorCode::X_METHOD_NOT_USING_POST));
+    }
+    match value.as_bytes() {
+        b"DELETE" => Ok(Method::DELETE),
+        b"MERGE" | b"PATCH" => Ok(Method::PATCH),
+        b"PUT" => Ok(Method::PUT),
+        _ => Err(Rejection::new(ErrorCode::X_METHOD_INCORRECT_VALUE)),
+    }
+}
+
+/// Whether the body of such a request is JSON.
+pub fn has_json(method: &Method, target: &Target<'_>) -> bool {
+    match target {
+        Target::Tables | Target::Entities(_) => method == Method::POST,
+        Target::Entity(_) => method == Method::PUT || is_merge(method),
+        _ => false,
+    }
+}
+
+/// Refuses a body that says it is something other than JSON.
+pub fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let kind = value.to_str().unwrap_or_default();
+    if kind.is_empty() || kind.starts_with("application/json") {
+        Ok(())
+    } else if kind.contains("atom") {
+        Err(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED))
+    } else {
+        Err(Rejection::new(ErrorCode::MEDIA_TYPE_NOT_SUPPORTED))
+    }
+}
+
+/// Everything that a request says, put together. `fields` is its JSON body; empty when it has none
+/// (see [`has_json`]).
+pub fn op<'a>(
+    method: &Method,
+    target: Target<'a>,
+    options: &Options<'_>,
+    headers: &HeaderMap,
+    fields: &'a Fields<'_>,
+    strict: Strictness,
+) -> Result<Op<'a>, Rejection> {
+    options.check()?;
+    match (method, target) {
+        (&Method::POST, Target::Batch) => Ok(Op::Batch),
+        (&Method::GET, Target::Acl(table)) => Ok(Op::GetAcl(table)),
+        (&Method::PUT, Target::Acl(table)) => Ok(Op::SetAcl(table)),
+        (&Method::GET, Target::Properties) => Ok(Op::GetProperties),
+        (&Method::PUT, Target::Properties) => Ok(Op::SetProperties),
+        (&Method::GET, Target::Stats) => Ok(Op::GetStats),
+        (&Method::GET, Target::Tables) => table_query(options, strict).map(Op::QueryTables),
+        (&Method::POST, Target::Tables) => {
+            let name = match fields.get("TableName").map(|field| &field.scalar) {
+                Some(Scalar::Text(name)) => name.as_ref(),
+                _ => return Err(entity::malformed_body()),
+            };
+            Ok(Op::CreateTable { name, prefer: prefer(headers) })
+        }
+        (&Method::GET, Target::Table(name)) => Ok(Op::GetTable(name)),
+        (&Method::DELETE, Target::Table(name)) => Ok(Op::DeleteTable(name)),
+        (&Method::GET, Target::Entities(table)) => {
+            entity_query(options, strict).map(|query| Op::QueryEntities(table, query))
+        }
+        (&Method::POST, Target::Entities(table)) => {
+            insert(table, fields, prefer(headers), strict).map(Op::Change)
+        }
+        (&Method::GET, Target::Entity(address)) => Ok(Op::GetEntity(address, select(options)?)),
+        (&Method::DELETE, Target::Entity(address)) => {
+            let condition = condition(method, headers)?.ok_or_else(|| {
+                Rejection::with_message(
+                    ErrorCode::new("MissingRequiredHeader"),
+                    "An HTTP header that is mandatory for this request is not specified: a \
+                     delete needs If-Match, an entity tag or *.",
+                )
+            })?;
+            Ok(Op::Change(Change { address, kind: ChangeKind::Delete(condition) }))
+        }
+        (&Method::PUT, Target::Entity(address)) => {
+            let condition = condition(method, headers)?;
+            let entity = update(&address, fields, strict)?;
+            Ok(Op::Change(Change { address, kind: ChangeKind::Replace(entity, condition) }))
+        }
+        (method, Target::Entity(address)) if is_merge(method) => {
+            let condition = condition(method, headers)?;
+            let entity = update(&address, fields, strict)?;
+            Ok(Op::Change(Change { address, kind: ChangeKind::Merge(entity, condition) }))
+        }
+        _ => Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED)),
+    }
+}
+
+/// How the client wants its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether JSON is named at all: errors are XML for those that do not name it.
+    pub json: bool,
+    /// The metadata level.
+    pub level: Metadata,
+    /// Whether Atom is what is wanted, which the service no longer writes.
+    pub atom: bool,
+}
+
+/// What `$format`, or else `Accept`, ask for. JSON without a level means minimal metadata.
+pub fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
+    let text = options
+        .get("$format")
+        .or_else(|| headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
+        .unwrap_or_default();
+    let json = text == "json" || text.contains("application/json");
+    let level = if text.contains("nometadata") {
+        Metadata::None
+    } else if text.contains("fullmetadata") {
+        Metadata::Full
+    } else {
+        Metadata::Minimal
+    };
+    Wanted { json, level, atom: !json && text.contains("atom") }
+}
+
+/// Refuses the name of a new table when the service would.
+pub fn check_table_name(name: &str) -> Result<(), Rejection> {
+    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !letters
+        || name.starts_with(|c: char| c.is_ascii_digit())
+        || name.eq_ignore_ascii_case("tables")
+    {
+        return Err(Rejection::new(ErrorCode::INVALID_RESOURCE_NAME));
+    }
+    if !(3..=63).contains(&name.len()) {
+        return Err(Rejection::with_message(
+            ErrorCode::OUT_OF_RANGE_INPUT,
+            "The specified resource name length is not within the permissible limits.",
+        ));
+    }
+    Ok(())
+}
+
+fn is_merge(method: &Method) -> bool {
+    method == Method::PATCH || method.as_str() == "MERGE"
+}
+
+/// `PartitionKey='…',RowKey='…'`, in either order, with spaces after the comma.
+fn address<'a>(table: &'a str, arguments: &'a str) -> Result<Address<'a>, Rejection> {
+    let (mut partition_key, mut row_key) = (None, None);
+    let mut rest = arguments;
+    loop {
+        let (name, value) = rest.split_once('=').ok_or_else(invalid_uri)?;
+        let (text, after) = quoted_text(value.trim_start()).ok_or_else(invalid_uri)?;
+        let slot = match name.trim() {
+            "PartitionKey" => &mut partition_key,
+            "RowKey" => &mut row_key,
+            _ => return Err(invalid_uri()),
+        };
+        if slot.replace(text).is_some() {
+            return Err(invalid_uri());
+        }
+        let after = after.trim_start();
+        if after.is_empty() {
+            break;
+        }
+        rest = after.strip_prefix(',').ok_or_else(invalid_uri)?;
+    }
+    match (partition_key, row_key) {
+        (Some(partition_key), Some(row_key)) => {
+            entity::check_key(&partition_key)?;
+            entity::check_key(&row_key)?;
+            Ok(Address { table, partition_key, row_key })
+        }
+        _ => Err(invalid_uri()),
+    }
+}
+
+/// Text between quotes at the start of `text`, inner ones doubled, and what comes after it.
+fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let inner = text.strip_prefix('\'')?;
+    let mut from = 0;
+    let mut doubled = false;
+    loop {
+        let at = from + inner.get(from..)?.find('\'')?;
+        if inner.as_bytes().get(at + 1) == Some(&b'\'') {
+            doubled = true;
+            from = at + 2;
+            continue;
+        }
+        let value = &inner[..at];
+        let value =
+            if doubled { Cow::Owned(value.replace("''", "'")) } else { Cow::Borrowed(value) };
+        return Some((value, &inner[at + 1..]));
+    }
+}
+
+fn insert<'a>(
+    table: &'a str,
+    fields: &'a Fields<'_>,
+    prefer: Option<Prefer>,
+    strict: Strictness,
+) -> Result<Change<'a>, Rejection> {
+    let entity = entity::entity(fields, strict)?;
+    let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
+        return Err(Rejection::new(ErrorCode::PROPERTIES_NEED_VALUE));
+    };
+    let address = Address { table, partition_key: partition_key.into(), row_key: row_key.into() };
+    Ok(Change { address, kind: ChangeKind::Insert(entity, prefer) })
+}
+
+/// The body of an update: keys may be left out, but must not say something else than the address.
+fn update<'a>(
+    address: &Address<'_>,
+    fields: &'a Fields<'_>,
+    strict: Strictness,
+) -> Result<entity::Entity<'a>, Rejection> {
+    let entity = entity::entity(fields, strict)?;
+    let differs = |key: Option<&str>, addressed: &str| key.is_some_and(|key| key != addressed);
+    if differs(entity.partition_key, &address.partition_key)
+        || differs(entity.row_key, &address.row_key)
+    {
+        return Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            "One of the request inputs is not valid: the keys in the body differ from the address.",
+        ));
+    }
+    Ok(entity)
+}
+
+fn prefer(headers: &HeaderMap) -> Option<Prefer> {
+    match headers.get(headers::PREFER)?.as_bytes() {
+        b"return-content" => Some(Prefer::Content),
+        b"return-no-content" => Some(Prefer::NoContent),
+        _ => None,
+    }
+}
+
+fn condition(method: &Method, headers: &HeaderMap) -> Result<Option<Condition>, Rejection> {
+    let if_match = headers.get(header::IF_MATCH);
+    if headers.contains_key(header::IF_NONE_MATCH) {
+        let message = if if_match.is_some() {
+            "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. \
+             Please specify either one of the headers or none of them."
+        } else if method == Method::DELETE {
+            "If-None-Match HTTP header cannot be specified for DELETE operations."
+        } else {
+            "If-None-Match HTTP header cannot be specified for PUT operations."
+        };
+        return Err(Rejection::with_message(ErrorCode::INVALID_INPUT, message));
+    }
+    let Some(value) = if_match else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    match text {
+        // An empty header is none.
+        "" => Ok(None),
+        "*" => Ok(Some(Condition::Any)),
+        _ => tag(text).map(Some).ok_or_else(|| {
+            let shown: String = text.chars().take(100).collect();
+            Rejection::with_message(
+                ErrorCode::INVALID_INPUT,
+                format!(
+                    "The etag value '{shown}' specified in one of the request headers is not \
+                     valid. Please make sure only one etag value is specified and is valid."
+                ),
+            )
+        }),
+    }
+}
+
+/// An entity tag; `None` for what is none at all.
+fn tag(text: &str) -> Option<Condition> {
+    let opaque = text.strip_prefix("W/").unwrap_or(text);
+    let inner = opaque.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('"') {
+        return None;
+    }
+    let instant = inner
+        .strip_prefix("datetime'")
+        .and_then(|inner| inner.strip_suffix('\''))
+        .filter(|_| opaque.len() != text.len())
+        .and_then(|inner| percent_decode_str(inner).decode_utf8().ok())
+        .and_then(|inner| inner.parse::<DateTime>().ok());
+    Some(instant.map_or(Condition::Unknown, Condition::Tag))
+}
+
+fn entity_query(options: &Options<'_>, strict: Strictness) -> Result<EntityQuery, Rejection> {
+    let next = match options.get("NextPartitionKey").filter(|token| !token.is_empty()) {
+        None => None,
+        Some(partition_key) => {
+            let row_key = options.get("NextRowKey").filter(|token| !token.is_empty());
+            let row_key = row_key.map(token::decode).transpose()?;
+            Some((token::decode(partition_key)?, row_key.unwrap_or_default()))
+        }
+    };
+    Ok(EntityQuery {
+        filter: filter(options, strict)?,
+        next,
+        select: select(options)?,
+        top: top(options)?,
+    })
+}
+
+fn table_query(options: &Options<'_>, strict: Strictness) -> Result<TableQuery, Rejection> {
+    let next = match options.get("NextTableName").filter(|token| !token.is_empty()) {
+        None => None,
+        Some(text) => Some(token::decode_table(text)?),
+    };
+    Ok(TableQuery { filter: filter(options, strict)?, next, top: top(options)? })
+}
+
+fn filter(options: &Options<'_>, strict: Strictness) -> Result<Option<Filter>, Rejection> {
+    let Some(text) = options.get("$filter").filter(|text| !text.trim().is_empty()) else {
+        return Ok(None);
+    };
+    let filter = filter::parse(text)
+        .map_err(|error| Rejection::with_message(error.code(), error.message(text)))?;
+    if strict == Strictness::Strict && filter.comparisons() > MAX_COMPARISONS {
+        return Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            format!(
+                "One of the request inputs is not valid: a filter makes at most \
+                 {MAX_COMPARISONS} comparisons."
+            ),
+        ));
+    }
+    Ok(Some(filter))
+}
+
+fn select(options: &Options<'_>) -> Result<Option<Select>, Rejection> {
+    let Some(text) = options.get("$select") else { return Ok(None) };
+    let mut names: Vec<String> =
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if names.iter().any(|name| name == "*") {
+        names.clear();
+    }
+    if names.len() > MAX_SELECT {
+        return Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            format!("One of the request inputs is not valid: $select takes {MAX_SELECT} names."),
+        ));
+    }
+    Ok(Some(Select { text: text.to_owned(), names }))
+}
+
+fn top(options: &Options<'_>) -> Result<Option<u32>, Rejection> {
+    let Some(text) = options.get("$top").filter(|text| !text.is_empty()) else { return Ok(None) };
+    match text.parse() {
+        Ok(top @ 1..=MAX_PAGE) => Ok(Some(top)),
+        _ => Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            format!("One of the request inputs is not valid: $top is 1 to {MAX_PAGE}."),
+        )),
+    }
+}
+
+fn invalid_uri() -> Rejection {
+    Rejection::with_message(ErrorCode::INVALID_INPUT, "Bad Request - Error in query syntax.")
+}
+
+fn not_implemented(message: impl Into<Cow<'static, str>>) -> Rejection {
+    Rejection::with_message(ErrorCode::NOT_IMPLEMENTED, message)
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;
