@@ -86,7 +86,7 @@ pub use rowkey_wire::filter::Operator;
 
 pub use account::{StorageAccount, StorageAccountBuilder};
 pub use arg::Arg;
-#[cfg(feature = "test-util")]
+#[cfg(any(test, feature = "test-util"))]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;

@@ -1,0 +1,11 @@
+//! The pipeline against sockets that misbehave as told, without waiting for anything.
+//!
+//! - [`script`]: the server that does what a script says
+//! - [`attempts`]: what is repeated, after which wait, and what the errors say
+//! - [`secondary`]: reads from the secondary
+//! - [`spans`]: what traces show
+
+mod attempts;
+mod script;
+mod secondary;
+mod spans;

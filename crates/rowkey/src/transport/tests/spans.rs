@@ -1,0 +1,136 @@
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::script::{KEY, Script, answer, get, header, options, refusal};
+use crate::options::ClientOptions;
+use crate::transport::{Call, Safety};
+
+/// Writes down everything that is traced, a line each.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<String>>);
+
+impl Notes {
+    fn note(&self, what: &str, write: impl FnOnce(&mut Line<'_>)) {
+        let mut notes = self.0.lock().unwrap();
+        notes.push_str(what);
+        write(&mut Line(&mut notes));
+        notes.push('\n');
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "rowkey"
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.note("span", |line| span.record(line));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        self.note("record", |line| values.record(line));
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.note(event.metadata().level().as_str(), |line| event.record(line));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What is traced while a read gets these answers.
+async fn traced(script: &Script, options: ClientOptions, call: Call<'_>) -> String {
+    let notes = Notes::default();
+    let guard = tracing::subscriber::set_default(notes.clone());
+    let (account, _) = script.account(options);
+    let result = account.pipeline().send(get(), call).await;
+    drop((result, guard));
+    notes.text()
+}
+
+fn call() -> Call<'static> {
+    Call::new("GetEntity", "orders", Safety::Read)
+}
+
+#[tokio::test]
+async fn a_span_names_the_operation_as_azures_libraries_do() {
+    let script = Script::start([answer("200 OK", "", "{}")]);
+    let notes = traced(&script, options(), call()).await;
+    for field in [
+        "otel.name=\"GetEntity\"",
+        "otel.kind=\"client\"",
+        "az.namespace=\"Microsoft.Tables\"",
+        "db.collection.name=\"orders\"",
+        "http.request.method=\"GET\"",
+        "server.address=\"127.0.0.1\"",
+        "url.template=\"/orders(..)\"",
+        "http.response.status_code=200",
+        "az.service_request_id=\"8a1b6e3f-0002-0011-5f5c-b1d2c3000000\"",
+    ] {
+        assert!(notes.contains(field), "{field} not in {notes}");
+    }
+    let requests = script.requests();
+    let id = header(&requests[0], "x-ms-client-request-id").unwrap();
+    assert!(notes.contains(&format!("az.client_request_id=\"{id}\"")), "{notes}");
+    assert!(!notes.contains("ERROR") && !notes.contains("resend_count="), "{notes}");
+}
+
+#[tokio::test]
+async fn keys_are_traced_only_when_asked_for_and_secrets_never() {
+    for record_keys in [false, true] {
+        let script = Script::start([answer("200 OK", "", "{}")]);
+        let options = ClientOptions { record_keys, ..options() };
+        let notes = traced(&script, options, call()).await;
+        assert_eq!(notes.contains("private"), record_keys, "{notes}");
+        let requests = script.requests();
+        let (_, signature) =
+            header(&requests[0], "authorization").unwrap().split_once(':').unwrap();
+        assert!(!notes.contains(signature) && !notes.contains(KEY), "{notes}");
+    }
+}
+
+#[tokio::test]
+async fn retries_are_warnings_and_an_unexpected_failure_is_an_error() {
+    let script =
+        Script::start([refusal("503 No", "ServerBusy"), refusal("400 No", "InvalidInput")]);
+    let notes = traced(&script, options(), call()).await;
+    let warnings: Vec<&str> = notes.lines().filter(|line| line.starts_with("WARN")).collect();
+    let [warning] = warnings[..] else { panic!("{notes}") };
+    assert!(warning.contains("reason=ServerBusy") && warning.contains("attempt=1"), "{warning}");
+    let errors: Vec<&str> = notes.lines().filter(|line| line.starts_with("ERROR")).collect();
+    let [error] = errors[..] else { panic!("{notes}") };
+    assert!(error.contains("GetEntity on orders"), "{error}");
+    assert!(notes.contains("error.type=InvalidInput"), "{notes}");
+    assert!(notes.contains("http.request.resend_count=1"), "{notes}");
+}
+
+#[tokio::test]
+async fn a_status_that_the_caller_expects_is_no_error() {
+    for (call, errors) in [(call(), 1), (call().expecting(&[404]), 0)] {
+        let script = Script::start([refusal("404 No", "ResourceNotFound")]);
+        let notes = traced(&script, options(), call).await;
+        assert_eq!(notes.lines().filter(|line| line.starts_with("ERROR")).count(), errors);
+        assert!(notes.contains("http.response.status_code=404"), "{notes}");
+    }
+}
