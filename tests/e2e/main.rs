@@ -1,1 +1,10 @@
-//! placeholder
+//! The client against a server over HTTP: what a user does, end to end.
+//!
+//! Every test has a table of its own, and a server of its own where the server is ours.
+
+mod entities;
+mod model;
+mod queries;
+mod service;
+mod tables;
+mod transactions;

@@ -4,6 +4,7 @@
 //! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
 //! (`AZURE_STORAGE_CONNECTION_STRING` does).
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rowkey::{StorageAccount, Table};
@@ -63,6 +64,27 @@ impl Fixture {
         let table = self.account.table(&unique_name());
         table.create().await?;
         Ok(table)
+    }
+
+    /// A new, empty table that keeps the server alive.
+    pub async fn table_with_server(self) -> Result<TestTable, rowkey::Error> {
+        Ok(TestTable { table: self.table().await?, fixture: self })
+    }
+}
+
+/// A table together with the server that it lives on.
+#[derive(Debug)]
+pub struct TestTable {
+    table: Table,
+    /// The account, and its server when it is ours.
+    pub fixture: Fixture,
+}
+
+impl Deref for TestTable {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
     }
 }
 

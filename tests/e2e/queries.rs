@@ -1,0 +1,222 @@
+//! Queries: partitions, ranges, filters, pages, continuation tokens.
+
+use futures_util::TryStreamExt;
+use rowkey::{
+    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Outcome, Partition, ScanPolicy,
+    Table,
+};
+use rowkey_tests::{Fixture, TestResult};
+
+use crate::model::{Badge, Employee, Grade, Pay, Review, employee};
+
+async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
+    let table = Fixture::new().await?.table_with_server().await?;
+    for first in (1..=count).step_by(100) {
+        let mut transaction = table.transaction();
+        for id in first..(first + 100).min(count + 1) {
+            transaction = transaction.insert(&employee(id));
+        }
+        transaction.submit().await?;
+    }
+    Ok(table)
+}
+
+type Staff = rowkey_tests::TestTable;
+
+fn ids(found: &[rowkey::Stored<Employee>]) -> Vec<u32> {
+    found.iter().map(|stored| stored.entity.id).collect()
+}
+
+#[tokio::test]
+async fn a_partition_is_read_in_key_order_without_other_types_in_it() -> TestResult {
+    let table = staff(12).await?;
+    let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
+    table.insert(&badge).await?;
+    let found = table.query(Employee::partition("sales")).all().await?;
+    assert_eq!(ids(&found), (1..=12).collect::<Vec<_>>());
+    assert_eq!(table.query(Badge::partition("sales")).all().await?[0].entity, badge);
+    assert_eq!(table.query(Employee::partition("elsewhere")).all().await?.len(), 0);
+    assert_eq!(table.scan::<Badge>().all().await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn ranges_of_keys_are_half_open_as_in_rust() -> TestResult {
+    let table = staff(12).await?;
+    let key = |id| Employee::key("sales", id);
+    let sales = || Employee::partition("sales");
+    for (partition, expected) in [
+        (sales().range(key(3)..key(6)), vec![3, 4, 5]),
+        (sales().range(key(3)..=key(6)), vec![3, 4, 5, 6]),
+        (sales().range(key(11)..), vec![11, 12]),
+        (sales().range(..key(3)), vec![1, 2]),
+    ] {
+        let query = table.query(partition);
+        assert_eq!(query.cost()?, Cost::RangeQuery);
+        assert_eq!(ids(&query.all().await?), expected);
+    }
+    let elsewhere = sales().range(Employee::key("other", 1)..);
+    let error = table.query(elsewhere).all().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    Ok(())
+}
+
+#[tokio::test]
+async fn leading_parts_of_a_compound_key_make_a_range() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    for (employee, year) in [("ann", 2011), ("ann", 2012), ("ann_b", 2012), ("anna", 2012)] {
+        let (department, employee) = ("sales".into(), employee.into());
+        table.insert(&Review { department, employee, year, grade: Grade::Great }).await?;
+    }
+    let found = table.query(Review::under_employee("sales", "ann")).all().await?;
+    let years: Vec<_> = found.iter().map(|s| (s.entity.employee.as_str(), s.entity.year)).collect();
+    assert_eq!(years, [("ann", 2011), ("ann", 2012)]);
+    let found = table.query(Review::under_employee("sales", "ann_b")).all().await?;
+    assert_eq!(found.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn typed_filters_find_what_they_say() -> TestResult {
+    let table = staff(10).await?;
+    let find = |filter: Filter| table.query(Employee::partition("sales")).filter(filter).all();
+    let salary = Employee::SALARY;
+    assert_eq!(ids(&find(salary.gt(8000.0)).await?), [9, 10]);
+    assert_eq!(ids(&find(salary.ge(2000.0).and(salary.lt(4000.0))).await?), [2, 3]);
+    assert_eq!(ids(&find(salary.is(1000.0).or(salary.is(5000.0))).await?), [1, 5]);
+    assert_eq!(ids(&find(Employee::TITLE.is("Lead")).await?), [2, 4, 6, 8, 10]);
+    assert_eq!(ids(&find(Employee::NAME.is("O'Neil")).await?), [0; 0]);
+    assert_eq!(ids(&find(Employee::NAME.starts_with("Employee 1")).await?), [1, 10]);
+    // An entity without the property matches no comparison of it, `ne` included.
+    assert_eq!(ids(&find(Employee::TITLE.ne("Boss")).await?), [2, 4, 6, 8, 10]);
+    assert_eq!(ids(&find(!salary.le(9000.0)).await?), [10]);
+    assert_eq!(ids(&find(Filter::raw("Salary lt 2000.0 or Salary gt 9000.0")?).await?), [1, 10]);
+    let timestamp = rowkey::TIMESTAMP.gt("2020-01-01T00:00:00Z".parse::<rowkey::edm::DateTime>()?);
+    assert_eq!(find(timestamp).await?.len(), 10);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_value_in_a_filter_cannot_change_what_the_filter_says() -> TestResult {
+    let table = staff(3).await?;
+    let name = "x' or Salary gt 0.0 or Name eq 'y";
+    let found =
+        table.query(Employee::partition("sales")).filter(Employee::NAME.is(name)).all().await?;
+    assert_eq!(found.len(), 0);
+    let error = Filter::raw("Name eq 'unfinished").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_longer_than_the_service_allows_is_split() -> TestResult {
+    let table = staff(60).await?;
+    let wanted: Vec<f64> = (1..=40).map(|id| f64::from(id) * 1000.0).collect();
+    let query = || {
+        let list = Employee::SALARY.one_of(wanted.clone());
+        table.query(Employee::partition("sales")).filter(list)
+    };
+    assert_eq!(query().explain()?.requests.len(), 4);
+    let mut found = ids(&query().all().await?);
+    found.sort_unstable();
+    assert_eq!(found, (1..=40).collect::<Vec<_>>());
+    // `take` counts over all parts, and a token knows in which part it is.
+    assert_eq!(query().take(17).all().await?.len(), 17);
+    let pages: Vec<_> = query().page_size(5).pages().try_collect().await?;
+    let token = pages[3].continuation.clone().unwrap();
+    let read: usize = pages[..=3].iter().map(|page| page.entities.len()).sum();
+    assert_eq!(read + query().page_size(5).resume(token).all().await?.len(), 40);
+    Ok(())
+}
+
+#[tokio::test]
+async fn take_means_that_many_over_any_pages() -> TestResult {
+    let table = staff(50).await?;
+    let query = || table.query(Employee::partition("sales"));
+    assert_eq!(ids(&query().take(7).page_size(3).all().await?), (1..=7).collect::<Vec<_>>());
+    assert_eq!(query().take(0).all().await?.len(), 0);
+    assert_eq!(query().take(500).all().await?.len(), 50);
+    assert_eq!(query().first().await?.unwrap().entity.id, 1);
+    // The service filters after it counts pages: `take` goes on until it has enough.
+    let last = query().filter(Employee::SALARY.ge(48_000.0)).take(2).all().await?;
+    assert_eq!(ids(&last), [48, 49]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn more_than_a_page_of_entities_streams_to_the_end() -> TestResult {
+    let table = staff(2345).await?;
+    let mut stream = table.query(Employee::partition("sales")).stream();
+    let mut next = 1;
+    while let Some(stored) = stream.try_next().await? {
+        assert_eq!(stored.entity.id, next);
+        next += 1;
+    }
+    assert_eq!(next, 2346);
+    let pages: Vec<_> = table.query(Employee::partition("sales")).pages().try_collect().await?;
+    assert_eq!(pages[0].entities.len(), 1000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResult {
+    let table = staff(30).await?;
+    let query = |table: &Table| table.query(Employee::partition("sales")).page_size(10);
+    let first = query(&table).take(25).pages().try_next().await?.unwrap();
+    let text = first.continuation.unwrap().to_string();
+
+    let token: Continuation = text.parse()?;
+    let rest = query(&table.with_options(rowkey::ClientOptions::default()))
+        .resume(token.clone())
+        .all()
+        .await?;
+    assert_eq!(ids(&rest), (11..=25).collect::<Vec<_>>(), "what was left of the take is left");
+
+    let other = query(&table).filter(Employee::SALARY.gt(0.0)).resume(token).all().await;
+    let error = other.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_scan_is_what_the_policy_says() -> TestResult {
+    let table = staff(3).await?;
+    assert_eq!(table.scan::<Employee>().cost()?, Cost::TableScan);
+    let error = table.scan::<Employee>().scan_policy(ScanPolicy::Deny).all().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    let strict = rowkey::ClientOptions { scan_policy: ScanPolicy::Deny, ..Default::default() };
+    let strict = table.with_options(strict);
+    assert!(strict.scan::<Employee>().all().await.is_err());
+    assert_eq!(strict.scan::<Employee>().scan_policy(ScanPolicy::Allow).all().await?.len(), 3);
+    assert_eq!(strict.query(Employee::partition("sales")).all().await?.len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn projections_and_selections_bring_keys_and_tags_along() -> TestResult {
+    let table = staff(3).await?;
+    let pay = table.query(Employee::partition("sales")).project::<Pay>().all().await?;
+    assert_eq!(pay[1].entity, Pay { salary: 2000.0 });
+    let whole = table.query(Employee::partition("sales")).all().await?;
+    assert_eq!(pay[1].etag, whole[1].etag);
+    assert_eq!(pay[1].timestamp, whole[1].timestamp);
+
+    let some = table
+        .query(Partition::<DynamicEntity>::new("sales"))
+        .select(["Name", "Missing"])
+        .all()
+        .await?;
+    assert_eq!(some[0].entity.row_key, "id_000001");
+    assert_eq!(some[0].entity.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["Name"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn columns_known_at_run_time_filter_as_typed_ones_do() -> TestResult {
+    let table = staff(5).await?;
+    let salary: Column<f64> = Column::named("Salary");
+    let query = table.query(Partition::<DynamicEntity>::new("sales")).filter(salary.gt(3000.0));
+    assert_eq!(query.cost()?, Cost::PartitionScan);
+    assert_eq!(query.all().await?.len(), 2);
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Entity group transactions: all or nothing, and which operation failed.
+
+use rowkey::{ErrorCode, ErrorKind, Match, Outcome};
+use rowkey_tests::{Fixture, TestResult};
+
+use crate::model::{Badge, Employee, employee};
+
+#[tokio::test]
+async fn all_kinds_of_operations_happen_together() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    for id in 1..=5 {
+        table.insert(&employee(id)).await?;
+    }
+    let two = table.get(Employee::key("sales", 2)).await?.unwrap();
+    let badge = Badge { department: "sales".into(), number: 9, holder: "O'Neil".into() };
+    let etags = table
+        .transaction()
+        .insert(&badge)
+        .replace(&two.map(|e| e.salary = 1.5))
+        .merge((&Employee { salary: 2.5, ..employee(3) }, Match::Any))
+        .upsert(&Employee { salary: 3.5, ..employee(4) })
+        .upsert_merge(&employee(6))
+        .delete(Employee::key("sales", 5), Match::Any)
+        .submit()
+        .await?;
+    assert_eq!(etags.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, true, true, false]);
+
+    let found = table.query(Employee::partition("sales")).all().await?;
+    let salaries: Vec<_> = found.iter().map(|s| (s.entity.id, s.entity.salary)).collect();
+    assert_eq!(salaries, [(1, 1000.0), (2, 1.5), (3, 2.5), (4, 3.5), (6, 6000.0)]);
+    assert_eq!(Some(&found[1].etag), etags[1].as_ref(), "the ETags are those of the entities");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_names_the_operation_and_leaves_nothing_behind() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    table.insert(&employee(3)).await?;
+    let error = table
+        .transaction()
+        .insert(&employee(1))
+        .insert(&employee(2))
+        .insert(&employee(3))
+        .submit()
+        .await
+        .unwrap_err();
+    assert_eq!(error.operation_index(), Some(2));
+    assert_eq!(error.code(), Some(&ErrorCode::ENTITY_ALREADY_EXISTS));
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::AlreadyExists, Outcome::Rejected));
+    assert_eq!(table.query(Employee::partition("sales")).all().await?.len(), 1);
+
+    let stale = table.get(Employee::key("sales", 3)).await?.unwrap();
+    table.upsert(&employee(3)).await?;
+    let error =
+        table.transaction().upsert(&employee(7)).replace(&stale).submit().await.unwrap_err();
+    assert_eq!((error.operation_index(), error.is_conflict()), (Some(1), true));
+    let error = table
+        .transaction()
+        .delete(Employee::key("sales", 99), Match::Any)
+        .submit()
+        .await
+        .unwrap_err();
+    assert_eq!((error.operation_index(), error.is_not_found()), (Some(0), true));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_no_transaction_can_do_is_refused_before_sending() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    let refused = |error: rowkey::Error| (error.kind(), error.outcome(), error.operation_index());
+
+    let empty = table.transaction().submit().await.unwrap_err();
+    assert_eq!(refused(empty), (ErrorKind::Invalid, Outcome::NotSent, None));
+
+    let elsewhere = Employee { department: "hr".into(), ..employee(2) };
+    let error = table.transaction().insert(&employee(1)).insert(&elsewhere).submit().await;
+    assert_eq!(refused(error.unwrap_err()), (ErrorKind::Invalid, Outcome::NotSent, Some(1)));
+
+    let twice = table.transaction().insert(&employee(1)).upsert(&employee(1)).submit().await;
+    assert_eq!(refused(twice.unwrap_err()), (ErrorKind::Invalid, Outcome::NotSent, Some(1)));
+
+    let many = (1..=101).fold(table.transaction(), |all, id| all.insert(&employee(id)));
+    assert_eq!(many.len(), 101);
+    let error = many.submit().await.unwrap_err();
+    assert_eq!(refused(error), (ErrorKind::TooLarge, Outcome::NotSent, None));
+
+    let text = "x".repeat(32_000);
+    let large = (1..=100).fold(table.transaction(), |all, id| {
+        let titles = Some(text.clone());
+        all.insert(&Employee { name: text.clone(), title: titles, ..employee(id) })
+    });
+    let error = large.submit().await.unwrap_err();
+    assert_eq!(refused(error), (ErrorKind::TooLarge, Outcome::NotSent, None));
+    assert_eq!(table.query(Employee::partition("sales")).all().await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hundred_operations_are_one_transaction() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    let all = (1..=100).fold(table.transaction(), |all, id| all.insert(&employee(id)));
+    assert_eq!(all.submit().await?.len(), 100);
+    assert_eq!(table.query(Employee::partition("sales")).all().await?.len(), 100);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_query_can_be_alone_in_a_batch() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    table.insert(&employee(1)).await?;
+    let stored = table.transaction().get(Employee::key("sales", 1)).await?;
+    assert_eq!(stored, table.get(Employee::key("sales", 1)).await?);
+    assert!(table.transaction().get(Employee::key("sales", 2)).await?.is_none());
+    Ok(())
+}
