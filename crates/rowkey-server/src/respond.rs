@@ -12,6 +12,7 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::headers::{self, http_date};
 use rowkey_wire::odata::Metadata;
+use rowkey_wire::table::op::Prefer;
 use rowkey_wire::table::parse::Wanted;
 
 use crate::clock::unix_seconds;
@@ -147,6 +148,14 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             answer.headers_mut().insert(header::CONTENT_TYPE, XML_DATA);
             answer
         }
+    }
+}
+
+/// Says that a wish was fulfilled.
+pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
+    if let Some(prefer) = prefer {
+        let value = HeaderValue::from_static(prefer.as_str());
+        answer.headers_mut().insert(headers::PREFERENCE_APPLIED, value);
     }
 }
 

@@ -60,7 +60,12 @@ pub(crate) async fn answer(
         debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let wanted = parse::wanted(&options, &parts.headers);
-        respond::failure(&failure, wanted, &stamps)
+        let mut answer = respond::failure(&failure, wanted, &stamps);
+        if failure.layer == Layer::Data && parts.method == http::Method::POST {
+            // Recorded: a wish counts as fulfilled even when nothing was inserted.
+            respond::apply_prefer(&mut answer, parse::prefer(&parts.headers));
+        }
+        answer
     });
     cors::apply(state, &parts, &mut answer);
     respond::finish(&mut answer, stamps);

@@ -79,18 +79,21 @@ impl Table {
                     let keys = size::of_keys(partition_key.as_str(), row_key.as_str());
                     parse::check_size(keys + parse::properties_size(&entity.properties))?;
                 }
-                Some(Row::new(&mut self.shapes, &entity.properties, at))
+                let properties = by_name(entity.properties.clone());
+                Some(Row::new(&mut self.shapes, &properties, at))
             }
             ChangeKind::Merge(entity, condition) => {
                 require(current, *condition)?;
-                let merged = current.map(|row| merge(row, entity));
-                let properties = merged.as_ref().unwrap_or(&entity.properties);
+                let properties = match current {
+                    Some(row) => merge(row, entity),
+                    None => entity.properties.clone(),
+                };
                 if strict == Strictness::Strict {
                     parse::check_count(properties.len())?;
                     let keys = size::of_keys(partition_key.as_str(), row_key.as_str());
-                    parse::check_size(keys + parse::properties_size(properties))?;
+                    parse::check_size(keys + parse::properties_size(&properties))?;
                 }
-                Some(Row::new(&mut self.shapes, properties, at))
+                Some(Row::new(&mut self.shapes, &by_name(properties), at))
             }
         };
         Ok(Staged { partition_key, row_key, row })
@@ -171,7 +174,14 @@ fn require(current: Option<&Row>, condition: Option<Condition>) -> Result<(), Re
     }
 }
 
-/// The stored properties with those of `entity` over them; new ones come last.
+/// Inserted entities keep the order in which their properties came; every update sorts them by
+/// name (recorded: 76 replaced or merged entities, none in another order).
+fn by_name<'a>(mut properties: Vec<(&'a str, ValueRef<'a>)>) -> Vec<(&'a str, ValueRef<'a>)> {
+    properties.sort_unstable_by_key(|(name, _)| *name);
+    properties
+}
+
+/// The stored properties with those of `entity` over them.
 fn merge<'a>(row: &'a Row, entity: &Entity<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
     let mut merged: Vec<_> = row.properties().collect();
     for (name, value) in &entity.properties {

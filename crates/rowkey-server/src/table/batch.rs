@@ -208,8 +208,10 @@ fn fail(
     if *code != ErrorCode::TABLE_NOT_FOUND {
         headers.push(NO_CACHE);
     }
-    let prefer = part.and_then(|part| part.headers.get("prefer")).and_then(|p| p.to_str().ok());
-    headers.extend(prefer.map(|prefer| ("Preference-Applied", prefer)));
+    let prefer = part.and_then(|part| parse::prefer(&part.headers));
+    if *code != ErrorCode::TABLE_NOT_FOUND {
+        headers.extend(prefer.map(|prefer| ("Preference-Applied", prefer.as_str())));
+    }
     headers.push(("DataServiceVersion", "3.0;"));
     headers.push(("Content-Type", level.content_type()));
     let body = error::render_json(code, &message);

@@ -78,17 +78,9 @@ pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Fai
             let headers = answer.headers_mut();
             headers.insert(header::ETAG, etag(timestamp));
             headers.insert(header::LOCATION, location);
-            apply_prefer(&mut answer, prefer);
+            respond::apply_prefer(&mut answer, prefer);
             Ok(answer)
         }
-    }
-}
-
-/// Says that a wish was fulfilled.
-pub(super) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
-    if let Some(prefer) = prefer {
-        let value = HeaderValue::from_static(prefer.as_str());
-        answer.headers_mut().insert(headers::PREFERENCE_APPLIED, value);
     }
 }
 
@@ -137,8 +129,8 @@ impl View<'_> {
         }
     }
 
-    /// The selected properties: keys and Timestamp first, the others as they are stored, and those
-    /// that the entity does not have as null.
+    /// The selected properties: keys and Timestamp first, the others by name, and those that the
+    /// entity does not have as null.
     fn selected(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row, select: &Select) {
         let has = |name: &str| select.names.iter().any(|selected| selected == name);
         let shape = row.shape();
@@ -157,15 +149,15 @@ impl View<'_> {
             out.push(b',');
             render::timestamp(out, self.level, row.timestamp());
         }
-        for slot in shape.slots().iter().filter(|slot| has(shape.name(slot))) {
-            row.render_one(out, self.level, slot);
-        }
         for name in &select.names {
-            let system = matches!(name.as_str(), "PartitionKey" | "RowKey" | "Timestamp");
-            if !system && shape.find(name).is_none() {
-                out.push(b',');
-                render::string(out, name);
-                out.extend_from_slice(b":null");
+            match shape.find(name) {
+                Some(slot) => row.render_one(out, self.level, slot),
+                None if matches!(name.as_str(), "PartitionKey" | "RowKey" | "Timestamp") => {}
+                None => {
+                    out.push(b',');
+                    render::string(out, name);
+                    out.extend_from_slice(b":null");
+                }
             }
         }
         if !after_head && out.len() > start {

@@ -20,10 +20,9 @@ pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
 
 /// Set Table ACL. It takes effect at once; the service takes up to 30 s.
 pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
-    // Recorded: a request that accepts anything is refused if it has neither a body nor a type.
-    let accepts_anything = call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*");
-    if accepts_anything && call.body.is_empty() && !call.headers.contains_key(header::CONTENT_TYPE)
-    {
+    // Recorded: requests that accept anything are refused, those that accept XML are not, and
+    // neither are those that do not say.
+    if call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*") {
         return Err(Failure::front_end(Rejection::new(ErrorCode::MEDIA_TYPE_NOT_SUPPORTED)));
     }
     let mut store = call.account.store();

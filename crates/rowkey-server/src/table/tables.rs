@@ -7,7 +7,6 @@ use rowkey_wire::table::op::{Prefer, TableQuery};
 use rowkey_wire::table::{render, token};
 
 use super::call::Call;
-use super::entity::apply_prefer;
 use crate::respond::{self, Answer, Failure};
 
 /// From this many entities on a deleted table is freed on a thread of its own.
@@ -32,7 +31,7 @@ pub(super) fn create(
         respond::data(StatusCode::CREATED, level, render::table(level, call.origin(), name))
     };
     answer.headers_mut().insert(header::LOCATION, location);
-    apply_prefer(&mut answer, prefer);
+    respond::apply_prefer(&mut answer, prefer);
     Ok(answer)
 }
 

@@ -139,7 +139,7 @@ impl Prefer {
 pub struct Select {
     /// The option's value: answers repeat it.
     pub text: String,
-    /// The names in order. Empty: all.
+    /// The names, sorted. Empty: all.
     pub names: Vec<String>,
 }
 

@@ -210,12 +210,13 @@ pub fn op<'a>(
         }
         (&Method::PUT, Target::Entity(address)) => {
             let condition = condition(method, headers)?;
-            let entity = update(&address, fields, strict)?;
+            // Keys in the body are not looked at, those of the address count (recorded).
+            let entity = entity::entity(fields, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Replace(entity, condition) }))
         }
         (method, Target::Entity(address)) if is_merge(method) => {
             let condition = condition(method, headers)?;
-            let entity = update(&address, fields, strict)?;
+            let entity = entity::entity(fields, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Merge(entity, condition) }))
         }
         _ => Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED)),
@@ -336,26 +337,8 @@ fn insert<'a>(
     Ok(Change { address, kind: ChangeKind::Insert(entity, prefer) })
 }
 
-/// The body of an update: keys may be left out, but must not say something else than the address.
-fn update<'a>(
-    address: &Address<'_>,
-    fields: &'a Fields<'_>,
-    strict: Strictness,
-) -> Result<entity::Entity<'a>, Rejection> {
-    let entity = entity::entity(fields, strict)?;
-    let differs = |key: Option<&str>, addressed: &str| key.is_some_and(|key| key != addressed);
-    if differs(entity.partition_key, &address.partition_key)
-        || differs(entity.row_key, &address.row_key)
-    {
-        return Err(Rejection::with_message(
-            ErrorCode::INVALID_INPUT,
-            "One of the request inputs is not valid: the keys in the body differ from the address.",
-        ));
-    }
-    Ok(entity)
-}
-
-fn prefer(headers: &HeaderMap) -> Option<Prefer> {
+/// What the client of an insert wants back.
+pub fn prefer(headers: &HeaderMap) -> Option<Prefer> {
     match headers.get(headers::PREFER)?.as_bytes() {
         b"return-content" => Some(Prefer::Content),
         b"return-no-content" => Some(Prefer::NoContent),
@@ -461,6 +444,9 @@ fn select(options: &Options<'_>) -> Result<Option<Select>, Rejection> {
     if names.iter().any(|name| name == "*") {
         names.clear();
     }
+    // Answers have them in this order, whatever the order asked for (recorded).
+    names.sort_unstable();
+    names.dedup();
     if names.len() > MAX_SELECT {
         return Err(Rejection::with_message(
             ErrorCode::INVALID_INPUT,
