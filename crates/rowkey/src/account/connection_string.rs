@@ -29,9 +29,8 @@ impl Parts {
         let (name, primary) = pairs.table_endpoint()?;
         let credential = pairs.credential(name.as_deref())?;
         let secondary = pairs.secondary()?;
-        let name = match name.or_else(|| primary.account().map(str::to_owned)) {
-            Some(name) => name,
-            None => return Err(missing("AccountName")),
+        let Some(name) = name.or_else(|| primary.account().map(str::to_owned)) else {
+            return Err(missing("AccountName"));
         };
         Ok(Self { name, credential, primary, secondary })
     }

@@ -71,10 +71,9 @@ impl Error {
 
 /// The kind of an error answer.
 pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
-    if let Some(code) = code {
-        if let Some((_, kind)) = KINDS.iter().find(|(known, _)| known == code) {
-            return *kind;
-        }
+    let known = KINDS.iter().find(|(known, _)| Some(known) == code);
+    if let Some((_, kind)) = known {
+        return *kind;
     }
     match status {
         401 | 403 => ErrorKind::Auth,

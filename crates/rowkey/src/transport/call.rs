@@ -32,6 +32,7 @@ pub(crate) enum Safety {
     /// opted in.
     Insert,
     /// Never repeated after an unknown outcome.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for messages put into queues"))]
     Never,
 }
 

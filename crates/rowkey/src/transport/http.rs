@@ -216,7 +216,6 @@ fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientB
 
 /// The operating system's TLS, or none.
 #[cfg(not(feature = "rustls"))]
-#[expect(clippy::unnecessary_wraps, reason = "the same signature as with rustls")]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
     if secure && !cfg!(feature = "native-tls") {
         return Err(Error::invalid(

@@ -61,10 +61,6 @@ impl Pipeline {
         &self.options
     }
 
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.shared.clock
-    }
-
     pub(crate) fn endpoints(&self) -> &Endpoints {
         &self.shared.endpoints
     }

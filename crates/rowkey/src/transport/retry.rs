@@ -21,8 +21,8 @@ pub(crate) fn is_transient(status: u16) -> bool {
 /// outcome.
 pub(crate) fn may_repeat(outcome: Outcome, safety: Safety, options: &RetryOptions) -> bool {
     match (outcome, safety) {
-        (Outcome::NotSent | Outcome::Rejected, _) => true,
-        (Outcome::Unknown, Safety::Read | Safety::Conditional) => true,
+        (Outcome::NotSent | Outcome::Rejected, _)
+        | (Outcome::Unknown, Safety::Read | Safety::Conditional) => true,
         (Outcome::Unknown, Safety::Insert) => options.repeat_inserts,
         (Outcome::Unknown, Safety::Never) => false,
     }
@@ -79,7 +79,7 @@ impl Jitter {
         uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
     }
 
-    /// SplitMix64: a counter, mixed. The counter is all its state, so threads need no lock.
+    /// `SplitMix64`: a counter, mixed. The counter is all its state, so threads need no lock.
     pub(crate) fn next(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

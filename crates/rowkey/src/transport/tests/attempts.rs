@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::time::Duration;
 
 use super::script::{Act, Script, account, answer, builder, get, header, options, post, refusal};
@@ -313,7 +314,7 @@ async fn a_shared_access_signature_goes_into_the_query_and_into_no_message() {
     let mut shown = format!("{error} {error:?} {account:?}");
     let mut source = std::error::Error::source(&error);
     while let Some(error) = source {
-        shown.push_str(&format!("{error} {error:?}"));
+        write!(shown, "{error} {error:?}").unwrap();
         source = error.source();
     }
     for secret in ["cret", "sig=", "private", "RowKey"] {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::table::Request;
 
@@ -143,7 +144,7 @@ pub(super) fn options() -> ClientOptions {
 
 pub(super) fn get() -> Request {
     let target = "/orders(PartitionKey='private',RowKey='1')".to_owned();
-    Request { method: Method::GET, target, headers: HeaderMap::new(), body: Default::default() }
+    Request { method: Method::GET, target, headers: HeaderMap::new(), body: Bytes::new() }
 }
 
 pub(super) fn post() -> Request {
