@@ -103,12 +103,40 @@ def test_a_merge_that_makes_an_entity_too_large_is_refused(table):
     refused(400, "EntityTooLarge", table.update_entity, entity(last=b"\0" * 65_536), mode=UpdateMode.MERGE)
 
 
-def test_an_operation_on_a_badly_named_table_is_refused(service):
-    client = service.get_table_client("bad-name")
+@pytest.mark.parametrize("name", ["1table", "aa", "a" * 64, "my_table"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table: table.create_entity(entity()),
+        lambda table: table.upsert_entity(entity()),
+        lambda table: table.get_entity("p", "r"),
+        lambda table: table.delete_entity("p", "r"),
+        lambda table: table.get_table_access_policy(),
+        lambda table: table.submit_transaction([("upsert", entity())]),
+    ],
+    ids=["create", "upsert", "get", "delete", "get policies", "transaction"],
+)
+def test_an_operation_on_a_badly_named_table_is_refused(service, name, call):
     # The SDK turns exactly this answer of the service into a ValueError.
-    for call in (lambda: client.get_entity("p", "r"), lambda: client.create_entity(entity())):
-        with pytest.raises(ValueError, match="Storage table names must be alphanumeric"):
-            call()
+    with pytest.raises(ValueError, match="Storage table names must be alphanumeric"):
+        call(service.get_table_client(name))
+
+
+def test_an_endpoint_that_names_a_table_earns_a_hint(account, service, table_name):
+    # A common mistake: the service takes the path for the table's and says so, the SDK adds what may be wrong.
+    hint = "Please check your account URL"
+    with TableClient(f"{account.endpoint}/{table_name}", table_name, credential=account.credential) as client:
+        with pytest.raises(ResourceNotFoundError, match=hint) as caught:
+            client.create_table()
+        assert code_of(caught.value) == "TableNotFound"
+        service.create_table(table_name)
+        with pytest.raises(HttpResponseError, match=hint) as caught:
+            client.create_table()
+        assert (caught.value.status_code, code_of(caught.value)) == (400, "PropertiesNeedValue")
+        with pytest.raises(HttpResponseError, match=hint) as caught:
+            client.delete_table()
+        assert (caught.value.status_code, code_of(caught.value)) == (400, "InvalidInput")
+    service.delete_table(table_name)
 
 
 def test_the_connection_stays_usable_after_an_error(account, table):
