@@ -64,9 +64,12 @@
 //! | `rustls` (default) | TLS by rustls and ring |
 //! | `native-tls` | TLS by the operating system |
 //! | `reqwest-0_13` | bring your own `reqwest::Client` |
-//! | `test-util` | `ManualClock`, time that tests move |
+//! | `test-util` | `ManualClock`, time that tests move; `answers`, what the service says, for stubs |
+//! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 
 mod account;
+#[cfg(feature = "test-util")]
+pub mod answers;
 mod arg;
 mod clock;
 mod credential;

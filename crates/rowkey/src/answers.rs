@@ -1,0 +1,237 @@
+//! What the Table service answers, for stubs: one call an answer, made of your own entities.
+//!
+//! A test of a service of yours that talks to a stub server (wiremock or another) needs answers
+//! that look like the real ones. These are rendered by the code that the bundled server renders
+//! with, which is pinned to recordings of the live service, so nobody writes JSON by hand.
+//!
+#![cfg_attr(feature = "wiremock-0_6", doc = "```")]
+#![cfg_attr(not(feature = "wiremock-0_6"), doc = "```text")]
+//! use rowkey::{Credential, Entity, StorageAccount, answers};
+//! use wiremock::matchers::{method, path};
+//! use wiremock::{Mock, MockServer};
+//!
+//! #[derive(Clone, Debug, PartialEq, Entity)]
+//! #[entity(partition = "{department}", row = "{id:6}")]
+//! struct Employee { department: String, id: u32, salary: f64 }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ada = Employee { department: "sales".into(), id: 7, salary: 1.5 };
+//! let stub = MockServer::start().await;
+//! Mock::given(method("GET"))
+//!     .and(path("/staff(PartitionKey='sales',RowKey='000007')"))
+//!     .respond_with(answers::entity(&ada)?)
+//!     .mount(&stub)
+//!     .await;
+//!
+//! let account = StorageAccount::builder()
+//!     .table_endpoint(&stub.uri())?
+//!     .credential(Credential::anonymous())
+//!     .build()?;
+//! let found = account.table("staff").get(Employee::key("sales", 7)).await?;
+//! assert_eq!(found.unwrap().entity, ada);
+//! # Ok(())
+//! # }
+//! ```
+
+use bytes::Bytes;
+use rowkey_wire::batch::ResponseWriter;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::etag::ETag;
+use rowkey_wire::odata::render::{self, Origin, Prefix};
+use rowkey_wire::odata::{Fields, Metadata, decode};
+use rowkey_wire::table::{render as tables_of, token};
+
+use crate::entity::Entity;
+use crate::error::{Error, Result};
+use crate::table::handle::Row;
+
+/// When everything in a stub was written, unless a test says otherwise.
+pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
+
+const ORIGIN: Origin<'static> =
+    Origin { account: "stub", endpoint: "https://stub.table.core.windows.net" };
+const TABLE: &str = "stub";
+
+/// An answer of the service: status, headers, body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// Names and values of the headers.
+    pub headers: Vec<(String, String)>,
+    /// The body, empty for none.
+    pub body: Bytes,
+}
+
+/// Get Entity found this entity.
+pub fn entity<E: Entity>(entity: &E) -> Result<Answer> {
+    let mut body = Vec::with_capacity(512);
+    render::begin_entity(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
+    push_entity(&mut body, entity)?;
+    Ok(data(200, body).header("ETag", etag().as_str()))
+}
+
+/// Query Entities found these, and no more.
+pub fn entities<'a, E: Entity + 'a>(found: impl IntoIterator<Item = &'a E>) -> Result<Answer> {
+    let mut body = Vec::with_capacity(4096);
+    render::begin_list(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
+    for (i, entity) in found.into_iter().enumerate() {
+        body.extend_from_slice(if i == 0 { b"{" } else { b",{" });
+        push_entity(&mut body, entity)?;
+    }
+    body.extend_from_slice(b"]}");
+    Ok(data(200, body))
+}
+
+/// Query Entities found these, and goes on at the keys `next`; without a RowKey the token has none,
+/// as happens at the border of a partition. `found` may be empty.
+pub fn page<'a, E: Entity + 'a>(
+    found: impl IntoIterator<Item = &'a E>,
+    next: (&str, Option<&str>),
+) -> Result<Answer> {
+    let answer =
+        entities(found)?.header("x-ms-continuation-NextPartitionKey", &token::encode(next.0));
+    Ok(match next.1 {
+        Some(row_key) => answer.header("x-ms-continuation-NextRowKey", &token::encode(row_key)),
+        None => answer,
+    })
+}
+
+/// A write of one entity was done; so was the creation of a table.
+pub fn written() -> Answer {
+    empty(204).header("ETag", etag().as_str())
+}
+
+/// A delete was done.
+pub fn deleted() -> Answer {
+    empty(204)
+}
+
+/// A transaction of this many writes was done.
+pub fn committed(operations: usize) -> Answer {
+    batch(|out| {
+        for _ in 0..operations {
+            let tag = etag();
+            let headers = [("DataServiceVersion", "1.0;"), ("ETag", tag.as_str())];
+            out.part(204, "No Content", &headers, b"");
+        }
+    })
+}
+
+/// A transaction was refused for its operation `index`, counted from 0.
+pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
+    let Rejection { status, code, message } = Rejection::new(code);
+    batch(|out| {
+        let headers = [("Content-Type", Metadata::Minimal.content_type())];
+        let body = error::render_json(&code, &stamped(&format!("{index}:{message}")));
+        let reason = status.canonical_reason().unwrap_or_default();
+        out.part(status.as_u16(), reason, &headers, body.as_bytes());
+    })
+}
+
+/// A request was refused with this code; the status is the one that goes with it.
+pub fn error(code: ErrorCode) -> Answer {
+    let Rejection { status, code, message } = Rejection::new(code);
+    let body = error::render_json(&code, &stamped(&message));
+    data(status.as_u16(), body.into_bytes()).header("x-ms-error-code", code.as_str())
+}
+
+/// Query Tables found these names.
+pub fn tables<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
+    data(200, tables_of::tables(Metadata::None, ORIGIN, names.into_iter()))
+}
+
+impl Answer {
+    /// The same answer with one more header.
+    #[must_use = "the answer itself does not change"]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// Appends an entity's members and the closing brace.
+fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
+    // What the entity is sent as tells its properties, typed and in order.
+    let row = Row::of(entity)?;
+    let mut fields = Fields::default();
+    decode::entity(&row.body, &mut fields).map_err(|error| Error::decode(error.to_string()))?;
+    let written = written_at();
+    render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), written);
+    out.extend_from_slice(b"\"PartitionKey\":");
+    render::string(out, &row.partition_key);
+    out.extend_from_slice(b",\"RowKey\":");
+    render::string(out, &row.row_key);
+    out.push(b',');
+    render::timestamp(out, Metadata::Minimal, written);
+    for field in &fields {
+        if matches!(&*field.name, "PartitionKey" | "RowKey") {
+            continue;
+        }
+        let value = field.value().map_err(|error| Error::decode(error.to_string()))?;
+        let Some(value) = value else { continue };
+        let annotate = match &value {
+            rowkey_wire::edm::ValueRef::Double(number) => !number.is_finite(),
+            other => render::is_annotated(other.edm_type()),
+        };
+        let mut text = String::new();
+        let plain = Prefix::write(&mut text, &field.name, value.edm_type());
+        let prefix = Prefix { annotated: &text, plain: &text[plain..] };
+        out.extend_from_slice(prefix.at(Metadata::Minimal, annotate).as_bytes());
+        render::value(out, &value);
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn written_at() -> DateTime {
+    WRITTEN_AT.parse().unwrap_or(DateTime::MIN)
+}
+
+/// The tag that everything in a stub has.
+fn etag() -> ETag {
+    ETag::from_timestamp(written_at())
+}
+
+fn stamped(message: &str) -> String {
+    format!("{message}\nRequestId:00000000-0000-0000-0000-000000000000\nTime:{WRITTEN_AT}")
+}
+
+fn batch(write: impl FnOnce(&mut ResponseWriter)) -> Answer {
+    let id = "00000000-0000-0000-0000-000000000000";
+    let mut out = ResponseWriter::new(id, id);
+    write(&mut out);
+    let (content_type, body) = out.finish();
+    Answer { body, ..empty(202) }.header("Content-Type", &content_type)
+}
+
+fn data(status: u16, body: Vec<u8>) -> Answer {
+    Answer { body: body.into(), ..empty(status) }
+        .header("Content-Type", Metadata::Minimal.content_type())
+}
+
+fn empty(status: u16) -> Answer {
+    let version = ("x-ms-version".to_owned(), rowkey_wire::headers::TABLE_VERSION.to_owned());
+    Answer { status, headers: vec![version], body: Bytes::new() }
+}
+
+#[cfg(feature = "wiremock-0_6")]
+impl From<Answer> for wiremock::ResponseTemplate {
+    fn from(answer: Answer) -> Self {
+        let mut template = Self::new(answer.status).set_body_bytes(answer.body.to_vec());
+        for (name, value) in &answer.headers {
+            template = template.insert_header(name.as_str(), value.as_str());
+        }
+        template
+    }
+}
+
+#[cfg(feature = "wiremock-0_6")]
+impl wiremock::Respond for Answer {
+    fn respond(&self, _request: &wiremock::Request) -> wiremock::ResponseTemplate {
+        self.clone().into()
+    }
+}
