@@ -2,12 +2,11 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned as _;
 use syn::{DeriveInput, Result};
 
 use crate::attrs::{DefaultValue, System};
 use crate::keys;
-use crate::model::{Field, KIND, Keys, Model, Role, option_of, plain};
+use crate::model::{Field, KIND, Keys, Model, Role, at, option_of, plain};
 use crate::names::constant;
 
 /// The most names that the service takes in `$select`.
@@ -73,8 +72,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let Model { krate, ident, .. } = model;
     let out = format_ident!("__out", span = Span::mixed_site());
     let own = |i: usize| {
-        let Field { ident, ty, .. } = &model.fields[i];
-        quote_spanned! { ty.span() => self.#ident }
+        let field = model.fields[i].ident;
+        quote! { self.#field }
     };
     let partition_key = keys::write(model, &keys.partition.pieces, &out, own);
     let row_key = keys::write(model, &keys.row.pieces, &out, own);
@@ -151,15 +150,14 @@ fn columns(model: &Model<'_>) -> TokenStream {
     quote! { #(#columns)* }
 }
 
-/// Writes a field that is stored as a property. The span is the type's, so that a type that cannot
-/// be stored is pointed at.
+/// Writes a field that is stored as a property.
 fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
     let Role::Property { name, json, .. } = &field.role else { return None };
     let (ident, ty) = (field.ident, field.ty);
     Some(match (json, option_of(ty)) {
-        (false, _) => quote_spanned! { ty.span() => #out.property::<#ty>(#name, &self.#ident); },
-        (true, None) => quote_spanned! { ty.span() => #out.json::<#ty>(#name, &self.#ident); },
-        (true, Some(inner)) => quote_spanned! { ty.span() =>
+        (false, _) => quote_spanned! { at(ty) => #out.property::<#ty>(#name, &self.#ident); },
+        (true, None) => quote_spanned! { at(ty) => #out.json::<#ty>(#name, &self.#ident); },
+        (true, Some(inner)) => quote_spanned! { at(ty) =>
             if let ::core::option::Option::Some(__value) = &self.#ident {
                 #out.json::<#inner>(#name, __value);
             }
@@ -171,7 +169,7 @@ fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
 fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> TokenStream {
     let krate = &model.krate;
     let ty = field.ty;
-    let span = ty.span();
+    let span = at(ty);
     match &field.role {
         Role::Key => {
             let local = keys::local(index);

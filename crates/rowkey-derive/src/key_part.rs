@@ -2,10 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned as _;
 use syn::{DeriveInput, Result};
 
-use crate::model::refuse_generics;
+use crate::model::{at, refuse_generics};
 use crate::shape::{Newtype, Shape, Variants};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
@@ -19,7 +18,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
     let ident = &input.ident;
-    let part = quote_spanned! { ty.span() => <#ty as #krate::key::KeyPart> };
+    let part = quote_spanned! { at(ty) => <#ty as #krate::key::KeyPart> };
     quote! {
         #[automatically_derived]
         impl #krate::key::KeyPart for #ident {

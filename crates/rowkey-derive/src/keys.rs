@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
-use syn::spanned::Spanned as _;
 
-use crate::model::{Keys, Model};
+use crate::model::{Keys, Model, at};
 use crate::template::{Part, Piece};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
@@ -87,9 +86,12 @@ pub(crate) fn write<T: ToTokens>(
     let pieces = pieces.iter().map(|piece| match piece {
         Piece::Literal(text) => quote! { #out.literal(#text); },
         Piece::Part(part) => {
-            // The span is the type's, so that a type that cannot be a part is pointed at.
-            let span = model.fields[part.index].ty.span();
-            let (value, format) = (value(part.index), format(model, part));
+            let span = at(model.fields[part.index].ty);
+            let value = value(part.index).to_token_stream().into_iter().map(|mut token| {
+                token.set_span(span.resolved_at(token.span()));
+                token
+            });
+            let (value, format) = (TokenStream::from_iter(value), format(model, part));
             quote_spanned! { span => #out.part(&#value, #format); }
         }
     });
@@ -103,7 +105,7 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let field = &part.field;
         let ty = model.fields[part.index].ty;
         let check = move |constant: TokenStream, what: String| {
-            quote_spanned! { ty.span() =>
+            quote_spanned! { at(ty) =>
                 const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, "{}", #what);
             }
         };
@@ -160,11 +162,11 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
                     let (local, format) = (local(part.index), format(model, part));
                     let ty = model.fields[part.index].ty;
                     if known.insert(part.index) {
-                        quote_spanned! { ty.span() =>
+                        quote_spanned! { at(ty) =>
                             let #local = #reader.part::<#ty>(#format)?;
                         }
                     } else {
-                        quote_spanned! { ty.span() => #reader.same::<#ty>(&#local, #format)?; }
+                        quote_spanned! { at(ty) => #reader.same::<#ty>(&#local, #format)?; }
                     }
                 }
             })

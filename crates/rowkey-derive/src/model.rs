@@ -2,6 +2,7 @@
 
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 use syn::{
     Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitStr, Path,
     PathArguments, Result, Type, Visibility,
@@ -156,6 +157,12 @@ pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
         Some(GenericArgument::Type(inner)) if arguments.args.len() == 1 => Some(inner),
         _ => None,
     }
+}
+
+/// Where code about a type is said to be, so that a type that lacks a trait is pointed at. Names in
+/// that code still mean what they mean in the rest of it, `self` in a macro for instance.
+pub(crate) fn at(ty: &Type) -> Span {
+    Span::call_site().located_at(ty.span())
 }
 
 /// Refuses generic parameters.
