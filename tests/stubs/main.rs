@@ -1,1 +1,50 @@
-//! placeholder
+//! The client against stubs: the exact bytes it sends, and answers that our server never gives.
+//!
+//! The expectations here are literal. They do not come from `rowkey-wire`, which the client uses.
+
+mod answers;
+mod requests;
+
+use rowkey::{ClientOptions, Credential, Entity, ManualClock, RetryOptions, StorageAccount, Table};
+use wiremock::MockServer;
+
+/// What is stored.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{owner}", row = "{number:4}")]
+struct Thing {
+    owner: String,
+    number: u16,
+    name: String,
+    count: i64,
+    weight: f64,
+}
+
+fn thing() -> Thing {
+    Thing { owner: "O'Neil & co".into(), number: 7, name: "a \"b\"".into(), count: 5, weight: 2.0 }
+}
+
+/// A stub, and a table on it. Waits take no time.
+async fn stub() -> (MockServer, Table) {
+    let stub = MockServer::start().await;
+    let table = table(&stub.uri(), ClientOptions::default());
+    (stub, table)
+}
+
+fn table(endpoint: &str, options: ClientOptions) -> Table {
+    let start = "2026-11-20T12:00:00Z".parse::<rowkey::edm::DateTime>().unwrap();
+    StorageAccount::builder()
+        .name("acct")
+        .table_endpoint(endpoint)
+        .unwrap()
+        .credential(Credential::shared_key("acct", "a2V5").unwrap())
+        .clock(ManualClock::auto_advancing(start.into()))
+        .options(options)
+        .build()
+        .unwrap()
+        .table("things")
+}
+
+fn once() -> ClientOptions {
+    let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    ClientOptions { retry, ..ClientOptions::default() }
+}

@@ -31,6 +31,7 @@ pub struct StorageAccountBuilder {
     credential: Option<Credential>,
     primary: Option<Endpoint>,
     secondary: Option<Endpoint>,
+    cosmos: bool,
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
     http: Option<Http>,
@@ -75,6 +76,13 @@ impl StorageAccountBuilder {
     pub fn table_secondary_endpoint(mut self, url: &str) -> Result<Self> {
         self.secondary = Some(Endpoint::parse("the secondary table endpoint", url)?);
         Ok(self)
+    }
+
+    /// Says that the endpoint is one of Azure Cosmos DB for Table, which differs in verbs and
+    /// limits. Needed only for addresses that do not tell, such as those of private endpoints.
+    pub fn cosmos(mut self) -> Self {
+        self.cosmos = true;
+        self
     }
 
     /// How operations behave.
@@ -127,6 +135,7 @@ impl StorageAccountBuilder {
             None => derived(&name)?,
         };
         let endpoints = Endpoints::new(primary, self.secondary, &name);
+        let endpoints = if self.cosmos { endpoints.of_cosmos() } else { endpoints };
         if self.options.read_from_secondary && endpoints.secondary.is_none() {
             return Err(Error::invalid("nothing says where the account's secondary is")
                 .advise("give the secondary table endpoint, or do not read from it"));

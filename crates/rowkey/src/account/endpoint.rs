@@ -24,6 +24,7 @@ pub(crate) struct Endpoints {
     pub(crate) primary: Endpoint,
     /// Where they can be read when the primary fails, if the account has that.
     pub(crate) secondary: Option<Endpoint>,
+    flavor: Flavor,
 }
 
 impl Endpoint {
@@ -111,13 +112,27 @@ impl Endpoint {
         let (_, path) = rest.split_once('/')?;
         (!path.contains('/')).then_some(path)
     }
+
+    fn flavor(&self) -> Flavor {
+        let Self { host, port, .. } = self;
+        let is_cosmos = [".table.cosmos.", ".table.cosmosdb."].iter().any(|s| host.contains(s));
+        // The port on which Cosmos DB's emulator serves tables; those of storage use 10002.
+        let is_emulator = self.is_loopback() && *port == 8902;
+        if is_cosmos || is_emulator { Flavor::Cosmos } else { Flavor::Storage }
+    }
 }
 
 impl Endpoints {
     /// With the secondary that is given, or else the one that the service's pattern gives.
     pub(crate) fn new(primary: Endpoint, secondary: Option<Endpoint>, account: &str) -> Self {
         let secondary = secondary.or_else(|| primary.secondary(account));
-        Self { primary, secondary }
+        let flavor = primary.flavor();
+        Self { primary, secondary, flavor }
+    }
+
+    /// The same places, said to be Cosmos DB's although their names do not tell.
+    pub(crate) fn of_cosmos(self) -> Self {
+        Self { flavor: Flavor::Cosmos, ..self }
     }
 
     pub(crate) fn is_secure(&self) -> bool {
@@ -129,11 +144,7 @@ impl Endpoints {
     }
 
     pub(crate) fn flavor(&self) -> Flavor {
-        let Endpoint { host, port, .. } = &self.primary;
-        let is_cosmos = [".table.cosmos.", ".table.cosmosdb."].iter().any(|s| host.contains(s));
-        // The port on which Cosmos DB's emulator serves tables; those of storage use 10002.
-        let is_emulator = self.primary.is_loopback() && *port == 8902;
-        if is_cosmos || is_emulator { Flavor::Cosmos } else { Flavor::Storage }
+        self.flavor
     }
 
     fn all(&self) -> impl Iterator<Item = &Endpoint> {

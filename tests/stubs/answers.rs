@@ -1,0 +1,184 @@
+//! Answers that a well-behaved service never gives, and what the caller is told.
+
+use rowkey::{ErrorCode, ErrorKind, Match, Outcome, answers};
+use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
+
+use crate::{Thing, once, stub, table, thing};
+
+async fn answer(stub: &MockServer, answer: impl wiremock::Respond + 'static) {
+    Mock::given(matchers::any()).respond_with(answer).mount(stub).await;
+}
+
+fn json(status: u16, body: &str) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_raw(body, "application/json")
+}
+
+fn key() -> rowkey::Key<Thing> {
+    Thing::key("O'Neil & co", 7)
+}
+
+#[tokio::test]
+async fn a_body_cut_anywhere_is_a_decode_error_that_shows_nothing_of_it() {
+    let whole = answers::entity(&thing()).unwrap();
+    for end in [0, 1, 20, whole.body.len() / 2, whole.body.len() - 1] {
+        let (stub, table) = stub().await;
+        answer(&stub, answers::Answer { body: whole.body.slice(..end), ..whole.clone() }).await;
+        let error = table.get(key()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode, "{end}");
+        assert!(!format!("{error} {error:?}").contains("O'Neil"));
+    }
+}
+
+#[tokio::test]
+async fn properties_of_the_wrong_type_name_the_property() {
+    for (property, name) in [
+        ("\"count\":5", "count"),
+        ("\"count\":\"5\"", "count"),
+        ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"five\"", "count"),
+        ("\"count@odata.type\":\"Edm.Decimal\",\"count\":\"5\"", "count"),
+        ("\"count\":{\"a\":1}", "count"),
+        ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"5\",\"weight\":2", "weight"),
+    ] {
+        let (stub, table) = stub().await;
+        let body = format!(
+            "{{\"PartitionKey\":\"O'Neil & co\",\"RowKey\":\"0007\",\
+             \"Timestamp\":\"2026-01-02T03:04:05Z\",\"name\":\"n\",{property}}}"
+        );
+        answer(&stub, json(200, &body)).await;
+        let error = table.get(key()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode);
+        assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn other_documents_in_the_place_of_an_answer_are_decode_errors() {
+    for body in ["", "null", "[]", "\"x\"", "<html>", "{}", "{\"value\":{}}", "\u{1}"] {
+        let (stub, table) = stub().await;
+        answer(&stub, json(200, body)).await;
+        let query = table.query(Thing::partition("p")).all().await;
+        assert_eq!(query.unwrap_err().kind(), ErrorKind::Decode, "{body:?}");
+        let get = table.get(key()).await;
+        assert_eq!(get.unwrap_err().kind(), ErrorKind::Decode, "{body:?}");
+    }
+}
+
+#[tokio::test]
+async fn codes_that_nobody_knows_keep_their_text_and_get_a_kind_by_status() {
+    for (status, kind) in [
+        (400, ErrorKind::Invalid),
+        (401, ErrorKind::Auth),
+        (403, ErrorKind::Auth),
+        (404, ErrorKind::NotFound),
+        (412, ErrorKind::Conflict),
+        (413, ErrorKind::TooLarge),
+        (429, ErrorKind::Throttled),
+        (500, ErrorKind::Unavailable),
+        (501, ErrorKind::Invalid),
+    ] {
+        let (stub, _) = stub().await;
+        let body = r#"{"odata.error":{"code":"BrandNew","message":{"lang":"en-US","value":"hm"}}}"#;
+        answer(&stub, json(status, body)).await;
+        let error = table(&stub.uri(), once()).upsert(&thing()).await.unwrap_err();
+        assert_eq!((error.kind(), error.status()), (kind, Some(status)));
+        assert_eq!(error.code(), Some(&ErrorCode::new("BrandNew")));
+    }
+}
+
+#[tokio::test]
+async fn error_bodies_of_proxies_and_of_every_shape_are_understood() {
+    let xml = "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft\
+               .com/ado/2007/08/dataservices/metadata\"><m:code>TableNotFound</m:code><m:message \
+               xml:lang=\"en-US\">The table specified does not exist.</m:message></m:error>";
+    for (body, code) in [
+        (xml, Some(ErrorCode::TABLE_NOT_FOUND)),
+        ("\u{feff}<Error><Code>TableNotFound</Code></Error>", Some(ErrorCode::TABLE_NOT_FOUND)),
+        ("<html><body>404 here is a secret</body></html>", None),
+        ("", None),
+    ] {
+        let (stub, table) = stub().await;
+        answer(&stub, ResponseTemplate::new(404).set_body_string(body)).await;
+        let error = table.insert(&thing()).await.unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::NotFound, code.as_ref()), "{body}");
+        assert!(!format!("{error} {error:?}").contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn a_write_without_an_etag_in_its_answer_is_said_to_have_happened() {
+    let (stub, table) = stub().await;
+    answer(&stub, ResponseTemplate::new(204)).await;
+    let error = table.upsert(&thing()).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+    assert!(error.to_string().contains("succeeded"), "{error}");
+}
+
+#[tokio::test]
+async fn redirects_are_errors_and_are_not_followed() {
+    let (stub, table) = stub().await;
+    let there = format!("{}/elsewhere", stub.uri());
+    answer(&stub, ResponseTemplate::new(307).insert_header("Location", there.as_str())).await;
+    let error = table.get(key()).await.unwrap_err();
+    assert_eq!(error.status(), Some(307));
+    let paths = stub.received_requests().await.unwrap();
+    assert!(paths.iter().all(|request| request.url.path() != "/elsewhere"));
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_answered_in_part_is_not_a_success() {
+    let (stub, table) = stub().await;
+    answer(&stub, answers::committed(1)).await;
+    let transaction =
+        || table.transaction().upsert(&thing()).delete(Thing::key("O'Neil & co", 8), Match::Any);
+    let error = transaction().submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+
+    stub.reset().await;
+    let whole = answers::committed(2);
+    let cut = whole.body.slice(..whole.body.len() - 30);
+    answer(&stub, answers::Answer { body: cut, ..whole }).await;
+    let error = transaction().submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+}
+
+#[tokio::test]
+async fn a_refused_transaction_names_the_operation() {
+    let (stub, table) = stub().await;
+    answer(&stub, answers::refused_transaction(1, ErrorCode::ENTITY_ALREADY_EXISTS)).await;
+    let other = Thing { number: 8, ..thing() };
+    let error = table.transaction().insert(&thing()).insert(&other).submit().await.unwrap_err();
+    assert_eq!(error.operation_index(), Some(1));
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(error.outcome(), Outcome::Rejected);
+}
+
+#[tokio::test]
+async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
+    let (stub, table) = stub().await;
+    let changed = Thing { count: 6, ..thing() };
+    let get = || Mock::given(matchers::method("GET"));
+    let put = || Mock::given(matchers::method("PUT"));
+    get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
+    get().respond_with(answers::entity(&changed).unwrap()).mount(&stub).await;
+    // The first attempt is applied and its answer is lost; the retry meets its own write.
+    put()
+        .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
+        .up_to_n_times(1)
+        .mount(&stub)
+        .await;
+    put()
+        .respond_with(answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED))
+        .expect(1)
+        .mount(&stub)
+        .await;
+    let stored = table.update(key(), |thing| thing.count += 1).await.unwrap();
+    assert_eq!(stored.entity, changed, "counted once");
+}
+
+#[tokio::test]
+async fn take_holds_although_the_service_sends_more_than_it_was_asked_for() {
+    let (stub, table) = stub().await;
+    answer(&stub, answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap()).await;
+    assert_eq!(table.query(Thing::partition("p")).take(2).all().await.unwrap().len(), 2);
+    assert_eq!(stub.received_requests().await.unwrap().len(), 1);
+}
