@@ -91,7 +91,7 @@ pub(crate) fn write<T: ToTokens>(
                 token.set_span(span.resolved_at(token.span()));
                 token
             });
-            let (value, format) = (TokenStream::from_iter(value), format(model, part));
+            let (value, format) = (value.collect::<TokenStream>(), format(model, part));
             quote_spanned! { span => #out.part(&#value, #format); }
         }
     });

@@ -1,13 +1,14 @@
 //! `#[derive(Entity, Projection, Property, KeyPart)]` for the `rowkey` crate, which re-exports them.
 //!
-//! - [`attrs`]: what the attributes say · [`names`]: names made of names, and "did you mean"
-//! - [`template`]: `"id_{id:6}"` · [`model`]: a struct and what becomes of each field
-//! - [`entity`], [`keys`], [`property`], [`key_part`]: the code that is written
+//! - `attrs`: what the attributes say · `names`: names made of names, and "did you mean"
+//! - `template`: `"id_{id:6}"` · `model`: a struct and what becomes of each field
+//! - `shape`: a newtype or an enum · `entity`, `keys`, `property`, `key_part`: the code
+//!   that is written
 //!
-//! All paths in that code are absolute (`::core::..`, `::rowkey::..`) and all calls name their
-//! trait, because it is compiled where the user's names are in scope: a type called `Result` or a
-//! trait with a method `into_arg` must not change what it means. Its local variables have names of
-//! their own for the same reason.
+//! All paths in that code are absolute (`::core::..`, `::rowkey::..`) and calls of trait methods
+//! name the trait, because it is compiled where the user's names are in scope: a type called
+//! `Result` or a trait with a method `into_arg` must not change what it means. Its local variables
+//! have names of their own for the same reason.
 
 mod attrs;
 mod entity;
@@ -23,24 +24,212 @@ use proc_macro::TokenStream;
 use syn::DeriveInput;
 
 /// Makes a struct an entity: how its keys are written and read, and its properties.
+///
+/// ```
+/// use rowkey::{Column, Entity};
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(partition = "{department}", row = "{employee:6}_{year}", rename_all = "PascalCase")]
+/// struct Review {
+///     department: String,
+///     employee: u32,
+///     year: u16,
+///     rating: f64,
+///     comment: Option<String>,
+/// }
+///
+/// let key = Review::key("sales", 223, 2012);
+/// assert_eq!(key.parts(), Ok(("sales", "000223_02012")));
+/// assert_eq!(Review::parse_key("sales", "000223_02012")?, ("sales".to_owned(), 223, 2012));
+/// let all_in_the_department = Review::partition("sales");
+/// let all_of_one_employee = Review::under_employee("sales", 223);
+/// let well_rated = Review::RATING.ge(4.5).and(Review::COMMENT.ne(""));
+/// # Ok::<(), rowkey::DecodeError>(())
+/// ```
+///
+/// It implements `Entity` and `Projection`, and writes these, with the visibility of the struct:
+///
+/// | item | what it is |
+/// |---|---|
+/// | `key(..) -> Key<Self>` | the address of one entity; takes the fields in the templates, PartitionKey first, each once |
+/// | `partition(..) -> Partition<Self>` | all entities of the type in a partition |
+/// | `under_employee(..) -> Partition<Self>` | those whose RowKey begins with the parts up to this one; one for each part but the last |
+/// | `parse_key(&str, &str)` | the fields of a stored PartitionKey and RowKey, as a tuple if there are several |
+/// | `RATING: Column<f64>` | a constant for each property, to make filters of; the column of an `Option<T>` is a `Column<T>` |
+///
+/// Arguments may be values, references, and `&str` for a `String`.
+///
+/// # Templates
+///
+/// A template is text with fields in braces; `{{` and `}}` are braces that are meant. Fields in a
+/// template are what the keys say, and are not stored again as properties. A field may stand in
+/// both templates. Its type is a `KeyPart`.
+///
+/// | part | how the value is written |
+/// |---|---|
+/// | `{id}` | so that text order is value order; a number with all the digits of its type |
+/// | `{id:6}` | a number with 6 digits, 1 to 20; larger ones are an error when the key is made |
+/// | `{at:desc}` | largest first: numbers, bools, dates |
+/// | `{id:6,desc}` | both |
+///
+/// The text after a part begins with `_`, `:`, `|`, `,` or `;`, which ends the part; a string in it
+/// that contains the character is escaped. The other characters would not tell where a part ends:
+/// negative numbers and GUIDs contain `-`, for one.
+///
+/// The text before the first part of the row template tells the entity types of a partition apart.
+/// A query for `id_{id}` never meets a row `email_{email}`. Rows of types whose templates begin
+/// with a part are told apart by a `kind`.
+///
+/// # On the struct
+///
+/// - `partition = "..", row = ".."`: the templates of the keys, always given.
+/// - `rename_all = ".."`: how the names of fields become those of properties: `"PascalCase"`, as
+///   .NET writes them, `"camelCase"`, `"snake_case"`, `"SCREAMING_SNAKE_CASE"`, `"lowercase"` or
+///   `"UPPERCASE"`. Without it they stay.
+/// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
+///   another is not read.
+/// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
+///
+/// # On a field
+///
+/// - `rename = ".."`: the name of the property.
+/// - `default`, `default = "path::to::function"`: what an entity without the property means; not
+///   needed on an `Option`, which is `None`.
+/// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
+///   filtered on, so there is no column. An `Option` that is `None` is not stored.
+/// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use rowkey::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{customer}", row = "order_{number:8,desc}")]
+/// struct Order {
+///     customer: String,
+///     number: u32,
+///     #[entity(rename = "Total")]
+///     cents: i64,
+///     #[entity(default = "one")]
+///     version: i32,
+///     #[entity(json)]
+///     items: BTreeMap<String, u32>,
+///     #[entity(skip)]
+///     changed: bool,
+/// }
+///
+/// fn one() -> i32 {
+///     1
+/// }
+///
+/// assert_eq!(Order::key("c7", 41).parts(), Ok(("c7", "order_99999958")));
+/// assert_eq!(Order::CENTS.name(), "Total");
+/// ```
+///
+/// # Errors
+///
+/// What the service would refuse does not compile: characters that keys must not contain, names
+/// that are not letters, digits and `_`, the names of the system properties, a name for two
+/// properties, more than 252 properties
+/// ([Understanding the Table service data model](https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)).
+/// The struct has named fields and no generic parameters.
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn derive_entity(input: TokenStream) -> TokenStream {
     expand(input, entity::entity)
 }
 
 /// Makes a struct readable from entities: some of their properties, to fetch less.
+///
+/// Only the properties that it has are asked for. It has no templates; otherwise its attributes are
+/// those of the `Entity` derive, and three more on fields:
+///
+/// - `partition_key`, `row_key`: the field receives the key as it is stored; a `String` or another
+///   type that is made `From<&str>`.
+/// - `timestamp`: the field receives the time of the last write; a `DateTime`, of this crate or
+///   chrono's.
+///
+/// ```
+/// use rowkey::Projection;
+///
+/// #[derive(Projection)]
+/// #[entity(rename_all = "PascalCase")]
+/// struct Contact {
+///     #[entity(row_key)]
+///     row: String,
+///     email_address: String,
+///     phone: Option<String>,
+/// }
+///
+/// let columns = ["PartitionKey", "RowKey", "Timestamp", "EmailAddress", "Phone"];
+/// assert_eq!(Contact::COLUMNS, Some(&columns[..]));
+/// ```
 #[proc_macro_derive(Projection, attributes(entity))]
 pub fn derive_projection(input: TokenStream) -> TokenStream {
     expand(input, entity::projection)
 }
 
 /// Makes a newtype or an enum without fields storable in a property.
+///
+/// A struct of one field is stored as that field. An enum is stored as a String, the name of the
+/// variant; `#[property(rename_all = "..")]` writes the names another way (as on entities, and
+/// `"kebab-case"`), `#[property(rename = "..")]` on a variant gives it another text. Text that no
+/// variant has is an error when the entity is read. `#[property(crate = "..")]` says where `rowkey`
+/// is, if not at `::rowkey`.
+///
+/// ```
+/// use rowkey::Property;
+///
+/// #[derive(Property)]
+/// struct Celsius(f64);
+///
+/// #[derive(Debug, PartialEq, Property)]
+/// #[property(rename_all = "kebab-case")]
+/// enum Status {
+///     InProgress,
+///     #[property(rename = "finished")]
+///     Done,
+/// }
+///
+/// assert_eq!(Status::InProgress.to_value(), Ok(Some("in-progress".into())));
+/// assert_eq!(Status::from_value("finished".into()), Ok(Status::Done));
+/// assert!(Status::from_value("Done".into()).is_err());
+/// ```
 #[proc_macro_derive(Property, attributes(property))]
 pub fn derive_property(input: TokenStream) -> TokenStream {
     expand(input, property::derive)
 }
 
 /// Makes a newtype or an enum without fields usable in a key template.
+///
+/// A struct of one field is written as that field. An enum is written as text, the name of the
+/// variant, so its values are kept **in the order of the text**, not of the declaration.
+/// `#[key_part(rename_all = "..")]`, `#[key_part(rename = "..")]` and `#[key_part(crate = "..")]` are
+/// as for the `Property` derive.
+///
+/// ```
+/// use rowkey::{Entity, KeyPart};
+///
+/// #[derive(Clone, Copy, KeyPart)]
+/// struct EmployeeId(u32);
+///
+/// #[derive(Clone, Copy, KeyPart)]
+/// #[key_part(rename_all = "lowercase")]
+/// enum Region {
+///     North,
+///     South,
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{region}", row = "id_{id:6}")]
+/// struct Employee {
+///     region: Region,
+///     id: EmployeeId,
+/// }
+///
+/// let key = Employee::key(Region::North, EmployeeId(223));
+/// assert_eq!(key.parts(), Ok(("north", "id_000223")));
+/// ```
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
     expand(input, key_part::derive)

@@ -269,7 +269,8 @@ mod tests {
     use super::*;
 
     fn error(fields: usize, attributes: &str) -> Option<String> {
-        let fields: String = (0..fields).map(|i| format!("p{i}: i32,")).collect();
+        let fields: Vec<_> = (0..fields).map(|i| format!("p{i}: i32")).collect();
+        let fields = fields.join(", ");
         let text = format!("#[entity({attributes})] struct Large {{ id: u32, {fields} }}");
         let input: DeriveInput = syn::parse_str(&text).unwrap();
         Model::entity(&input).err().map(|error| error.to_string())
