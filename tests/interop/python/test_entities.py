@@ -9,7 +9,7 @@ from azure.core.exceptions import (
     ResourceModifiedError,
     ResourceNotFoundError,
 )
-from azure.data.tables import TableEntity, UpdateMode
+from azure.data.tables import EdmType, TableClient, TableEntity, UpdateMode
 
 from conftest import code_of, entity, own
 
@@ -169,3 +169,35 @@ def test_a_timestamp_that_is_sent_is_ignored(table):
 def test_properties_come_back_in_the_order_they_were_written(table):
     table.create_entity(entity(zebra=1, apple=2, mango=3))
     assert list(own(table.get_entity("p", "r"))) == ["zebra", "apple", "mango"]
+
+
+FORMATS = {
+    "application/json;odata=nometadata": set(),
+    "application/json;odata=minimalmetadata": set(),
+    "application/json;odata=fullmetadata": {"type", "id", "editLink"},
+}
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_an_entity_is_read_at_each_level_of_metadata(account, table, accept):
+    etag = table.create_entity(entity("it's", large=(2**40, EdmType.INT64), real=2.0))["etag"]
+    stored = table.get_entity("p", "it's", headers={"Accept": accept})
+    # At the level without metadata the SDK makes the ETag out of the timestamp.
+    assert stored.metadata["etag"] == etag
+    assert set(stored.metadata) - {"etag", "timestamp"} == FORMATS[accept]
+    assert stored["real"] == 2.0
+    assert stored["large"] == ("1099511627776" if "nometadata" in accept else (2**40, EdmType.INT64))
+    if "fullmetadata" in accept:
+        address = f"{table.table_name}(PartitionKey='p',RowKey='it''s')"
+        assert stored.metadata["editLink"] == address
+        assert stored.metadata["id"] == f"{account.endpoint}/{address}"
+        assert stored.metadata["type"] == f"{account.name}.{table.table_name}"
+
+
+@pytest.mark.parametrize("version", ["2019-02-02", "2019-07-07", "2020-12-06"])
+def test_every_version_the_sdk_speaks_is_answered_in_kind(account, table, version):
+    with TableClient.from_connection_string(
+        account.connection_string, table.table_name, api_version=version
+    ) as client:
+        assert client.create_entity(entity(a=1))["version"] == version
+        assert client.get_entity("p", "r")["a"] == 1

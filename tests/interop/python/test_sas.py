@@ -102,6 +102,13 @@ def test_a_table_sas_in_the_url(account, table):
         assert client.get_entity("p", "r")["a"] == 1
 
 
+def test_a_table_sas_in_a_connection_string(account, table):
+    token = generate_table_sas(account.credential, table.table_name, permission="r", expiry=now() + HOUR)
+    text = f"TableEndpoint={account.endpoint};SharedAccessSignature={token}"
+    with TableClient.from_connection_string(text, table.table_name) as client:
+        assert list(client.list_entities()) == []
+
+
 def test_a_table_sas_is_for_its_table_only(service, table, with_table_sas):
     other = service.create_table(table.table_name + "x")
     try:
