@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 
 use crate::model::{Keys, Model, at};
 use crate::template::{Part, Piece};
@@ -105,7 +106,7 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let field = &part.field;
         let ty = model.fields[part.index].ty;
         let check = move |constant: TokenStream, what: String| {
-            quote_spanned! { at(ty) =>
+            quote_spanned! { ty.span() =>
                 const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, "{}", #what);
             }
         };

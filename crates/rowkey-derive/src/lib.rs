@@ -179,6 +179,7 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 ///
 /// ```
 /// use rowkey::Property;
+/// use rowkey::edm::Value;
 ///
 /// #[derive(Property)]
 /// struct Celsius(f64);
@@ -191,9 +192,10 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 ///     Done,
 /// }
 ///
-/// assert_eq!(Status::InProgress.to_value(), Ok(Some("in-progress".into())));
-/// assert_eq!(Status::from_value("finished".into()), Ok(Status::Done));
-/// assert!(Status::from_value("Done".into()).is_err());
+/// let stored = Value::from("in-progress");
+/// assert_eq!(Status::InProgress.to_value(), Ok(Some(stored.as_ref())));
+/// assert_eq!(Status::from_value(stored.as_ref()), Ok(Status::InProgress));
+/// assert!(Status::from_value(Value::from("Done").as_ref()).is_err());
 /// ```
 #[proc_macro_derive(Property, attributes(property))]
 pub fn derive_property(input: TokenStream) -> TokenStream {
