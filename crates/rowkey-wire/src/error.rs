@@ -109,6 +109,8 @@ pub struct Rejection {
     pub code: ErrorCode,
     /// The text for people, without request id and time.
     pub message: Cow<'static, str>,
+    /// Elements that the Queue and Blob services add to the body, such as `Reason`.
+    pub details: Vec<(&'static str, String)>,
 }
 
 impl Rejection {
@@ -123,7 +125,14 @@ impl Rejection {
     /// A rejection with the code's usual status and another message.
     pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let status = code.status().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, message: message.into() }
+        Self { status, code, message: message.into(), details: Vec::new() }
+    }
+
+    /// The same with one more element in the body of the Queue and Blob services.
+    #[must_use]
+    pub fn detail(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.details.push((name, text.into()));
+        self
     }
 }
 
@@ -167,7 +176,11 @@ pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
 
 /// The body of the Queue and Blob services' errors. `details` are elements that some codes add,
 /// such as `Reason` or `QueryParameterName`.
-pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, &str)]) -> String {
+pub fn render_xml_plain(
+    code: &ErrorCode,
+    message: &str,
+    details: &[(&str, String)],
+) -> String {
     let mut writer = Writer::response();
     writer.start("Error");
     writer.leaf("Code", code.as_str());
@@ -301,6 +314,116 @@ fn message(code: &ErrorCode) -> &'static str {
         "XMethodIncorrectValue" => "The specified X-HTTP-Method is invalid.",
         "XMethodNotUsingPost" => {
             "The request uses X-HTTP-Method with an HTTP verb other than POST."
+        }
+        "EmptyMetadataKey" => "The key for one of the metadata key-value pairs is empty.",
+        "InvalidMetadata" => {
+            "The metadata specified is invalid. It has characters that are not permitted."
+        }
+        "MetadataTooLarge" => "The metadata specified exceeds the maximum permissible limit (8KB).",
+        "InvalidMarker" => "The specified marker is invalid.",
+        "InvalidXmlNodeValue" => "The value for one of the XML nodes is not in the correct format.",
+        "MessageNotFound" => "The specified message does not exist.",
+        "MessageTooLarge" => "The message exceeds the maximum allowed size.",
+        "MissingRequiredHeader" => {
+            "An HTTP header that's mandatory for this request is not specified."
+        }
+        "MissingRequiredQueryParameter" => {
+            "A query parameter that's mandatory for this request is not specified."
+        }
+        "MissingRequiredXmlNode" => "The specified XML node is missing.",
+        "PopReceiptMismatch" => {
+            "The specified pop receipt did not match the pop receipt for a dequeued message."
+        }
+        "QueueAlreadyExists" => "The specified queue already exists.",
+        "QueueBeingDeleted" => "The specified queue is being deleted.",
+        "QueueDisabled" => "The specified queue has been disabled by the administrator.",
+        "QueueNotEmpty" => "The specified queue is not empty.",
+        "QueueNotFound" => "The specified queue does not exist.",
+        "UnsupportedHeader" => "One of the HTTP headers specified in the request is not supported.",
+        "UnsupportedHttpVerb" => "The resource doesn't support specified Http Verb.",
+        "UnsupportedQueryParameter" => {
+            "One of the query parameters specified in the request URI is not supported."
+        }
+        "InvalidHttpVerb" => "The HTTP verb specified was not recognized by the server.",
+        "AppendPositionConditionNotMet" => "The append position condition specified was not met.",
+        "BlobAlreadyExists" => "The specified blob already exists.",
+        "BlobIsSealed" => {
+            "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."
+        }
+        "BlobNotFound" => "The specified blob does not exist.",
+        "BlockCountExceedsLimit" => {
+            "The committed block count cannot exceed the maximum limit of 50,000 blocks."
+        }
+        "BlockListTooLong" => "The block list may not contain more than 50,000 blocks.",
+        "BothCrc64AndMd5HeaderPresent" => {
+            "Both x-ms-content-crc64 header and Content-MD5 header are present."
+        }
+        "BothCrc64AndMd5RangeHeaderPresent" => {
+            "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present."
+        }
+        "CannotVerifyCopySource" => "The specified blob does not exist.",
+        "ContainerAlreadyExists" => "The specified container already exists.",
+        "ContainerBeingDeleted" => {
+            "The specified container is being deleted. Try operation later."
+        }
+        "ContainerNotFound" => "The specified container does not exist.",
+        "CopyAcrossAccountsNotSupported" => {
+            "The copy source account and destination account must be the same."
+        }
+        "Crc64Mismatch" => {
+            "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
+        }
+        "InfiniteLeaseDurationRequired" => {
+            "The lease ID matched, but the specified lease must be an infinite-duration lease."
+        }
+        "InvalidBlobOrBlock" => "The specified blob or block content is invalid.",
+        "InvalidBlobType" => "The blob type is invalid for this operation.",
+        "InvalidBlockId" => {
+            "The specified block ID is invalid. The block ID must be Base64-encoded."
+        }
+        "InvalidBlockList" => "The specified block list is invalid.",
+        "InvalidMd5" => {
+            "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64 encoded."
+        }
+        "InvalidRange" => "The range specified is invalid for the current size of the resource.",
+        "LeaseAlreadyPresent" => "There is already a lease present.",
+        "LeaseIdMismatchWithBlobOperation" => {
+            "The lease ID specified did not match the lease ID for the blob."
+        }
+        "LeaseIdMismatchWithContainerOperation" => {
+            "The lease ID specified did not match the lease ID for the container."
+        }
+        "LeaseIdMismatchWithLeaseOperation" => {
+            "The lease ID specified did not match the lease ID for the blob."
+        }
+        "LeaseIdMissing" => {
+            "There is currently a lease on the blob and no lease ID was specified in the request."
+        }
+        "LeaseIsBreakingAndCannotBeAcquired" => {
+            "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."
+        }
+        "LeaseIsBreakingAndCannotBeChanged" => {
+            "The lease ID matched, but the lease is currently in breaking state and cannot be changed."
+        }
+        "LeaseIsBrokenAndCannotBeRenewed" => {
+            "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."
+        }
+        "LeaseLost" => "A lease ID was specified, but the lease for the blob has expired.",
+        "LeaseNotPresentWithBlobOperation" => "There is currently no lease on the blob.",
+        "LeaseNotPresentWithContainerOperation" => "There is currently no lease on the container.",
+        "LeaseNotPresentWithLeaseOperation" => "There is currently no lease on the blob.",
+        "MaxBlobSizeConditionNotMet" => "The max blob size condition specified was not met.",
+        "MultipleConditionHeadersNotSupported" => "Multiple condition headers are not supported.",
+        "NoPendingCopyOperation" => "There is currently no pending copy operation.",
+        "SnapshotsPresent" => "This operation is not permitted because the blob has snapshots.",
+        "SourceConditionNotMet" => {
+            "The source condition specified using HTTP conditional header(s) is not met."
+        }
+        "TargetConditionNotMet" => {
+            "The target condition specified using HTTP conditional header(s) is not met."
+        }
+        "UnsatisfiableCondition" => {
+            "The request includes an unsatisfiable condition for this operation."
         }
         _ => "The server encountered an internal error. Please retry the request.",
     }

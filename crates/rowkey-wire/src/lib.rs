@@ -23,6 +23,9 @@
 //! | [`error`] | the three shapes of an error body |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
 //! | [`table`] | the operations of the Table service, both halves |
+//! | [`queue`] | the operations of the Queue service, both halves |
+//! | [`metadata`] | the names and values that queues, containers and blobs are described with |
+//! | [`request`] | a request before it is dated and signed |
 //! | [`headers`] | header names, versions, dates |
 
 pub mod auth;
@@ -35,6 +38,9 @@ pub mod filter;
 pub mod headers;
 pub mod key;
 pub mod limits;
+pub mod metadata;
 pub mod odata;
+pub mod queue;
+pub mod request;
 pub mod table;
 pub mod xml;

@@ -48,3 +48,18 @@ pub const MAX_SELECT: usize = 252;
 
 /// Seconds between a request's date and the service's clock before it is refused.
 pub const MAX_CLOCK_SKEW_SECONDS: i64 = 15 * 60;
+
+/// Bytes in the names and values of the metadata of a queue, a container or a blob.
+pub const MAX_METADATA: usize = 8 * 1024;
+
+/// Bytes in the text of a message, in UTF-8.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Messages that one request can get or peek at.
+pub const MAX_MESSAGES: u32 = 32;
+
+/// Seconds that a message can be invisible, and that it lives unless it is told otherwise: 7 days.
+pub const MAX_VISIBILITY_SECONDS: u32 = 7 * 24 * 60 * 60;
+
+/// Queues, containers or blobs in one page of a listing.
+pub const MAX_LISTING: u32 = 5000;

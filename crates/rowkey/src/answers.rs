@@ -123,7 +123,7 @@ pub fn committed(operations: usize) -> Answer {
 
 /// A transaction was refused for its operation `index`, counted from 0.
 pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
-    let Rejection { status, code, message } = Rejection::new(code);
+    let Rejection { status, code, message, .. } = Rejection::new(code);
     batch(|out| {
         let headers = [("Content-Type", Metadata::Minimal.content_type())];
         let body = error::render_json(&code, &stamped(&format!("{index}:{message}")));
@@ -134,7 +134,7 @@ pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
 
 /// A request was refused with this code; the status is the one that goes with it.
 pub fn error(code: ErrorCode) -> Answer {
-    let Rejection { status, code, message } = Rejection::new(code);
+    let Rejection { status, code, message, .. } = Rejection::new(code);
     let body = error::render_json(&code, &stamped(&message));
     data(status.as_u16(), body.into_bytes()).header("x-ms-error-code", code.as_str())
 }
@@ -162,9 +162,9 @@ fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
     let written = written_at();
     render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), written);
     out.extend_from_slice(b"\"PartitionKey\":");
-    render::string(out, &row.partition_key);
+    render::string(out, row.keys().0);
     out.extend_from_slice(b",\"RowKey\":");
-    render::string(out, &row.row_key);
+    render::string(out, row.keys().1);
     out.push(b',');
     render::timestamp(out, Metadata::Minimal, written);
     for field in &fields {

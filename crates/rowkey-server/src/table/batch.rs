@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Collected};
 use rowkey_wire::batch::{BatchRequest, PartRequest, ResponseWriter, parse_request};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -196,7 +196,7 @@ fn fail(
     rejection: &Rejection,
     writer: &mut ResponseWriter,
 ) {
-    let Rejection { status, code, message } = rejection;
+    let Rejection { status, code, message, .. } = rejection;
     let message = match number {
         Some(number) => respond::message(&format!("{number}:{message}"), call.stamps),
         None => respond::message(message, call.stamps),
@@ -226,7 +226,7 @@ async fn query(call: &Call<'_>, part: &PartRequest) -> (String, Bytes) {
     match query_alone(call, part).await {
         Ok(answer) => {
             let (head, body) = answer.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
             let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
             let mut headers: Vec<(&str, &str)> = Vec::with_capacity(8);
             headers.extend(content_id(part));

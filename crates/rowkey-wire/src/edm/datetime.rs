@@ -84,6 +84,34 @@ impl DateTime {
         out.write_str(std::str::from_utf8(&buffer[..at]).unwrap_or_default())
     }
 
+    /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. A fraction is cut off.
+    pub fn to_http(self) -> String {
+        const DAYS: [&[u8; 5]; 7] =
+            [b"Mon, ", b"Tue, ", b"Wed, ", b"Thu, ", b"Fri, ", b"Sat, ", b"Sun, "];
+        const MONTHS: [&[u8; 5]; 12] = [
+            b" Jan ", b" Feb ", b" Mar ", b" Apr ", b" May ", b" Jun ", b" Jul ", b" Aug ",
+            b" Sep ", b" Oct ", b" Nov ", b" Dec ",
+        ];
+        let (date, time) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        let (year, month, day) = civil(date);
+        let seconds = time / SECOND;
+        let mut buffer = [0_u8; 29];
+        let mut at = 0;
+        // 0001-01-01 was a Monday.
+        put(&mut buffer, &mut at, DAYS[usize::try_from(date % 7).unwrap_or_default()]);
+        digits(&mut buffer, &mut at, day, 2);
+        put(&mut buffer, &mut at, MONTHS[usize::try_from(month - 1).unwrap_or_default()]);
+        digits(&mut buffer, &mut at, year, 4);
+        put(&mut buffer, &mut at, b" ");
+        digits(&mut buffer, &mut at, seconds / 3600, 2);
+        put(&mut buffer, &mut at, b":");
+        digits(&mut buffer, &mut at, seconds / 60 % 60, 2);
+        put(&mut buffer, &mut at, b":");
+        digits(&mut buffer, &mut at, seconds % 60, 2);
+        put(&mut buffer, &mut at, b" GMT");
+        String::from_utf8_lossy(&buffer).into_owned()
+    }
+
     /// The ISO 8601 form with exactly seven digits of fraction, as the ACL documents use it.
     pub fn to_iso7(self) -> String {
         let fraction = self.0.rem_euclid(SECOND);
@@ -154,9 +182,9 @@ impl std::error::Error for DateTimeError {}
 /// Ticks of the one form nearly every instant on the wire has: `yyyy-MM-ddTHH:mm:ss[.f{1,7}]Z`.
 fn canonical(text: &[u8]) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
-        text.get(range)?.iter().try_fold(0_i64, |sum, b| {
-            b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0'))
-        })
+        text.get(range)?
+            .iter()
+            .try_fold(0_i64, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
     };
     let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
     if !(is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':')) {
@@ -209,9 +237,8 @@ fn time_of_day(text: &str) -> Option<i64> {
     if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    let ticks = (0..7).fold(0, |sum, i| {
-        sum * 10 + fraction.as_bytes().get(i).map_or(0, |b| i64::from(b - b'0'))
-    });
+    let ticks = (0..7)
+        .fold(0, |sum, i| sum * 10 + fraction.as_bytes().get(i).map_or(0, |b| i64::from(b - b'0')));
     Some((hour * 3600 + minute * 60 + second) * SECOND + ticks)
 }
 
@@ -302,7 +329,13 @@ mod tests {
 
     #[test]
     fn dates_outside_the_calendar_or_the_range_are_refused() {
-        for text in ["2019-02-29T00:00:00Z", "2020-13-01T00:00:00Z", "yesterday", "", "2020-01-01T24:00:00Z"] {
+        for text in [
+            "2019-02-29T00:00:00Z",
+            "2020-13-01T00:00:00Z",
+            "yesterday",
+            "",
+            "2020-01-01T24:00:00Z",
+        ] {
             assert_eq!(text.parse::<DateTime>(), Err(DateTimeError::Syntax), "{text}");
         }
         for text in ["1600-12-31T23:59:59Z", "0001-01-01T00:00:00Z"] {
@@ -320,6 +353,7 @@ mod tests {
             assert_eq!(DateTime::try_from(chrono), Ok(ours));
             assert_eq!(&ours.to_string()[..19], chrono.format("%Y-%m-%dT%H:%M:%S").to_string());
             assert_eq!(ours.to_string().parse(), Ok(ours));
+            assert_eq!(ours.to_http(), chrono.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
             ticks += step;
         }
     }

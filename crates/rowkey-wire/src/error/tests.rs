@@ -52,7 +52,8 @@ fn every_shape_is_written_as_recorded() {
     let invalid_header = ErrorCode::INVALID_HEADER_VALUE;
     assert_eq!(render_xml_version(&invalid_header, XML_VERSION_MESSAGE), XML_VERSION);
     assert_eq!(render_xml_plain(&ErrorCode::new("QueueNotFound"), PLAIN_MESSAGE, &[]), PLAIN);
-    let details = [("LineNumber", "0"), ("LinePosition", "0"), ("Reason", "")];
+    let details = [("LineNumber", "0"), ("LinePosition", "0"), ("Reason", "")]
+        .map(|(name, text)| (name, text.to_owned()));
     assert_eq!(render_xml_plain(&invalid_xml, PLAIN_DETAILS_MESSAGE, &details), PLAIN_DETAILS);
 }
 

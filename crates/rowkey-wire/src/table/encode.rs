@@ -9,10 +9,11 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::decode::Continuation;
-use super::request::Request;
+use crate::auth::Service;
 use crate::etag::Match;
 use crate::headers::{DATA_SERVICE_VERSION, HTTP_METHOD, PREFER};
 use crate::key::write_address;
+use crate::request::Request;
 
 /// What stands as it is in the value of a query parameter.
 const QUERY: &AsciiSet =
@@ -174,8 +175,7 @@ pub fn get_service_stats() -> Request {
 
 /// `/table(PartitionKey='..',RowKey='..')`, encoded.
 pub fn address(table: &str, partition_key: &str, row_key: &str) -> String {
-    let mut target =
-        String::with_capacity(table.len() + partition_key.len() + row_key.len() + 40);
+    let mut target = String::with_capacity(table.len() + partition_key.len() + row_key.len() + 40);
     target.push('/');
     target.push_str(table);
     write_address(&mut target, partition_key, row_key);
@@ -186,7 +186,7 @@ fn bare(method: Method, target: String, accept: HeaderValue) -> Request {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(ACCEPT, accept);
     headers.insert(DATA_SERVICE_VERSION, VERSION_3);
-    Request { method, target, headers, body: Bytes::new() }
+    Request { service: Service::Table, method, target, headers, body: Bytes::new() }
 }
 
 fn json(method: Method, target: String, body: Bytes) -> Request {

@@ -1,6 +1,5 @@
 //! The operations of the Table service.
 //!
-//! - [`request`]: a request before it is dated and signed
 //! - [`encode`]: one function an operation, intent to request (the client's half)
 //! - [`name`]: which names a table may have
 //! - [`decode`]: answers to what they mean (the client's half)
@@ -15,7 +14,6 @@ pub mod name;
 pub mod op;
 pub mod parse;
 pub mod render;
-pub mod request;
 pub mod token;
 
-pub use request::Request;
+pub use crate::request::Request;

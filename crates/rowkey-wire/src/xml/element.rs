@@ -252,6 +252,20 @@ impl Writer {
         self.tag("<", name, ">");
     }
 
+    /// `<name attribute="value">`.
+    pub fn start_with(&mut self, name: &str, attribute: &str, value: &str) {
+        self.tag("<", name, " ");
+        self.out.push_str(attribute);
+        self.out.push_str("=\"");
+        self.out.push_str(&escape::escape(value));
+        self.out.push_str("\">");
+    }
+
+    /// Makes room for so many bytes more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
     /// `</name>`.
     pub fn end(&mut self, name: &str) {
         self.tag("</", name, ">");

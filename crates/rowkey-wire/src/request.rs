@@ -3,10 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use crate::auth::Service;
+
 /// What goes over the wire, but for the host, the date, the request id and the signature: those
 /// are new on every attempt.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// The service it is for: each has an endpoint, a version and rules for signatures of its own.
+    pub service: Service,
     /// The method.
     pub method: Method,
     /// Path and query below the account's endpoint, encoded, beginning with `/`.

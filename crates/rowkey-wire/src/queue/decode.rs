@@ -1,0 +1,149 @@
+//! Answers to what they mean: the client's half. Policies, properties and statistics are read by
+//! [`crate::xml`], metadata by [`crate::metadata::decode`].
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use http::{HeaderMap, HeaderName};
+
+use crate::headers::parse_http_date;
+use crate::xml::{Element, XmlError};
+
+/// How many messages a queue has, about: in the answer to Get Queue Metadata.
+pub const APPROXIMATE_COUNT: HeaderName =
+    HeaderName::from_static("x-ms-approximate-messages-count");
+/// The new pop receipt: in the answer to Update Message.
+pub const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
+/// When the message becomes visible: in the answer to Update Message.
+pub const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
+
+/// A page of queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The queues.
+    pub queues: Vec<Queue>,
+    /// Where the listing goes on; `None` at its end.
+    pub next: Option<String>,
+}
+
+/// A queue in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// The name.
+    pub name: String,
+    /// The metadata; empty also when it was not asked for.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// A message as an answer shows it. What an operation does not show is `None`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The id, a GUID.
+    pub id: String,
+    /// When it was put. Whole seconds, as all times here.
+    pub inserted: DateTime<Utc>,
+    /// When it ceases to be: at the end of 9999 if never.
+    pub expires: DateTime<Utc>,
+    /// What deletes and updates it: not of a message that is peeked at.
+    pub pop_receipt: Option<String>,
+    /// When it becomes visible again: not of a message that is peeked at.
+    pub next_visible: Option<DateTime<Utc>>,
+    /// How often it was gotten: not of a message that is put.
+    pub dequeue_count: Option<u32>,
+    /// The text: not of a message that is put.
+    pub text: Option<String>,
+}
+
+/// What an update changed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Updated {
+    /// The new pop receipt; the one before is void.
+    pub pop_receipt: String,
+    /// When the message becomes visible.
+    pub next_visible: DateTime<Utc>,
+}
+
+/// The answer to List Queues.
+pub fn list(body: &[u8]) -> Result<Page, XmlError> {
+    let root = Element::read_root(body, "EnumerationResults")?;
+    let queues = root.child("Queues").map(|list| list.children.as_slice()).unwrap_or_default();
+    let queues = queues.iter().filter(|child| child.name == "Queue").map(|queue| {
+        let metadata = queue.child("Metadata").map(|list| list.children.as_slice());
+        let pairs = metadata.unwrap_or_default().iter();
+        Ok(Queue {
+            name: queue.require("Name")?.text.clone(),
+            metadata: pairs.map(|pair| (pair.name.clone(), pair.text.clone())).collect(),
+        })
+    });
+    Ok(Page {
+        queues: queues.collect::<Result<_, _>>()?,
+        next: root.text_of("NextMarker").map(str::to_owned),
+    })
+}
+
+/// The answer to Put Message (one message, since version 2016-05-31), Get Messages and Peek
+/// Messages.
+pub fn messages(body: &[u8]) -> Result<Vec<Message>, XmlError> {
+    let root = Element::read_root(body, "QueueMessagesList")?;
+    let messages = root.children.into_iter().filter(|child| child.name == "QueueMessage");
+    messages.map(message).collect()
+}
+
+/// The approximate number of messages, in the answer to Get Queue Metadata.
+pub fn approximate_count(headers: &HeaderMap) -> Option<u64> {
+    headers.get(APPROXIMATE_COUNT)?.to_str().ok()?.parse().ok()
+}
+
+/// The answer to Update Message.
+pub fn updated(headers: &HeaderMap) -> Option<Updated> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    Some(Updated {
+        pop_receipt: text(POP_RECEIPT)?.to_owned(),
+        next_visible: parse_http_date(text(TIME_NEXT_VISIBLE)?)?,
+    })
+}
+
+fn message(mut element: Element) -> Result<Message, XmlError> {
+    let date = |name: &'static str| match element.text_of(name) {
+        Some(text) => parse_http_date(text).map(Some).ok_or(XmlError::Value(name)),
+        None => Ok(None),
+    };
+    let inserted = date("InsertionTime")?.ok_or(XmlError::Missing("InsertionTime"))?;
+    let expires = date("ExpirationTime")?.ok_or(XmlError::Missing("ExpirationTime"))?;
+    let next_visible = date("TimeNextVisible")?;
+    let count = element.text_of("DequeueCount").map(str::parse).transpose();
+    let dequeue_count = count.map_err(|_| XmlError::Value("DequeueCount"))?;
+    let mut take = |name: &'static str| {
+        let child = element.children.iter_mut().find(|child| child.name == name);
+        child.map(|child| std::mem::take(&mut child.text))
+    };
+    Ok(Message {
+        id: take("MessageId").ok_or(XmlError::Missing("MessageId"))?,
+        inserted,
+        expires,
+        pop_receipt: take("PopReceipt"),
+        next_visible,
+        dequeue_count,
+        text: take("MessageText"),
+    })
+}
+
+impl fmt::Debug for Message {
+    /// Shows neither the text nor the receipt.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("id", &self.id)
+            .field("inserted", &self.inserted)
+            .field("expires", &self.expires)
+            .field("next_visible", &self.next_visible)
+            .field("dequeue_count", &self.dequeue_count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Updated {
+    /// Does not show the receipt.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Updated").field("next_visible", &self.next_visible).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,211 @@
+//! Intent to request, one function an operation: the client's half.
+//!
+//! Names of queues are taken as valid; the caller checks them first, see [`super::name::check`].
+//! So are numbers; the service answers `OutOfRangeQueryParameterValue` to those beyond its limits.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::auth::Service;
+use crate::metadata::{self, MetadataError};
+use crate::request::Request;
+use crate::xml::{SignedIdentifier, Writer, encode_acl};
+
+/// What stands as it is in a path or in the value of a query parameter.
+const UNRESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+
+/// Which queues a listing asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// What their names begin with.
+    pub prefix: Option<&'a str>,
+    /// Where the page before ended.
+    pub marker: Option<&'a str>,
+    /// The most queues in a page, 1 to 5,000.
+    pub max: Option<u32>,
+    /// Whether their metadata is wanted, too.
+    pub metadata: bool,
+}
+
+/// For how long a message that is put lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until it is deleted.
+    Forever,
+    /// For so many seconds.
+    Seconds(u32),
+}
+
+/// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1).
+pub fn list(listing: &Listing<'_>) -> Request {
+    let mut target = "/?comp=list".to_owned();
+    parameter(&mut target, "prefix", listing.prefix);
+    parameter(&mut target, "marker", listing.marker);
+    parameter(&mut target, "maxresults", listing.max.map(|n| n.to_string()).as_deref());
+    parameter(&mut target, "include", listing.metadata.then_some("metadata"));
+    bare(Method::GET, target)
+}
+
+/// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4): 201 if it
+/// is new, 204 if there is one with the same metadata.
+pub fn create<'a>(
+    queue: &str,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Request, MetadataError> {
+    let mut request = bare(Method::PUT, format!("/{queue}"));
+    metadata::encode(&mut request.headers, metadata)?;
+    Ok(request)
+}
+
+/// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3).
+pub fn delete(queue: &str) -> Request {
+    bare(Method::DELETE, format!("/{queue}"))
+}
+
+/// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata),
+/// which also counts the messages.
+pub fn get_metadata(queue: &str) -> Request {
+    bare(Method::GET, format!("/{queue}?comp=metadata"))
+}
+
+/// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata):
+/// all of it, in place of what there was.
+pub fn set_metadata<'a>(
+    queue: &str,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Request, MetadataError> {
+    let mut request = bare(Method::PUT, format!("/{queue}?comp=metadata"));
+    metadata::encode(&mut request.headers, metadata)?;
+    Ok(request)
+}
+
+/// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl). The answer
+/// is read by [`crate::xml::decode_acl`].
+pub fn get_acl(queue: &str) -> Request {
+    bare(Method::GET, format!("/{queue}?comp=acl"))
+}
+
+/// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl).
+pub fn set_acl(queue: &str, identifiers: &[SignedIdentifier]) -> Request {
+    document(Method::PUT, format!("/{queue}?comp=acl"), encode_acl(identifiers))
+}
+
+/// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties).
+/// The answer is read by [`crate::xml::decode_properties`].
+pub fn get_service_properties() -> Request {
+    bare(Method::GET, "/?restype=service&comp=properties".into())
+}
+
+/// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties),
+/// a document of [`crate::xml::encode_properties`].
+pub fn set_service_properties(properties: String) -> Request {
+    document(Method::PUT, "/?restype=service&comp=properties".into(), properties)
+}
+
+/// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats),
+/// which only the secondary endpoint answers. The answer is read by [`crate::xml::decode_stats`].
+pub fn get_service_stats() -> Request {
+    bare(Method::GET, "/?restype=service&comp=stats".into())
+}
+
+/// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message). Without a
+/// lifetime it is 7 days, without a visibility timeout the message is visible at once.
+pub fn put(
+    queue: &str,
+    text: &str,
+    lifetime: Option<Lifetime>,
+    visibility_seconds: Option<u32>,
+) -> Request {
+    let mut target = format!("/{queue}/messages");
+    let lifetime = lifetime.map(|lifetime| match lifetime {
+        Lifetime::Forever => "-1".to_owned(),
+        Lifetime::Seconds(seconds) => seconds.to_string(),
+    });
+    parameter(&mut target, "visibilitytimeout", visibility_seconds.map(|n| n.to_string()).as_deref());
+    parameter(&mut target, "messagettl", lifetime.as_deref());
+    document(Method::POST, target, message(text))
+}
+
+/// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages): `count` is 1
+/// to 32; without a visibility timeout it is 30 seconds.
+pub fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request {
+    let mut target = format!("/{queue}/messages?numofmessages={count}");
+    parameter(&mut target, "visibilitytimeout", visibility_seconds.map(|n| n.to_string()).as_deref());
+    bare(Method::GET, target)
+}
+
+/// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages): `count` is
+/// 1 to 32.
+pub fn peek(queue: &str, count: u32) -> Request {
+    bare(Method::GET, format!("/{queue}/messages?peekonly=true&numofmessages={count}"))
+}
+
+/// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message). Without a
+/// text the message keeps its own.
+pub fn update(
+    queue: &str,
+    id: &str,
+    pop_receipt: &str,
+    visibility_seconds: u32,
+    text: Option<&str>,
+) -> Request {
+    let mut target = handle(queue, id, pop_receipt);
+    parameter(&mut target, "visibilitytimeout", Some(&visibility_seconds.to_string()));
+    match text {
+        Some(text) => document(Method::PUT, target, message(text)),
+        None => bare(Method::PUT, target),
+    }
+}
+
+/// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2).
+pub fn delete_message(queue: &str, id: &str, pop_receipt: &str) -> Request {
+    bare(Method::DELETE, handle(queue, id, pop_receipt))
+}
+
+/// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages).
+pub fn clear(queue: &str) -> Request {
+    bare(Method::DELETE, format!("/{queue}/messages"))
+}
+
+fn handle(queue: &str, id: &str, pop_receipt: &str) -> String {
+    let mut target = format!("/{queue}/messages/");
+    target.extend(utf8_percent_encode(id, UNRESERVED));
+    parameter(&mut target, "popreceipt", Some(pop_receipt));
+    target
+}
+
+fn message(text: &str) -> String {
+    let mut writer = Writer::request();
+    writer.reserve(text.len() + 80);
+    writer.start("QueueMessage");
+    writer.leaf("MessageText", text);
+    writer.end("QueueMessage");
+    writer.finish()
+}
+
+fn bare(method: Method, target: String) -> Request {
+    let mut headers = HeaderMap::with_capacity(12);
+    headers.insert(ACCEPT, XML);
+    Request { service: Service::Queue, method, target, headers, body: Bytes::new() }
+}
+
+fn document(method: Method, target: String, document: String) -> Request {
+    let mut request = bare(method, target);
+    request.headers.insert(CONTENT_TYPE, XML);
+    request.body = document.into();
+    request
+}
+
+fn parameter(target: &mut String, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        target.push(if target.contains('?') { '&' } else { '?' });
+        target.push_str(name);
+        target.push('=');
+        target.extend(utf8_percent_encode(value, UNRESERVED));
+    }
+}

@@ -1,0 +1,117 @@
+//! The closed set of what can be asked of the Queue service.
+//!
+//! As with tables, a request is understood in two steps: its [`Target`] from the address alone,
+//! then the [`Op`] from everything but the body, so that what it may do can be checked before the
+//! body is read.
+
+use crate::metadata::Metadata;
+
+/// What an address names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `/name?comp=acl`
+    Acl(&'a str),
+    /// `/name/messages/id`
+    Message(&'a str, &'a str),
+    /// `/name/messages`
+    Messages(&'a str),
+    /// `/name?comp=metadata`
+    Metadata(&'a str),
+    /// `/?restype=service&comp=properties`
+    Properties,
+    /// `/name`
+    Queue(&'a str),
+    /// `/?comp=list`
+    Queues,
+    /// `/?restype=service&comp=stats`
+    Stats,
+}
+
+/// An operation, with everything it needs but its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
+    Clear(&'a str),
+    /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4)
+    Create(&'a str, Metadata),
+    /// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3)
+    Delete(&'a str),
+    /// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2)
+    DeleteMessage(Handle<'a>),
+    /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages)
+    Get {
+        /// The queue.
+        queue: &'a str,
+        /// The most messages, 1 to 32.
+        count: u32,
+        /// For how many seconds nobody else gets them, 1 to 604,800.
+        visibility: u32,
+    },
+    /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl)
+    GetAcl(&'a str),
+    /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
+    GetMetadata(&'a str),
+    /// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties)
+    GetProperties,
+    /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats)
+    GetStats,
+    /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
+    List(Listing),
+    /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)
+    Peek {
+        /// The queue.
+        queue: &'a str,
+        /// The most messages, 1 to 32.
+        count: u32,
+    },
+    /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message);
+    /// the body is a document.
+    Put {
+        /// The queue.
+        queue: &'a str,
+        /// For how many seconds the message lives; `None` is for ever.
+        lifetime: Option<u32>,
+        /// For how many seconds nobody gets it, 0 to 604,800.
+        visibility: u32,
+    },
+    /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl);
+    /// the body is a document.
+    SetAcl(&'a str),
+    /// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata)
+    SetMetadata(&'a str, Metadata),
+    /// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties);
+    /// the body is a document.
+    SetProperties,
+    /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message);
+    /// the body is a document, or empty.
+    Update {
+        /// The message.
+        handle: Handle<'a>,
+        /// For how many seconds nobody gets it, 0 to 604,800.
+        visibility: u32,
+    },
+}
+
+/// A message that its reader holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle<'a> {
+    /// The queue.
+    pub queue: &'a str,
+    /// The message's id as the client wrote it.
+    pub id: &'a str,
+    /// What the pop receipt holds, see [`super::receipt`].
+    pub stamp: i64,
+}
+
+/// The options of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// `prefix`, if it was sent.
+    pub prefix: Option<String>,
+    /// `marker`, if it was sent: where the page begins.
+    pub marker: Option<String>,
+    /// `maxresults`, 1 to 5,000.
+    pub max: Option<u32>,
+    /// Whether metadata is to be listed.
+    pub metadata: bool,
+}

@@ -1,0 +1,86 @@
+//! Pop receipts: opaque to clients; in the service's shape to those who look.
+//!
+//! Recorded: base64 of `02 00 00 00`, `03 00 00 00`, four zeros and an instant; after an update
+//! the first byte is 3 and the dequeue count follows. All numbers are little-endian, the instant
+//! is a FILETIME (100 ns since 1601).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::edm::DateTime;
+
+/// Ticks from 0001-01-01 to 1601-01-01, where FILETIME begins.
+const FILETIME: i64 = DateTime::MIN.ticks();
+
+/// The receipt of a message that was put or gotten.
+pub fn gotten(stamp: i64) -> String {
+    BASE64_STANDARD.encode(head(2, stamp))
+}
+
+/// The receipt of a message that was updated.
+pub fn updated(stamp: i64, dequeue_count: u32) -> String {
+    let mut bytes = [0; 24];
+    bytes[..20].copy_from_slice(&head(3, stamp));
+    bytes[20..].copy_from_slice(&dequeue_count.to_le_bytes());
+    BASE64_STANDARD.encode(bytes)
+}
+
+/// The instant in a receipt, in ticks; `None` when it is no receipt.
+pub fn parse(text: &str) -> Option<i64> {
+    // A `+` that was not encoded came as a space.
+    let mut bytes = [0; 26];
+    let length = if text.contains(' ') {
+        BASE64_STANDARD.decode_slice(text.replace(' ', "+"), &mut bytes)
+    } else {
+        BASE64_STANDARD.decode_slice(text, &mut bytes)
+    };
+    let bytes = bytes.get(..length.ok()?)?;
+    if !matches!((bytes.first(), bytes.len()), (Some(2), 20) | (Some(3), 24)) {
+        return None;
+    }
+    let stamp = i64::from_le_bytes(bytes.get(12..20)?.try_into().ok()?);
+    stamp.checked_add(FILETIME)
+}
+
+fn head(kind: u8, stamp: i64) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[0] = kind;
+    bytes[4] = 3;
+    bytes[12..].copy_from_slice(&(stamp - FILETIME).to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipts_are_those_of_recordings() {
+        // azure-storage-queue (Python): test_queue.test_account_sas, whose message was put at
+        // Tue, 22 Oct 2019 21:19:20 GMT, and test_queue.test_sas_update.
+        let put = "AgAAAAMAAAAAAAAASV25Xh6J1QE=";
+        let stamp = parse(put).unwrap();
+        assert_eq!(gotten(stamp), put);
+        let instant = DateTime::from_ticks(stamp).unwrap().to_string();
+        assert!(instant.starts_with("2019-10-22T21:19:20."), "{instant}");
+
+        let update = "AwAAAAMAAAAAAAAA0DXTgR6J1QEBAAAA";
+        assert_eq!(updated(parse(update).unwrap(), 1), update);
+    }
+
+    #[test]
+    fn a_plus_that_came_as_a_space_is_taken_back() {
+        let stamp = (0..4096).find(|n| gotten(FILETIME + n).contains('+')).unwrap() + FILETIME;
+        assert_eq!(parse(&gotten(stamp).replace('+', " ")), Some(stamp));
+    }
+
+    #[test]
+    fn anything_else_is_no_receipt() {
+        let long = "A".repeat(4096);
+        for text in ["", "x", "AgAAAAMAAAAAAAAASV25Xh6J1Q", "AwAAAAMAAAAAAAAASV25Xh6J1QE=", &long] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        // An instant that cannot be.
+        assert_eq!(parse("AgAAAAMAAAAAAAAA/////////38="), None);
+    }
+}

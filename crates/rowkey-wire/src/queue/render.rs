@@ -1,0 +1,128 @@
+//! Answers as the Queue service writes them (the server's half).
+
+use super::op::Listing;
+use crate::edm::DateTime;
+use crate::metadata::Metadata;
+use crate::xml::Writer;
+
+/// A message, or what an operation shows of it: each leaves other parts out.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The id, a GUID.
+    pub id: &'a str,
+    /// When it was put.
+    pub inserted: DateTime,
+    /// When it ceases to be; [`DateTime::MAX`] is never.
+    pub expires: DateTime,
+    /// The pop receipt, and when it becomes visible: not when it is peeked at.
+    pub receipt: Option<(&'a str, DateTime)>,
+    /// How often it was gotten, and its text: not when it is put.
+    pub content: Option<(u32, &'a str)>,
+}
+
+/// A list of messages in the making.
+#[derive(Clone, Debug)]
+pub struct Messages {
+    writer: Writer,
+    any: bool,
+}
+
+impl Messages {
+    /// A list without messages.
+    #[expect(clippy::new_without_default, reason = "an empty list is the start of an answer")]
+    pub fn new() -> Self {
+        Self { writer: Writer::response(), any: false }
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: &Message<'_>) {
+        let writer = &mut self.writer;
+        if !self.any {
+            self.any = true;
+            writer.reserve(640 + message.content.map_or(0, |(_, text)| text.len()));
+            writer.start("QueueMessagesList");
+        }
+        writer.start("QueueMessage");
+        writer.leaf("MessageId", message.id);
+        date(writer, "InsertionTime", message.inserted);
+        date(writer, "ExpirationTime", message.expires);
+        if let Some((receipt, visible)) = message.receipt {
+            writer.leaf("PopReceipt", receipt);
+            date(writer, "TimeNextVisible", visible);
+        }
+        if let Some((count, text)) = message.content {
+            writer.leaf("DequeueCount", &count.to_string());
+            writer.leaf("MessageText", text);
+        }
+        writer.end("QueueMessage");
+    }
+
+    /// The document.
+    pub fn finish(mut self) -> String {
+        if self.any {
+            self.writer.end("QueueMessagesList");
+        } else {
+            self.writer.empty("QueueMessagesList");
+        }
+        self.writer.finish()
+    }
+}
+
+/// The answer to List Queues. `next` is the queue with which the next page begins.
+pub fn list<'a>(
+    endpoint: &str,
+    account: &str,
+    listing: &Listing,
+    queues: impl IntoIterator<Item = (&'a str, &'a Metadata)>,
+    next: Option<&str>,
+) -> String {
+    let mut writer = Writer::response();
+    writer.start_with("EnumerationResults", "ServiceEndpoint", &format!("{endpoint}/"));
+    for (name, text) in [("Prefix", &listing.prefix), ("Marker", &listing.marker)] {
+        if let Some(text) = text {
+            writer.leaf(name, text);
+        }
+    }
+    if let Some(max) = listing.max {
+        writer.leaf("MaxResults", &max.to_string());
+    }
+    let mut queues = queues.into_iter().peekable();
+    if queues.peek().is_none() {
+        writer.empty("Queues");
+    } else {
+        writer.start("Queues");
+        for (name, metadata) in queues {
+            writer.start("Queue");
+            writer.leaf("Name", name);
+            if listing.metadata {
+                write_metadata(&mut writer, metadata);
+            }
+            writer.end("Queue");
+        }
+        writer.end("Queues");
+    }
+    let marker = next.map(|name| format!("/{account}/{name}"));
+    writer.leaf("NextMarker", marker.as_deref().unwrap_or_default());
+    writer.end("EnumerationResults");
+    writer.finish()
+}
+
+/// The name of a queue in a marker, `/account/queue`.
+pub fn marker_name(marker: &str) -> &str {
+    marker.rsplit('/').next().unwrap_or(marker)
+}
+
+fn write_metadata(writer: &mut Writer, metadata: &Metadata) {
+    if metadata.is_empty() {
+        return writer.empty("Metadata");
+    }
+    writer.start("Metadata");
+    for (name, value) in metadata.iter() {
+        writer.leaf(name, &value);
+    }
+    writer.end("Metadata");
+}
+
+fn date(writer: &mut Writer, name: &str, instant: DateTime) {
+    writer.leaf(name, &instant.to_http());
+}

@@ -1,0 +1,1 @@
+//! The two halves against recorded bytes.
