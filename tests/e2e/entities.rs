@@ -26,8 +26,7 @@ async fn extreme_values_come_back_exactly() -> TestResult {
         .enumerate()
     {
         let row = row.to_string();
-        let entity =
-            Everything { double, int64: i64::MIN + 1, ..everything("extreme", &row) };
+        let entity = Everything { double, int64: i64::MIN + 1, ..everything("extreme", &row) };
         table.insert(&entity).await?;
         let stored = table.get(Everything::key("extreme", &*row)).await?.unwrap();
         assert_eq!(stored.entity, entity);

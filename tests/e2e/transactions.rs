@@ -23,7 +23,10 @@ async fn all_kinds_of_operations_happen_together() -> TestResult {
         .delete(Employee::key("sales", 5), Match::Any)
         .submit()
         .await?;
-    assert_eq!(etags.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, true, true, true, false]);
+    assert_eq!(
+        etags.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, true, true, true, true, false]
+    );
 
     let found = table.query(Employee::partition("sales")).all().await?;
     let salaries: Vec<_> = found.iter().map(|s| (s.entity.id, s.entity.salary)).collect();

@@ -37,7 +37,7 @@ async fn properties_of_the_wrong_type_name_the_property() {
         ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"five\"", "count"),
         ("\"count@odata.type\":\"Edm.Decimal\",\"count\":\"5\"", "count"),
         ("\"count\":{\"a\":1}", "count"),
-        ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"5\",\"weight\":2", "weight"),
+        ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"5\",\"weight\":\"2\"", "weight"),
     ] {
         let (stub, table) = stub().await;
         let body = format!(
@@ -48,6 +48,22 @@ async fn properties_of_the_wrong_type_name_the_property() {
         let error = table.get(key()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode);
         assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn whole_doubles_written_as_integers_are_doubles() {
+    // Azurite 3.37 writes 2.0 as 2, and 8589934592.0 as 8589934592.
+    for (weight, expected) in [("2", 2.0), ("8589934592", 8_589_934_592.0)] {
+        let (stub, table) = stub().await;
+        let body = format!(
+            "{{\"PartitionKey\":\"O'Neil & co\",\"RowKey\":\"0007\",\
+             \"Timestamp\":\"2026-01-02T03:04:05Z\",\"name\":\"n\",\"weight\":{weight},\
+             \"count@odata.type\":\"Edm.Int64\",\"count\":\"5\"}}"
+        );
+        answer(&stub, json(200, &body)).await;
+        let stored = table.get(key()).await.unwrap().unwrap();
+        assert_eq!(stored.entity.weight.to_bits(), f64::to_bits(expected));
     }
 }
 

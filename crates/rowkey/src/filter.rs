@@ -57,7 +57,7 @@ impl<P: Property> Column<P> {
         let filter = values
             .into_iter()
             .map(|value| self.compare(Operator::Equal, value))
-            .fold(Ok(wire::Filter::Or(Vec::new())), |all, one| Ok(all?.or(one.0?)));
+            .try_fold(wire::Filter::Or(Vec::new()), |all, one| Ok(all.or(one.0?)));
         Filter(filter)
     }
 

@@ -46,16 +46,7 @@ impl BatchWriter {
             "--changeset_{id}\r\nContent-Type: application/http\r\n\
              Content-Transfer-Encoding: binary\r\nContent-ID: {number}\r\n\r\n"
         );
-        self.push_text(method);
-        self.body.push(b' ');
-        self.push_text(target);
-        self.body.extend_from_slice(b" HTTP/1.1\r\n");
-        for (name, value) in headers {
-            self.push_text(name);
-            self.body.extend_from_slice(b": ");
-            self.push_text(value);
-            self.body.extend_from_slice(b"\r\n");
-        }
+        self.push_head(method, target, headers);
         if let Some(body) = body {
             let _ = write!(self.body, "Content-Length: {}\r\n\r\n", body.len());
             self.body.extend_from_slice(body);
@@ -93,6 +84,20 @@ impl BatchWriter {
         self.body.into()
     }
 
+    /// The request line and the headers of an operation.
+    fn push_head(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) {
+        self.push_text(method);
+        self.body.push(b' ');
+        self.push_text(target);
+        self.body.extend_from_slice(b" HTTP/1.1\r\n");
+        for (name, value) in headers {
+            self.push_text(name);
+            self.body.extend_from_slice(b": ");
+            self.push_text(value);
+            self.body.extend_from_slice(b"\r\n");
+        }
+    }
+
     fn push_text(&mut self, text: &str) {
         let start = self.body.len();
         self.body.extend_from_slice(text.as_bytes());
@@ -112,16 +117,9 @@ pub fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String
     let _ = write!(
         out.body,
         "--batch_{id}\r\nContent-Type: application/http\r\n\
-         Content-Transfer-Encoding: binary\r\n\r\nGET "
+         Content-Transfer-Encoding: binary\r\n\r\n"
     );
-    out.push_text(target);
-    out.body.extend_from_slice(b" HTTP/1.1\r\n");
-    for (name, value) in headers {
-        out.push_text(name);
-        out.body.extend_from_slice(b": ");
-        out.push_text(value);
-        out.body.extend_from_slice(b"\r\n");
-    }
+    out.push_head("GET", target, headers);
     let _ = write!(out.body, "\r\n\r\n--batch_{id}--\r\n");
     (out.content_type(), out.body.into())
 }

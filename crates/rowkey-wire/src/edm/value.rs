@@ -79,17 +79,8 @@ pub enum Value {
 
 impl Value {
     /// The value's type.
-    pub const fn edm_type(&self) -> Type {
-        match self {
-            Self::Binary(_) => Type::Binary,
-            Self::Boolean(_) => Type::Boolean,
-            Self::DateTime(_) => Type::DateTime,
-            Self::Double(_) => Type::Double,
-            Self::Guid(_) => Type::Guid,
-            Self::Int32(_) => Type::Int32,
-            Self::Int64(_) => Type::Int64,
-            Self::String(_) => Type::String,
-        }
+    pub fn edm_type(&self) -> Type {
+        self.as_ref().edm_type()
     }
 
     /// The same value, borrowed.

@@ -123,6 +123,15 @@ impl Filter {
         }
     }
 
+    /// Both hold, where there may be none yet.
+    #[must_use]
+    pub fn narrowed(before: Option<Self>, by: Self) -> Self {
+        match before {
+            Some(before) => before.and(by),
+            None => by,
+        }
+    }
+
     /// How many comparisons the filter makes; the service allows
     /// [`MAX_COMPARISONS`](crate::limits::MAX_COMPARISONS).
     pub fn comparisons(&self) -> usize {

@@ -160,6 +160,18 @@ impl Field<'_> {
         }))
     }
 
+    /// The value as a client reads it: an integer without an annotation that does not fit an Int32
+    /// is a Double. The service writes those with a point; an emulator that is widely used does not.
+    pub fn answered_value(&self) -> Result<Option<ValueRef<'_>>, FieldError> {
+        match (self.value(), &self.scalar) {
+            #[expect(clippy::cast_precision_loss, reason = "it was a Double before it was written")]
+            (Err(FieldError::OutOfRange), Scalar::Integer(value)) => {
+                Ok(Some(ValueRef::Double(*value as f64)))
+            }
+            (value, _) => value,
+        }
+    }
+
     /// Whether the property is null.
     pub fn is_null(&self) -> bool {
         self.scalar == Scalar::Null
@@ -361,10 +373,7 @@ mod tests {
             (r#""x":"39""#, ValueRef::String("39".into())),
             (r#""x@odata.type":"Edm.Int64","x":"39""#, ValueRef::Int64(39)),
             (r#""x":"39","x@odata.type":"Edm.Int64""#, ValueRef::Int64(39)),
-            (
-                r#""x@odata.type":"Edm.Int64","x":"9223372036854775807""#,
-                ValueRef::Int64(i64::MAX),
-            ),
+            (r#""x@odata.type":"Edm.Int64","x":"9223372036854775807""#, ValueRef::Int64(i64::MAX)),
             (r#""x":3.0"#, ValueRef::Double(3.0)),
             (r#""x":3"#, ValueRef::Int32(3)),
             (r#""x":8589934592,"x@odata.type":"Edm.Double""#, ValueRef::Double(8_589_934_592.0)),
@@ -372,7 +381,10 @@ mod tests {
             (r#""x":1.7976931348623157E+308"#, ValueRef::Double(f64::MAX)),
             (r#""x":true"#, ValueRef::Boolean(true)),
             (r#""x@odata.type":"Edm.Binary","x":"AQID""#, ValueRef::Binary(vec![1, 2, 3].into())),
-            (r#""x@odata.type":"Edm.String","x@odata.type@odata.type":"?","x":"a""#, ValueRef::String("a".into())),
+            (
+                r#""x@odata.type":"Edm.String","x@odata.type@odata.type":"?","x":"a""#,
+                ValueRef::String("a".into()),
+            ),
         ];
         for (json, expected) in cases {
             assert_eq!(value(json), Ok(Some(expected)), "{json}");
@@ -384,7 +396,10 @@ mod tests {
     fn wrong_values_name_the_type_and_not_the_text() {
         for (json, error) in [
             (r#""x@odata.type":"Edm.Guid","x":"secret""#, FieldError::Malformed(Type::Guid)),
-            (r#""x@odata.type":"Edm.Int64","x":"9223372036854775808""#, FieldError::Malformed(Type::Int64)),
+            (
+                r#""x@odata.type":"Edm.Int64","x":"9223372036854775808""#,
+                FieldError::Malformed(Type::Int64),
+            ),
             (r#""x@odata.type":"Edm.Decimal","x":"1""#, FieldError::UnknownType),
             (r#""x":4294967296"#, FieldError::OutOfRange),
             (r#""x":{"a":[1]}"#, FieldError::Structure),

@@ -83,7 +83,7 @@ impl Projection for DynamicEntity {
             if matches!(field.name.as_ref(), "PartitionKey" | "RowKey" | "Timestamp") {
                 continue;
             }
-            match field.value() {
+            match field.answered_value() {
                 Ok(Some(value)) => {
                     entity.properties.push((field.name.to_string(), value.into_owned()));
                 }

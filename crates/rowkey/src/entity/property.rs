@@ -159,7 +159,23 @@ macro_rules! exact {
     )*};
 }
 
-exact!(bool = Boolean, DateTime = DateTime, f64 = Double, Guid = Guid, i32 = Int32, i64 = Int64);
+exact!(bool = Boolean, DateTime = DateTime, Guid = Guid, i32 = Int32, i64 = Int64);
+
+impl Property for f64 {
+    fn to_value(&self) -> Result<Option<ValueRef<'_>>, PropertyError> {
+        Ok(Some(ValueRef::Double(*self)))
+    }
+
+    /// Reads an Int32, too: nothing is lost, and an emulator that is widely used writes whole
+    /// doubles as integers.
+    fn from_value(value: ValueRef<'_>) -> Result<Self, PropertyError> {
+        match value {
+            ValueRef::Double(value) => Ok(value),
+            ValueRef::Int32(value) => Ok(value.into()),
+            other => Err(PropertyError::wrong_type(Type::Double, other.edm_type())),
+        }
+    }
+}
 
 /// Integers that are stored in a wider one.
 macro_rules! widened {

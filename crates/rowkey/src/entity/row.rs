@@ -133,7 +133,7 @@ impl<'a> RowReader<'a> {
             return Ok(None);
         };
         self.next.set(at + 1);
-        match field.value() {
+        match field.answered_value() {
             Ok(Some(value)) => P::from_value(value)
                 .map(Some)
                 .map_err(|error| DecodeError::property(name, error.reason())),

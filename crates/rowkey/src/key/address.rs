@@ -39,6 +39,10 @@ impl<E> Key<E> {
             .as_ref()
             .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str()))
     }
+
+    pub(crate) fn into_parts(self) -> Result<(String, String), KeyError> {
+        self.keys
+    }
 }
 
 /// A partition, or a contiguous part of one, seen as the entities of type `E` in it.
@@ -50,7 +54,7 @@ pub struct Partition<E> {
     entity: PhantomData<fn() -> E>,
 }
 
-/// A PartitionKey and the bounds of the RowKeys.
+/// A PartitionKey, and the bounds of each RowKey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) partition_key: String,

@@ -51,7 +51,7 @@ impl KeyPart for String {
     }
 
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        super::read::text(text, format)
+        Ok(super::read::text(text, format))
     }
 }
 

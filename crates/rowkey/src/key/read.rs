@@ -76,7 +76,7 @@ impl KeyReadError {
     }
 }
 
-pub(super) fn text(text: &str, format: PartFormat) -> Result<String, KeyReadError> {
+pub(super) fn text(text: &str, format: PartFormat) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
@@ -89,7 +89,7 @@ pub(super) fn text(text: &str, format: PartFormat) -> Result<String, KeyReadErro
         }
         out.push(character);
     }
-    Ok(out)
+    out
 }
 
 pub(super) fn unsigned(

@@ -13,9 +13,9 @@ use rowkey_wire::filter::{Comparison, Filter, Operator};
 pub enum Cost {
     /// A PartitionKey and a RowKey: one entity.
     PointQuery,
-    /// A PartitionKey and a range of RowKeys: the entities in that range.
+    /// A PartitionKey and a range of the RowKey: the entities in that range.
     RangeQuery,
-    /// A PartitionKey: every entity of the partition. An `or` between RowKeys is one of these.
+    /// A PartitionKey: every entity of the partition. An `or` between values of the RowKey is one of these.
     PartitionScan,
     /// No single PartitionKey: every entity of the table, or of a range of partitions.
     TableScan,

@@ -94,8 +94,9 @@ impl Table {
     /// Stores a new entity. Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys.
     ///
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
-    pub async fn insert<E: Entity>(&self, entity: &E) -> Result<ETag> {
-        self.insert_row(Row::of(entity)).await
+    pub fn insert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
+        let row = Row::of(entity);
+        async move { self.insert_row(row).await }
     }
 
     /// Reads the entity at `key`, or `None` when there is none.
@@ -120,35 +121,42 @@ impl Table {
     /// `(&entity, Match::Any)` the last writer wins. Fails with [`ErrorKind::NotFound`] if there is
     /// no such entity.
     /// [Update Entity](https://learn.microsoft.com/rest/api/storageservices/update-entity2)
-    pub async fn replace<'a, E: Entity + 'a>(
+    pub fn replace<'a, E: Entity + 'a>(
         &self,
         write: impl Into<Write<'a, E>>,
-    ) -> Result<ETag> {
+    ) -> impl Future<Output = Result<ETag>> + Send {
         let Write { entity, condition } = write.into();
-        self.replace_row(Row::of(entity), Some(&condition)).await
+        let row = Row::of(entity);
+        async move { self.replace_row(row, Some(&condition)).await }
     }
 
     /// Merges an entity into the stored one: properties that are not given are kept.
     ///
     /// The condition is as for [`replace`](Self::replace).
     /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity)
-    pub async fn merge<'a, E: Entity + 'a>(&self, write: impl Into<Write<'a, E>>) -> Result<ETag> {
+    pub fn merge<'a, E: Entity + 'a>(
+        &self,
+        write: impl Into<Write<'a, E>>,
+    ) -> impl Future<Output = Result<ETag>> + Send {
         let Write { entity, condition } = write.into();
-        self.merge_row(Row::of(entity), Some(&condition)).await
+        let row = Row::of(entity);
+        async move { self.merge_row(row, Some(&condition)).await }
     }
 
     /// Stores an entity, whether or not there is one: replaces it, or inserts it.
     ///
     /// [Insert Or Replace Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity)
-    pub async fn upsert<E: Entity>(&self, entity: &E) -> Result<ETag> {
-        self.replace_row(Row::of(entity), None).await
+    pub fn upsert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
+        let row = Row::of(entity);
+        async move { self.replace_row(row, None).await }
     }
 
     /// Stores an entity, whether or not there is one: merges it, or inserts it.
     ///
     /// [Insert Or Merge Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity)
-    pub async fn upsert_merge<E: Entity>(&self, entity: &E) -> Result<ETag> {
-        self.merge_row(Row::of(entity), None).await
+    pub fn upsert_merge<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
+        let row = Row::of(entity);
+        async move { self.merge_row(row, None).await }
     }
 
     /// Deletes the entity at `key`, under the ETag it was read with (`&stored`) or whatever is there
@@ -156,18 +164,23 @@ impl Table {
     /// [`ErrorKind::Conflict`] if it has another ETag.
     ///
     /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
-    pub async fn delete<E: Entity>(&self, key: Key<E>, condition: impl Into<Match>) -> Result<()> {
-        self.delete_row(key.parts(), &condition.into(), &[412]).await?;
-        Ok(())
-    }
-
-    /// Deletes the entity at `key` if it is there; says whether it was.
-    pub async fn delete_if_exists<E: Entity>(
+    pub fn delete<E: Entity>(
         &self,
         key: Key<E>,
         condition: impl Into<Match>,
-    ) -> Result<bool> {
-        gone(self.delete_row(key.parts(), &condition.into(), &[404, 412]).await)
+    ) -> impl Future<Output = Result<()>> + Send {
+        let condition = condition.into();
+        async move { self.delete_row(key.parts(), &condition, &[412]).await.map(drop) }
+    }
+
+    /// Deletes the entity at `key` if it is there; says whether it was.
+    pub fn delete_if_exists<E: Entity>(
+        &self,
+        key: Key<E>,
+        condition: impl Into<Match>,
+    ) -> impl Future<Output = Result<bool>> + Send {
+        let condition = condition.into();
+        async move { gone(self.delete_row(key.parts(), &condition, &[404, 412]).await) }
     }
 
     /// A query of a partition, or of a part of one. Nothing is sent yet.
@@ -189,8 +202,8 @@ impl Table {
 
 /// An entity as text, ready to be sent: what is left of its type.
 pub(crate) struct Row {
-    pub(crate) partition_key: String,
-    pub(crate) row_key: String,
+    /// PartitionKey and RowKey.
+    pub(crate) keys: (String, String),
     pub(crate) body: Vec<u8>,
 }
 
@@ -199,17 +212,15 @@ impl Row {
         let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
         entity.partition_key(&mut partition_key);
         entity.row_key(&mut row_key);
-        let key = Key::<E>::from_writers(partition_key, row_key);
-        let (partition_key, row_key) = key.parts().map_err(key_error)?;
-        let mut out = RowWriter::new(partition_key, row_key);
+        let keys = Key::<E>::from_writers(partition_key, row_key).into_parts();
+        let keys = keys.map_err(|error| key_error(&error))?;
+        let mut out = RowWriter::new(&keys.0, &keys.1);
         entity.encode(&mut out);
-        let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
-        let body = finish(out)?;
-        Ok(Self { partition_key, row_key, body })
+        Ok(Self { body: finish(out)?, keys })
     }
 
     pub(crate) fn keys(&self) -> (&str, &str) {
-        (&self.partition_key, &self.row_key)
+        (&self.keys.0, &self.keys.1)
     }
 }
 
@@ -267,7 +278,7 @@ impl Table {
         let operation = if condition.is_some() { "UpdateEntity" } else { "InsertOrReplaceEntity" };
         let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
-        let keys = (&*row.partition_key, &*row.row_key);
+        let keys = (&*row.keys.0, &*row.keys.1);
         let request = encode::replace(&self.name, keys, condition, Bytes::from(row.body));
         let reply = self.send(request, call).await?;
         written(&reply, &call)
@@ -277,7 +288,7 @@ impl Table {
         let operation = if condition.is_some() { "MergeEntity" } else { "InsertOrMergeEntity" };
         let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
-        let keys = (&*row.partition_key, &*row.row_key);
+        let keys = (&*row.keys.0, &*row.keys.1);
         let body = Bytes::from(row.body);
         let request = encode::merge(self.flavor(), &self.name, keys, condition, body);
         let reply = self.send(request, call).await?;

@@ -51,10 +51,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
-                self.filter = Some(match self.filter.take() {
-                    Some(before) => before.and(filter),
-                    None => filter,
-                });
+                self.filter = Some(wire::Filter::narrowed(self.filter.take(), filter));
             }
             Err(error) => self.fail(Error::invalid(format!("a value in the filter: {error}"))),
         }

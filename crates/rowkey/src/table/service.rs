@@ -101,10 +101,7 @@ impl Tables {
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
-                self.filter = Some(match self.filter.take() {
-                    Some(before) => before.and(filter),
-                    None => filter,
-                });
+                self.filter = Some(WireFilter::narrowed(self.filter.take(), filter));
             }
             Err(error) => self.error = Some(Error::invalid(error.to_string())),
         }
@@ -120,10 +117,7 @@ impl Tables {
         if let Some(end) = rowkey_wire::key::successor(prefix) {
             range = range.and(compare(Operator::Less, &end));
         }
-        self.filter = Some(match self.filter.take() {
-            Some(before) => before.and(range),
-            None => range,
-        });
+        self.filter = Some(WireFilter::narrowed(self.filter.take(), range));
         self
     }
 

@@ -86,15 +86,15 @@ impl Transaction {
 
     /// Deletes an entity under a condition, as [`Table::delete`] does.
     pub fn delete<E: Entity>(mut self, key: Key<E>, condition: impl Into<Match>) -> Self {
-        match key.parts() {
+        match key.into_parts() {
             Ok((partition_key, row_key)) => self.operations.push(Operation {
                 verb: Verb::Delete,
-                partition_key: partition_key.to_owned(),
-                row_key: row_key.to_owned(),
+                partition_key,
+                row_key,
                 condition: Some(condition.into()),
                 body: None,
             }),
-            Err(error) => self.fail(key_error(error)),
+            Err(error) => self.fail(key_error(&error)),
         }
         self
     }
@@ -180,7 +180,7 @@ impl Transaction {
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
         match Row::of(entity) {
-            Ok(Row { partition_key, row_key, body }) => self.operations.push(Operation {
+            Ok(Row { keys: (partition_key, row_key), body }) => self.operations.push(Operation {
                 verb,
                 partition_key,
                 row_key,
@@ -201,12 +201,11 @@ impl Transaction {
 
 impl Operation {
     fn write(&self, table: &Table, out: &mut BatchWriter) {
-        let target = match self.verb {
-            Verb::Insert => format!("{}/{}", table.endpoint(), table.name()),
-            _ => {
-                let address = encode::address(table.name(), &self.partition_key, &self.row_key);
-                format!("{}{address}", table.endpoint())
-            }
+        let target = if self.verb == Verb::Insert {
+            format!("{}/{}", table.endpoint(), table.name())
+        } else {
+            let address = encode::address(table.name(), &self.partition_key, &self.row_key);
+            format!("{}{address}", table.endpoint())
         };
         let cosmos = table.flavor() == Flavor::Cosmos;
         let method = match self.verb {
@@ -257,7 +256,7 @@ fn check(operations: &[Operation]) -> Result<()> {
     Ok(())
 }
 
-/// The ETags of a transaction that succeeded, or why it did not.
+/// The `ETag` of each operation of a transaction that succeeded, or why it did not.
 fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Option<ETag>>> {
     let parts = parts(reply, call)?;
     if let Some(part) = parts.iter().find(|part| !(200..300).contains(&part.status)) {

@@ -1,5 +1,8 @@
 //! The read-modify-write loop.
 
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::etag::ETag;
+
 use super::handle::{Row, Table};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome, Result};
@@ -46,7 +49,7 @@ impl Table {
         }
         let sent = row.body.clone();
         match self.replace_row(Ok(row), Some(&(&stored).into())).await {
-            Ok(etag) => self.stored_as(stored, etag),
+            Ok(etag) => Ok(now_stored(stored.entity, stored.timestamp, etag)),
             // The refusal may be the echo of this loop's own write, whose answer was lost. If the
             // entity is now what was written, it was.
             Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
@@ -66,10 +69,10 @@ impl Table {
             None => Err(Error::absent().of("UpdateEntity", self.name())),
         }
     }
+}
 
-    /// The entity under the ETag of its last write, which tells its Timestamp, too.
-    fn stored_as<E>(&self, stored: Stored<E>, etag: rowkey_wire::etag::ETag) -> Result<Stored<E>> {
-        let timestamp = etag.timestamp().unwrap_or(stored.timestamp);
-        Ok(Stored { entity: stored.entity, etag, timestamp })
-    }
+/// The entity under the ETag of its last write, which tells its Timestamp, too.
+fn now_stored<E>(entity: E, before: DateTime, etag: ETag) -> Stored<E> {
+    let timestamp = etag.timestamp().unwrap_or(before);
+    Stored { entity, etag, timestamp }
 }

@@ -1,0 +1,24 @@
+//! The pages of the book and the README, so that `cargo test --doc` compiles and runs what they show.
+//!
+//! Nothing of this is in the crate's documentation: the pages link to each other as the book does.
+
+macro_rules! pages {
+    ($($name:ident: $path:literal),* $(,)?) => {$(
+        #[doc = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $path))]
+        mod $name {}
+    )*};
+}
+
+pages! {
+    readme: "README.md",
+    quickstart: "docs/src/quickstart.md",
+    keys: "docs/src/concepts/keys.md",
+    consistency: "docs/src/concepts/consistency.md",
+    cost: "docs/src/concepts/cost.md",
+    limits: "docs/src/concepts/limits.md",
+    tables: "docs/src/client/tables.md",
+    queries: "docs/src/client/queries.md",
+    transactions: "docs/src/client/transactions.md",
+    errors_and_retry: "docs/src/client/errors-and-retry.md",
+    in_tests: "docs/src/server/in-tests.md",
+}
