@@ -188,8 +188,16 @@ fn code_value(code: &ErrorCode) -> HeaderValue {
     value(code.as_str().to_owned())
 }
 
-const fn content_type(level: Metadata) -> HeaderValue {
-    HeaderValue::from_static(level.content_type())
+fn content_type(level: Metadata) -> HeaderValue {
+    // Constants, because making one checks every byte.
+    const FULL: HeaderValue = HeaderValue::from_static(Metadata::Full.content_type());
+    const MINIMAL: HeaderValue = HeaderValue::from_static(Metadata::Minimal.content_type());
+    const NONE: HeaderValue = HeaderValue::from_static(Metadata::None.content_type());
+    match level {
+        Metadata::Full => FULL,
+        Metadata::Minimal => MINIMAL,
+        Metadata::None => NONE,
+    }
 }
 
 /// The `Date` header. Formatted once a second.

@@ -34,6 +34,7 @@ pub struct Server {
 
 /// How a server is to be. `Server::builder().….start()`.
 #[derive(Clone, Debug)]
+#[must_use = "nothing is started before `start`"]
 pub struct ServerBuilder {
     accounts: Vec<(String, Vec<String>)>,
     blob: (String, u16),

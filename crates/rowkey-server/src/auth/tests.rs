@@ -1,1 +1,224 @@
+//! Shared access signatures as clients make them: what they open, when, and from where.
 
+use std::collections::BTreeMap;
+
+use http::Request;
+use http::request::Parts;
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Sas, SigningKey};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::odata::parse::{Strictness, fields};
+use rowkey_wire::table::parse::{self, Options};
+use rowkey_wire::xml::SignedIdentifier;
+
+use super::*;
+use crate::clock::ServerClock;
+use crate::state::State;
+
+const KEY: &str = "YmFy";
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+fn state() -> State {
+    let accounts = [("acc".to_owned(), vec!["YmF6".to_owned(), KEY.to_owned()])];
+    let now = NOW.parse().unwrap();
+    let state = State::new(&accounts, ServerClock::manual(now), Strictness::Strict).unwrap();
+    state.accounts[0].store().create_table("Things", now).unwrap();
+    state
+}
+
+fn now() -> DateTime {
+    NOW.parse().unwrap()
+}
+
+fn caller() -> Caller {
+    Caller { address: [127, 0, 0, 1].into(), now: now(), secondary: false }
+}
+
+/// A query with these parameters, over `changes` to a signature that opens everything in `Things`.
+fn signed(changes: &[(&str, &str)]) -> String {
+    let usual =
+        [("sv", "2019-02-02"), ("tn", "Things"), ("sp", "raud"), ("se", "2026-01-01T13:00:00Z")];
+    let mut all: BTreeMap<&str, &str> = usual.into();
+    all.extend(changes.iter().copied());
+    all.retain(|_, value| !value.is_empty());
+    let encode = |text: &str| text.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    let query: Vec<String> = all.iter().map(|(n, v)| format!("{n}={}", encode(v))).collect();
+    let query = query.join("&");
+    let sas = Sas::from_query(&format!("{query}&sig=x")).unwrap();
+    let table = all.get("tn").copied().unwrap_or_default();
+    let text = sas.string_to_sign("acc", Resource::Table(table));
+    format!("{query}&sig={}", encode(&SigningKey::from_base64(KEY).unwrap().sign(&text)))
+}
+
+fn request(query: &str) -> Parts {
+    let uri = format!("/acc/Things?{query}");
+    Request::builder().uri(uri).body(()).unwrap().into_parts().0
+}
+
+fn code_of(state: &State, query: &str) -> Option<ErrorCode> {
+    authenticate(&state.accounts[0], caller(), &request(query)).err().map(|r| r.code)
+}
+
+/// What an operation gets that is asked for with this signature.
+fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode> {
+    let state = state();
+    let access = authenticate(&state.accounts[0], caller(), &request(query)).unwrap();
+    let options = Options::parse(query).unwrap();
+    let fields = fields(body.as_bytes()).unwrap();
+    let mut request = request("");
+    if path.contains('#') {
+        request.headers.insert("if-match", "*".parse().unwrap());
+    }
+    let path = path.replace('#', "");
+    let target = parse::target(&path, &options).unwrap();
+    let method = http::Method::from_bytes(method.as_bytes()).unwrap();
+    let op = parse::op(&method, target, &options, &request.headers, &fields, Strictness::Strict);
+    access.check(&op.unwrap()).err().map(|rejection| rejection.code)
+}
+
+#[test]
+fn either_key_of_an_account_signs() {
+    assert_eq!(code_of(&state(), &signed(&[])), None);
+    let forged = signed(&[]).replace("sp=raud", "sp=r");
+    assert_eq!(code_of(&state(), &forged), Some(ErrorCode::AUTHENTICATION_FAILED));
+    assert_eq!(code_of(&state(), ""), Some(ErrorCode::NO_AUTHENTICATION_INFORMATION));
+}
+
+#[test]
+fn a_signature_holds_from_its_start_to_its_expiry() {
+    let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
+    for (changes, expected) in [
+        (&[("st", "2026-01-01T12:00:00Z")][..], None),
+        (&[("st", "2026-01-01T12:00:01Z")], failed.clone()),
+        (&[("se", "2026-01-01T12:00:00Z")], failed.clone()),
+        (&[("se", "2026-01-02")], None),
+        (&[("se", "")], failed.clone()),
+        (&[("se", "soon")], failed.clone()),
+        (&[("sv", "")], failed.clone()),
+        (&[("tn", "")], failed),
+    ] {
+        assert_eq!(code_of(&state(), &signed(changes)), expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn a_signature_may_be_for_some_addresses_and_for_https_alone() {
+    let wrong_ip = Some(ErrorCode::AUTHORIZATION_SOURCE_IP_MISMATCH);
+    for (changes, expected) in [
+        (&[("sip", "127.0.0.1")][..], None),
+        (&[("sip", "127.0.0.0-127.0.0.9")], None),
+        (&[("sip", "10.0.0.1")], wrong_ip),
+        (&[("spr", "https,http")], None),
+        (&[("spr", "https")], Some(ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH)),
+    ] {
+        assert_eq!(code_of(&state(), &signed(changes)), expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn a_stored_policy_fills_what_the_signature_leaves_open() {
+    let state = state();
+    let policy = SignedIdentifier {
+        id: "p".to_owned(),
+        start: None,
+        expiry: Some("2026-01-01T12:30:00Z".parse().unwrap()),
+        permission: Some("r".to_owned()),
+    };
+    state.accounts[0].store().table_mut("things").unwrap().set_policies(vec![policy]);
+    let by_policy = [("si", "p"), ("sp", ""), ("se", "")];
+    assert_eq!(code_of(&state, &signed(&by_policy)), None);
+    let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
+    let twice = [("si", "p"), ("se", "")];
+    assert_eq!(code_of(&state, &signed(&twice)), failed, "permissions stand in both");
+    assert_eq!(code_of(&state, &signed(&[("si", "other"), ("sp", ""), ("se", "")])), failed);
+}
+
+#[test]
+fn every_operation_needs_its_letters() {
+    let entity = "/Things(PartitionKey='p',RowKey='r')";
+    let matched = "/Things(PartitionKey='p',RowKey='r')#";
+    let body = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    let denied = Some(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH);
+    for (letters, method, path, expected) in [
+        ("r", "GET", entity, None),
+        ("aud", "GET", entity, denied.clone()),
+        ("r", "GET", "/Things()", None),
+        ("a", "POST", "/Things", None),
+        ("rud", "POST", "/Things", denied.clone()),
+        ("u", "PUT", matched, None),
+        ("u", "PUT", entity, denied.clone()),
+        ("au", "PUT", entity, None),
+        ("a", "PATCH", entity, denied.clone()),
+        ("d", "DELETE", matched, None),
+        ("rau", "DELETE", matched, denied),
+        ("raud", "GET", "/Others()", Some(ErrorCode::AUTHORIZATION_FAILURE)),
+        ("raud", "GET", "/Tables", Some(ErrorCode::AUTHORIZATION_FAILURE)),
+        ("raud", "GET", "/tHINGS()", None),
+    ] {
+        let query = signed(&[("sp", letters)]);
+        assert_eq!(asked(&query, method, path, body), expected, "{letters} {method} {path}");
+    }
+}
+
+#[test]
+fn a_key_range_hides_what_it_does_not_open() {
+    let query = signed(&[("spk", "p"), ("srk", "c"), ("epk", "q"), ("erk", "f")]);
+    let body = |p: &str, r: &str| format!(r#"{{"PartitionKey":"{p}","RowKey":"{r}"}}"#);
+    for (p, r, inside) in [
+        ("p", "b", false),
+        ("p", "c", true),
+        ("pp", "", true),
+        ("q", "f", true),
+        ("q", "g", false),
+        ("r", "c", false),
+    ] {
+        let path = format!("/Things(PartitionKey='{p}',RowKey='{r}')");
+        let not_found = (!inside).then_some(ErrorCode::RESOURCE_NOT_FOUND);
+        let refused = (!inside).then_some(ErrorCode::AUTHORIZATION_FAILURE);
+        assert_eq!(asked(&query, "GET", &path, "{}"), not_found, "{p} {r}");
+        assert_eq!(asked(&query, "POST", "/Things", &body(p, r)), refused, "{p} {r}");
+        assert_eq!(asked(&query, "PUT", &path, "{}"), refused, "{p} {r}");
+    }
+    let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
+    assert_eq!(code_of(&state(), &signed(&[("srk", "c")])), failed, "rows without partition");
+}
+
+#[test]
+fn an_account_signature_is_for_services_and_types_of_resources() {
+    let account = |ss: &'static str, srt: &'static str, sp: &'static str| {
+        signed(&[("tn", ""), ("ss", ss), ("srt", srt), ("sp", sp)])
+    };
+    let entity = "/Things(PartitionKey='p',RowKey='r')";
+    for (query, method, path, expected) in [
+        (account("bqt", "sco", "rl"), "GET", entity, None),
+        (account("bq", "sco", "r"), "GET", entity, Some(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH)),
+        (
+            account("t", "s", "r"),
+            "GET",
+            entity,
+            Some(ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH),
+        ),
+        (account("t", "o", "w"), "GET", entity, Some(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH)),
+        (account("t", "c", "l"), "GET", "/Tables", None),
+        (
+            account("t", "o", "l"),
+            "GET",
+            "/Tables",
+            Some(ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH),
+        ),
+        (account("t", "c", "c"), "POST", "/Tables", None),
+        (account("t", "c", "w"), "POST", "/Tables", None),
+        (account("t", "c", "d"), "DELETE", "/Tables('Things')", None),
+        (account("t", "o", "au"), "PUT", entity, None),
+    ] {
+        assert_eq!(
+            asked(&query, method, path, r#"{"TableName":"x"}"#),
+            expected,
+            "{method} {path}"
+        );
+    }
+    let acl = format!("{}&comp=acl", account("t", "sco", "rwdlacup"));
+    let refused = Some(ErrorCode::AUTHORIZATION_FAILURE);
+    assert_eq!(asked(&acl, "GET", "/Things", "{}"), refused, "policies are never opened");
+}

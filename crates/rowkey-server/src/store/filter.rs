@@ -119,24 +119,17 @@ impl Compiled {
     /// Compiles a filter.
     pub(crate) fn new(filter: Option<&Filter>) -> Self {
         let mut compiled = Self::default();
-        match filter {
-            None => {}
-            Some(Filter::And(all)) => {
-                let rest: Vec<Node> = all
-                    .iter()
-                    .filter(|part| !compiled.narrow(part))
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .map(|part| compiled.node(part))
-                    .collect();
-                compiled.condition = (!rest.is_empty()).then_some(Node::And(rest));
-            }
-            Some(single) => {
-                if !compiled.narrow(single) {
-                    compiled.condition = Some(compiled.node(single));
-                }
-            }
-        }
+        let parts = match filter {
+            None => &[],
+            Some(Filter::And(all)) => all.as_slice(),
+            Some(single) => std::slice::from_ref(single),
+        };
+        let rest: Vec<&Filter> = parts.iter().filter(|part| !compiled.narrow(part)).collect();
+        let mut rest: Vec<Node> = rest.into_iter().map(|part| compiled.node(part)).collect();
+        compiled.condition = match rest.len() {
+            0 | 1 => rest.pop(),
+            _ => Some(Node::And(rest)),
+        };
         compiled
     }
 

@@ -14,6 +14,12 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    // What most numbers look like is written already.
+    if (1..=15).contains(&whole.len()) && exponent == 0 && !whole.starts_with('0') {
+        out.write_str(whole)?;
+        out.write_str(".")?;
+        return out.write_str(fraction);
+    }
     // The number is 0.DIGITS * 10^point, DIGITS without zeros at either end.
     let digits = format!("{whole}{fraction}");
     let zeros = digits.len() - digits.trim_start_matches('0').len();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
 use super::op::{
@@ -199,13 +199,7 @@ pub fn op<'a>(
         }
         (&Method::GET, Target::Entity(address)) => Ok(Op::GetEntity(address, select(options)?)),
         (&Method::DELETE, Target::Entity(address)) => {
-            let condition = condition(method, headers)?.ok_or_else(|| {
-                Rejection::with_message(
-                    ErrorCode::new("MissingRequiredHeader"),
-                    "An HTTP header that is mandatory for this request is not specified: a \
-                     delete needs If-Match, an entity tag or *.",
-                )
-            })?;
+            let condition = condition(method, headers)?.ok_or_else(missing_condition)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Delete(condition) }))
         }
         (&Method::PUT, Target::Entity(address)) => {
@@ -240,6 +234,12 @@ pub fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
         .get("$format")
         .or_else(|| headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
         .unwrap_or_default();
+    // What libraries send, before the search in anything else.
+    for level in [Metadata::Minimal, Metadata::None, Metadata::Full] {
+        if text == level.accept() {
+            return Wanted { json: true, level, atom: false };
+        }
+    }
     let json = text == "json" || text.contains("application/json");
     let level = if text.contains("nometadata") {
         Metadata::None
@@ -275,6 +275,14 @@ fn is_merge(method: &Method) -> bool {
 
 /// `PartitionKey='…',RowKey='…'`, in either order, with spaces after the comma.
 fn address<'a>(table: &'a str, arguments: &'a str) -> Result<Address<'a>, Rejection> {
+    // As every library writes it.
+    if let Some(rest) = arguments.strip_prefix("PartitionKey=")
+        && let Some((partition_key, rest)) = quoted_text(rest)
+        && let Some(rest) = rest.strip_prefix(",RowKey=")
+        && let Some((row_key, "")) = quoted_text(rest)
+    {
+        return checked(table, partition_key, row_key);
+    }
     let (mut partition_key, mut row_key) = (None, None);
     let mut rest = arguments;
     loop {
@@ -295,25 +303,31 @@ fn address<'a>(table: &'a str, arguments: &'a str) -> Result<Address<'a>, Reject
         rest = after.strip_prefix(',').ok_or_else(invalid_uri)?;
     }
     match (partition_key, row_key) {
-        (Some(partition_key), Some(row_key)) => {
-            entity::check_key(&partition_key)?;
-            entity::check_key(&row_key)?;
-            Ok(Address { table, partition_key, row_key })
-        }
+        (Some(partition_key), Some(row_key)) => checked(table, partition_key, row_key),
         _ => Err(invalid_uri()),
     }
+}
+
+fn checked<'a>(
+    table: &'a str,
+    partition_key: Cow<'a, str>,
+    row_key: Cow<'a, str>,
+) -> Result<Address<'a>, Rejection> {
+    entity::check_key(&partition_key)?;
+    entity::check_key(&row_key)?;
+    Ok(Address { table, partition_key, row_key })
 }
 
 /// Text between quotes at the start of `text`, inner ones doubled, and what comes after it.
 fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let inner = text.strip_prefix('\'')?;
-    let mut from = 0;
     let mut doubled = false;
+    let mut bytes = inner.bytes().enumerate();
     loop {
-        let at = from + inner.get(from..)?.find('\'')?;
+        let (at, _) = bytes.find(|(_, byte)| *byte == b'\'')?;
         if inner.as_bytes().get(at + 1) == Some(&b'\'') {
             doubled = true;
-            from = at + 2;
+            bytes.next();
             continue;
         }
         let value = &inner[..at];
@@ -465,6 +479,16 @@ fn top(options: &Options<'_>) -> Result<Option<u32>, Rejection> {
             format!("One of the request inputs is not valid: $top is 1 to {MAX_PAGE}."),
         )),
     }
+}
+
+fn missing_condition() -> Rejection {
+    let mut rejection = Rejection::with_message(
+        ErrorCode::new("MissingRequiredHeader"),
+        "An HTTP header that is mandatory for this request is not specified: a delete needs \
+         If-Match, an entity tag or *.",
+    );
+    rejection.status = StatusCode::BAD_REQUEST;
+    rejection
 }
 
 fn invalid_uri() -> Rejection {

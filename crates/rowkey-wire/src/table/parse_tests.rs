@@ -1,1 +1,203 @@
+//! Requests as clients send them, and as they should not.
 
+use http::HeaderValue;
+
+use super::*;
+use crate::odata::parse::fields;
+
+fn options(query: &str) -> Options<'_> {
+    Options::parse(query).unwrap()
+}
+
+fn target_of(path: &str, query: &str) -> String {
+    let path = decode_path(path).unwrap();
+    match target(&path, &options(query)) {
+        Ok(Target::Entity(address)) => {
+            format!("{}|{}|{}", address.table, address.partition_key, address.row_key)
+        }
+        Ok(other) => format!("{other:?}"),
+        Err(rejection) => rejection.code.as_str().to_owned(),
+    }
+}
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect()
+}
+
+/// The code of the rejection, or what the operation looks like.
+fn parsed(method: &str, path: &str, query: &str, head: &HeaderMap, body: &str) -> String {
+    let method = Method::from_bytes(method.as_bytes()).unwrap();
+    let path = decode_path(path).unwrap();
+    let options = options(query);
+    let fields = if body.is_empty() { Fields::default() } else { fields(body.as_bytes()).unwrap() };
+    let parsed = target(&path, &options)
+        .and_then(|target| op(&method, target, &options, head, &fields, Strictness::Strict));
+    match parsed {
+        Ok(op) => format!("{op:?}"),
+        Err(rejection) => format!("{} {}", rejection.status.as_u16(), rejection.code),
+    }
+}
+
+#[test]
+fn addresses_are_read_raw_and_encoded() {
+    // Recorded: go-legacy-storage TestDelete (all encoded, space after the comma); cosmosdb-python
+    // with doubled quotes; empty keys.
+    for (path, expected) in [
+        ("/t(PartitionKey='p',RowKey='r')", "t|p|r"),
+        ("/t%28PartitionKey=%27p%27,%20RowKey=%27r%27%29", "t|p|r"),
+        ("/t(RowKey='r',PartitionKey='p')", "t|p|r"),
+        ("/t(PartitionKey='a''''''''b',RowKey='''')", "t|a''''b|'"),
+        ("/t(PartitionKey='',RowKey='')", "t||"),
+        ("/t(PartitionKey='a%25b',RowKey='%E6%97%A5')", "t|a%b|日"),
+        ("/t(PartitionKey='a+b',RowKey=',RowKey=')", "t|a+b|,RowKey="),
+        ("/t()", "Entities(\"t\")"),
+        ("/t", "Entities(\"t\")"),
+        ("/Tables", "Tables"),
+        ("/Tables()", "Tables"),
+        ("/Tables('x')", "Table(\"x\")"),
+        ("/$batch", "Batch"),
+        ("/t(PartitionKey='a%2Fb',RowKey='r')", "OutOfRangeInput"),
+        ("/t(PartitionKey='p')", "InvalidInput"),
+        ("/t(PartitionKey='p',RowKey='r'", "InvalidInput"),
+        ("/t(PartitionKey='p',PartitionKey='p')", "InvalidInput"),
+        ("/t(PartitionKey=p,RowKey=r)", "InvalidInput"),
+        ("/t(1)", "InvalidInput"),
+        ("/", "InvalidInput"),
+    ] {
+        assert_eq!(target_of(path, ""), expected, "{path}");
+    }
+}
+
+#[test]
+fn documents_are_told_by_their_options() {
+    for (path, query, expected) in [
+        ("/t", "comp=acl", "Acl(\"t\")"),
+        ("/", "restype=service&comp=properties", "Properties"),
+        ("/", "restype=service&comp=stats", "Stats"),
+        ("/", "comp=properties", "NotImplemented"),
+        ("/", "restype=service&comp=undelete", "NotImplemented"),
+        ("/", "comp=acl", "NotImplemented"),
+    ] {
+        assert_eq!(target_of(path, query), expected, "{path}?{query}");
+    }
+}
+
+#[test]
+fn what_is_not_offered_is_said_to_be_so() {
+    let none = HeaderMap::new();
+    for (method, path, query, expected) in [
+        ("GET", "/t()", "$orderby=a", "501 NotImplemented"),
+        ("GET", "/t()", "$skip=1", "501 NotImplemented"),
+        ("GET", "/Tables", "$count=true", "501 NotImplemented"),
+        ("GET", "/t()", "$filter=startswith(a,'b')", "501 NotImplemented"),
+        ("GET", "/t()", "$filter=a%20b", "400 InvalidInput"),
+        ("GET", "/t()", "$top=0", "400 InvalidInput"),
+        ("GET", "/t()", "$top=1001", "400 InvalidInput"),
+        ("GET", "/t()", "$top=x", "400 InvalidInput"),
+        ("GET", "/t()", "NextPartitionKey=x", "400 InvalidInput"),
+        ("PUT", "/t()", "", "405 MethodNotAllowed"),
+        ("PATCH", "/Tables", "", "405 MethodNotAllowed"),
+        ("POST", "/t(PartitionKey='p',RowKey='r')", "", "405 MethodNotAllowed"),
+        ("DELETE", "/t(PartitionKey='p',RowKey='r')", "", "400 MissingRequiredHeader"),
+    ] {
+        assert_eq!(parsed(method, path, query, &none, ""), expected, "{method} {path}?{query}");
+    }
+    let sixteen = (0..16).map(|i| format!("a eq {i}")).collect::<Vec<_>>().join(" or ");
+    let query = format!("$filter={}", sixteen.replace(' ', "+"));
+    assert_eq!(parsed("GET", "/t()", &query, &none, ""), "400 InvalidInput");
+}
+
+#[test]
+fn an_empty_filter_or_token_is_none() {
+    let query = "$filter=&$top=&NextPartitionKey=";
+    let expected =
+        r#"QueryEntities("t", EntityQuery { filter: None, next: None, select: None, top: None })"#;
+    assert_eq!(parsed("GET", "/t()", query, &HeaderMap::new(), ""), expected);
+}
+
+#[test]
+fn continuations_lead_to_a_place() {
+    let query = "NextPartitionKey=1!8!cGtleQ--&NextRowKey=1%214%21cms-&$top=5";
+    let parsed = parsed("GET", "/t()", query, &HeaderMap::new(), "");
+    assert!(parsed.contains(r#"next: Some(("pkey", "rk"))"#), "{parsed}");
+    assert!(parsed.contains("top: Some(5)"), "{parsed}");
+}
+
+#[test]
+fn selected_names_are_sorted_and_a_star_is_all() {
+    let select = |query: &str| select(&options(query)).unwrap().unwrap();
+    let spaced = select("$select=b,%20a,b");
+    assert_eq!(spaced.text, "b, a,b");
+    assert_eq!(spaced.names, ["a", "b"]);
+    assert!(select("$select=").names.is_empty());
+    assert!(select("$select=a,*").names.is_empty());
+}
+
+#[test]
+fn conditions_are_any_a_tag_or_no_tag_at_all() {
+    let condition = |value: &'static str| condition(&Method::PUT, &headers(&[("if-match", value)]));
+    assert_eq!(condition("*"), Ok(Some(Condition::Any)));
+    let at = "2017-11-10T02:46:53.636692Z".parse().unwrap();
+    assert_eq!(
+        condition("W/\"datetime'2017-11-10T02%3A46%3A53.636692Z'\""),
+        Ok(Some(Condition::Tag(at)))
+    );
+    // Recorded: go-legacy-storage TestMerge, TestDelete.
+    assert_eq!(
+        condition("W/\"datetime''2017-04-01T01%3A07%3A23.8881885Z''\""),
+        Ok(Some(Condition::Unknown))
+    );
+    assert_eq!(condition("W/\"wrong\""), Ok(Some(Condition::Unknown)));
+    let rejection = condition("GolangRocksOnAzure").unwrap_err();
+    assert_eq!(
+        rejection.message,
+        "The etag value 'GolangRocksOnAzure' specified in one of the request headers is not valid. \
+         Please make sure only one etag value is specified and is valid."
+    );
+    let both = headers(&[("if-match", "*"), ("if-none-match", "*")]);
+    assert!(super::condition(&Method::PUT, &both).is_err());
+}
+
+#[test]
+fn a_post_may_stand_for_another_method() {
+    let tunnelled = |method: &Method, value: &'static str| {
+        super::method(method, &headers(&[("x-http-method", value)])).map_err(|r| r.code.to_string())
+    };
+    assert_eq!(tunnelled(&Method::POST, "MERGE"), Ok(Method::PATCH));
+    assert_eq!(tunnelled(&Method::POST, "DELETE"), Ok(Method::DELETE));
+    assert_eq!(tunnelled(&Method::PUT, "MERGE"), Err("XMethodNotUsingPost".to_owned()));
+    assert_eq!(tunnelled(&Method::POST, "BREW"), Err("XMethodIncorrectValue".to_owned()));
+    assert_eq!(super::method(&Method::PUT, &HeaderMap::new()), Ok(Method::PUT));
+}
+
+#[test]
+fn the_format_wins_over_what_is_accepted() {
+    let wanted = |query: &str, accept: &'static str| {
+        super::wanted(&options(query), &headers(&[("accept", accept)]))
+    };
+    let minimal = "application/json;odata=minimalmetadata";
+    // Recorded: sdk-go TestAddAnnotatedEntity.
+    let full = wanted("$format=application/json;odata=fullmetadata", minimal);
+    assert_eq!(full, Wanted { json: true, level: Metadata::Full, atom: false });
+    assert_eq!(wanted("", minimal).level, Metadata::Minimal);
+    assert_eq!(wanted("", "application/json").level, Metadata::Minimal);
+    assert_eq!(wanted("", "application/json; odata=nometadata").level, Metadata::None);
+    assert!(!wanted("", "*/*").json);
+    assert!(wanted("", "application/atom+xml,application/xml").atom);
+}
+
+#[test]
+fn table_names_are_refused_as_recorded() {
+    for (name, expected) in [
+        ("\u{554a}\u{9f44}\u{4e02}", "InvalidResourceName"),
+        ("my-table", "InvalidResourceName"),
+        ("1abc", "InvalidResourceName"),
+        ("tables", "InvalidResourceName"),
+        ("ab", "OutOfRangeInput"),
+        ("", "OutOfRangeInput"),
+        (&"a".repeat(64), "OutOfRangeInput"),
+    ] {
+        assert_eq!(check_table_name(name).unwrap_err().code.as_str(), expected, "{name}");
+    }
+    assert_eq!(check_table_name(&"a".repeat(63)), Ok(()));
+}

@@ -1,0 +1,143 @@
+//! A client of the barest kind: it signs, sends bytes over a socket and reads what comes back. It
+//! shares nothing with the real client.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
+use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
+use rowkey_wire::headers::http_date;
+
+/// A connection to the Table service.
+pub struct Client {
+    stream: BufReader<TcpStream>,
+    date: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HashMap<String, String>,
+    pub body: String,
+}
+
+impl Answer {
+    /// The error's code, in whichever shape it came.
+    pub fn code(&self) -> &str {
+        let after = |start: &str| self.body.split_once(start).map(|(_, rest)| rest);
+        after("\"code\":\"")
+            .and_then(|rest| rest.split_once('"'))
+            .or_else(|| after("code>").and_then(|rest| rest.split_once('<')))
+            .map_or("", |(code, _)| code)
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+impl Client {
+    pub fn of(server: &Server) -> Self {
+        let address = server.table_endpoint().split('/').nth(2).unwrap();
+        let date = http_date(server.clock().now().to_chrono());
+        Self { stream: BufReader::new(TcpStream::connect(address).unwrap()), date }
+    }
+
+    /// Takes the date of the next requests from the server's clock.
+    pub fn set_date(&mut self, server: &Server) {
+        self.date = http_date(server.clock().now().to_chrono());
+    }
+
+    /// Sends a signed request; `target` is below the account.
+    pub fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.send_at(DEVELOPMENT_ACCOUNT, method, target, headers, body)
+    }
+
+    /// The same, with another first segment of the path.
+    pub fn send_at(
+        &mut self,
+        account: &str,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let target = format!("/{account}{target}");
+        let (path, query) = target.split_once('?').map_or((&*target, None), |(p, q)| (p, Some(q)));
+        let mut all = HeaderMap::new();
+        let json = "application/json;odata=minimalmetadata";
+        let usual = [
+            ("host", "localhost"),
+            ("x-ms-version", "2019-02-02"),
+            ("x-ms-date", self.date.as_str()),
+            ("accept", json),
+            ("content-type", "application/json"),
+        ];
+        for (name, value) in usual.iter().chain(headers) {
+            let name: HeaderName = name.parse().unwrap();
+            all.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        let unsigned =
+            Unsigned { method, path, query, headers: &all, content_length: body.len() as u64 };
+        let text =
+            string_to_sign(Service::Table, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
+        let signature = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap().sign(&text);
+        if !all.contains_key("authorization") {
+            let value = authorization(Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &signature);
+            all.insert("authorization", value.parse().unwrap());
+        }
+        let mut request = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+        for (name, value) in &all {
+            // An empty value stands for a header that is left out.
+            if !value.is_empty() {
+                request.extend_from_slice(name.as_str().as_bytes());
+                request.extend_from_slice(b": ");
+                request.extend_from_slice(value.as_bytes());
+                request.extend_from_slice(b"\r\n");
+            }
+        }
+        if !body.is_empty() || method != "GET" {
+            request.extend_from_slice(format!("content-length: {}\r\n", body.len()).as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        request.extend_from_slice(body.as_bytes());
+        self.raw(&request).unwrap()
+    }
+
+    /// Sends bytes as they are, and reads one answer.
+    pub fn raw(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.stream.get_mut().write_all(request)?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut headers = HashMap::new();
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        }
+        let length = headers.get("content-length").and_then(|length| length.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        self.stream.read_exact(&mut body)?;
+        Ok(Answer { status, headers, body: String::from_utf8(body).unwrap() })
+    }
+
+    /// Creates a table.
+    pub fn create(&mut self, name: &str) {
+        let answer = self.send("POST", "/Tables", &[], &format!("{{\"TableName\":\"{name}\"}}"));
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
+    /// Inserts an entity; `more` are its other properties, each after a comma.
+    pub fn insert(&mut self, table: &str, keys: (&str, &str), more: &str) -> Answer {
+        let (partition_key, row_key) = keys;
+        let body =
+            format!(r#"{{"PartitionKey":"{partition_key}","RowKey":"{row_key}"{more}}}"#);
+        self.send("POST", &format!("/{table}"), &[], &body)
+    }
+}
