@@ -11,22 +11,22 @@ use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, st
 use rowkey_wire::headers::http_date;
 
 /// A connection to the Table service.
-pub struct Client {
+pub(crate) struct Client {
     stream: BufReader<TcpStream>,
     date: String,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HashMap<String, String>,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The error's code, in whichever shape it came.
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         let after = |start: &str| self.body.split_once(start).map(|(_, rest)| rest);
         after("\"code\":\"")
             .and_then(|rest| rest.split_once('"'))
@@ -34,30 +34,36 @@ impl Answer {
             .map_or("", |(code, _)| code)
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 }
 
 impl Client {
-    pub fn of(server: &Server) -> Self {
+    pub(crate) fn of(server: &Server) -> Self {
         let address = server.table_endpoint().split('/').nth(2).unwrap();
         let date = http_date(server.clock().now().to_chrono());
         Self { stream: BufReader::new(TcpStream::connect(address).unwrap()), date }
     }
 
     /// Takes the date of the next requests from the server's clock.
-    pub fn set_date(&mut self, server: &Server) {
+    pub(crate) fn set_date(&mut self, server: &Server) {
         self.date = http_date(server.clock().now().to_chrono());
     }
 
     /// Sends a signed request; `target` is below the account.
-    pub fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) fn send(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         self.send_at(DEVELOPMENT_ACCOUNT, method, target, headers, body)
     }
 
     /// The same, with another first segment of the path.
-    pub fn send_at(
+    pub(crate) fn send_at(
         &mut self,
         account: &str,
         method: &str,
@@ -108,7 +114,7 @@ impl Client {
     }
 
     /// Sends bytes as they are, and reads one answer.
-    pub fn raw(&mut self, request: &[u8]) -> io::Result<Answer> {
+    pub(crate) fn raw(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.get_mut().write_all(request)?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -128,16 +134,15 @@ impl Client {
     }
 
     /// Creates a table.
-    pub fn create(&mut self, name: &str) {
+    pub(crate) fn create(&mut self, name: &str) {
         let answer = self.send("POST", "/Tables", &[], &format!("{{\"TableName\":\"{name}\"}}"));
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
     /// Inserts an entity; `more` are its other properties, each after a comma.
-    pub fn insert(&mut self, table: &str, keys: (&str, &str), more: &str) -> Answer {
+    pub(crate) fn insert(&mut self, table: &str, keys: (&str, &str), more: &str) -> Answer {
         let (partition_key, row_key) = keys;
-        let body =
-            format!(r#"{{"PartitionKey":"{partition_key}","RowKey":"{row_key}"{more}}}"#);
+        let body = format!(r#"{{"PartitionKey":"{partition_key}","RowKey":"{row_key}"{more}}}"#);
         self.send("POST", &format!("/{table}"), &[], &body)
     }
 }

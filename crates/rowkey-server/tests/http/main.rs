@@ -1,0 +1,7 @@
+//! The server over real sockets, by a client that shares nothing with the real one.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod batch;
+mod requests;
+mod support;
