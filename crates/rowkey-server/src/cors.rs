@@ -3,6 +3,7 @@
 use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::CorsRule;
@@ -15,6 +16,7 @@ use crate::state::State;
 /// not authenticated.
 pub(crate) fn preflight(
     state: &State,
+    service: Service,
     place: &Place<'_>,
     request: &Parts,
 ) -> Result<Answer, Rejection> {
@@ -33,7 +35,7 @@ pub(crate) fn preflight(
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .collect();
-    let rules = rules(state, place.account);
+    let rules = rules(state, service, place.account);
     let rule = rules.iter().find(|rule| {
         allows_origin(rule, origin)
             && rule.allowed_methods.iter().any(|allowed| allowed == method)
@@ -60,14 +62,14 @@ pub(crate) fn preflight(
 }
 
 /// Adds to the answer of a request from a script what lets the script see it.
-pub(crate) fn apply(state: &State, request: &Parts, answer: &mut Answer) {
+pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &mut Answer) {
     if request.method == http::Method::OPTIONS {
         return;
     }
     // Requests of other programs, nearly all there are, end here.
     let Some(origin) = text(request, &header::ORIGIN) else { return };
     let Ok(place) = route::place(request) else { return };
-    let rules = rules(state, place.account);
+    let rules = rules(state, service, place.account);
     if rules.is_empty() {
         return;
     }
@@ -113,9 +115,8 @@ const ALWAYS_EXPOSED: [&str; 11] = [
     "Transfer-Encoding",
 ];
 
-fn rules(state: &State, account: &str) -> Vec<CorsRule> {
-    let Some(account) = state.account(account) else { return Vec::new() };
-    account.store().properties().cors.clone().unwrap_or_default()
+fn rules(state: &State, service: Service, account: &str) -> Vec<CorsRule> {
+    state.account(account).map(|account| account.cors(service)).unwrap_or_default()
 }
 
 fn allows_origin(rule: &CorsRule, origin: &str) -> bool {

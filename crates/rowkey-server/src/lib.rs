@@ -27,15 +27,18 @@
 //! | `server` | [`Server`], [`ServerBuilder`] |
 //! | `listener`, `service` | sockets, and what every request has |
 //! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
-//! | `table` | the Table service: requests to operations on the store, and back |
-//! | `store` | tables and entities; knows neither HTTP nor time |
+//! | `table`, `queue` | the services: requests to operations on the store, and back |
+//! | `documents` | properties, statistics and policies: what the services say alike in XML |
+//! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
 //! | `respond` | headers and errors |
 //! | `clock` | [`ServerClock`] |
 
 mod auth;
 mod clock;
 mod cors;
+mod documents;
 mod listener;
+mod queue;
 mod respond;
 mod route;
 mod server;

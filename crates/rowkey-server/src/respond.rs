@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
@@ -20,7 +21,15 @@ use crate::clock::unix_seconds;
 /// An answer as hyper sends it.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-const SERVER: HeaderValue = HeaderValue::from_static(concat!(
+const SERVER_BLOB: HeaderValue = HeaderValue::from_static(concat!(
+    "Windows-Azure-Blob/1.0 rowkey-server/",
+    env!("CARGO_PKG_VERSION")
+));
+const SERVER_QUEUE: HeaderValue = HeaderValue::from_static(concat!(
+    "Windows-Azure-Queue/1.0 rowkey-server/",
+    env!("CARGO_PKG_VERSION")
+));
+const SERVER_TABLE: HeaderValue = HeaderValue::from_static(concat!(
     "Windows-Azure-Table/1.0 rowkey-server/",
     env!("CARGO_PKG_VERSION")
 ));
@@ -62,6 +71,8 @@ impl Failure {
 /// What an answer repeats of its request, or says about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamps {
+    /// Which service answers.
+    pub(crate) service: Service,
     /// The server's name for the request.
     pub(crate) id: HeaderValue,
     /// When it came.
@@ -118,6 +129,16 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
     let message = message(&rejection.message, stamps);
     let code = &rejection.code;
     let status = rejection.status;
+    if stamps.service != Service::Table {
+        // All of a queue's and a blob's errors look alike. One without content has no body.
+        let mut answer = if status == StatusCode::NOT_MODIFIED {
+            empty(status)
+        } else {
+            xml(status, error::render_xml_plain(code, &message, &rejection.details))
+        };
+        answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
+        return answer;
+    }
     match layer {
         Layer::Version => {
             let mut answer = xml(status, error::render_xml_version(code, &message));
@@ -169,7 +190,12 @@ pub(crate) fn message(text: &str, stamps: &Stamps) -> String {
 pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     let headers = answer.headers_mut();
     headers.insert(header::DATE, date(stamps.now));
-    headers.insert(header::SERVER, SERVER);
+    let server = match stamps.service {
+        Service::Blob => SERVER_BLOB,
+        Service::Queue => SERVER_QUEUE,
+        Service::Table => SERVER_TABLE,
+    };
+    headers.insert(header::SERVER, server);
     headers.insert(headers::REQUEST_ID, stamps.id);
     if let Some(version) = stamps.version {
         headers.insert(headers::VERSION, version);

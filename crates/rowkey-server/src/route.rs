@@ -4,8 +4,8 @@
 //! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
 //! after it the account's second region is meant: a copy that can only be read.
 
-use http::header;
 use http::request::Parts;
+use http::{Method, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
@@ -26,6 +26,26 @@ pub(crate) struct Place<'a> {
     pub(crate) endpoint: String,
 }
 
+impl Place<'_> {
+    /// Refuses what this place is not for: the copy in the second region cannot be written, and
+    /// only it has statistics.
+    pub(crate) fn check(&self, method: &Method, is_stats: bool) -> Result<(), Rejection> {
+        if self.secondary && method != Method::GET && method != Method::HEAD {
+            return Err(Rejection::with_message(
+                ErrorCode::INSUFFICIENT_ACCOUNT_PERMISSIONS,
+                "Write operations are not allowed.",
+            ));
+        }
+        if !self.secondary && is_stats {
+            return Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE)
+                .detail("QueryParameterName", "comp")
+                .detail("QueryParameterValue", "stats")
+                .detail("Reason", ""));
+        }
+        Ok(())
+    }
+}
+
 /// Finds out where a request goes.
 pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
     let host = request
@@ -36,14 +56,13 @@ pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
         .filter(|host| !host.is_empty())
         .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
     let path = request.uri.path();
-    let (account, prefix, path) = match host_account(host) {
-        Some(account) => (account, "", path),
-        None => {
-            let segment = path.strip_prefix('/').unwrap_or(path);
-            let end = segment.find('/').unwrap_or(segment.len());
-            let split = path.len() - segment.len() + end;
-            (&segment[..end], &path[..split], &path[split..])
-        }
+    let (account, prefix, path) = if let Some(account) = host_account(host) {
+        (account, "", path)
+    } else {
+        let segment = path.strip_prefix('/').unwrap_or(path);
+        let end = segment.find('/').unwrap_or(segment.len());
+        let split = path.len() - segment.len() + end;
+        (&segment[..end], &path[..split], &path[split..])
     };
     let mut endpoint = String::with_capacity(7 + host.len() + prefix.len());
     endpoint.push_str("http://");
@@ -90,22 +109,22 @@ mod tests {
     #[test]
     fn accounts_are_named_by_the_path_or_by_the_host() {
         let request = parts("127.0.0.1:10002", "/devstoreaccount1/t()?$top=1");
-        let place = super::place(&request).unwrap();
+        let found = place(&request).unwrap();
         assert_eq!(
-            (place.account, place.secondary, place.path),
+            (found.account, found.secondary, found.path),
             ("devstoreaccount1", false, "/t()")
         );
-        assert_eq!(place.endpoint, "http://127.0.0.1:10002/devstoreaccount1");
+        assert_eq!(found.endpoint, "http://127.0.0.1:10002/devstoreaccount1");
 
         let request = parts("acc-secondary.table.localhost:1", "/Tables");
-        let place = super::place(&request).unwrap();
-        assert_eq!((place.account, place.secondary, place.path), ("acc", true, "/Tables"));
-        assert_eq!(place.endpoint, "http://acc-secondary.table.localhost:1");
+        let found = place(&request).unwrap();
+        assert_eq!((found.account, found.secondary, found.path), ("acc", true, "/Tables"));
+        assert_eq!(found.endpoint, "http://acc-secondary.table.localhost:1");
 
         let request = parts("localhost", "/acc-secondary");
-        let place = super::place(&request).unwrap();
-        assert_eq!((place.account, place.secondary, place.path), ("acc", true, ""));
-        assert_eq!(place.prefix, "/acc-secondary");
+        let found = place(&request).unwrap();
+        assert_eq!((found.account, found.secondary, found.path), ("acc", true, ""));
+        assert_eq!(found.prefix, "/acc-secondary");
     }
 
     #[test]

@@ -10,28 +10,23 @@ use http::Request;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
-use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
+use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID, MAX_MESSAGE};
 use rowkey_wire::table::parse::{self, Options};
 use tracing::{debug, error};
 
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
 use crate::state::State;
-use crate::{cors, route, table};
+use crate::{cors, queue, route, table};
 
-/// What is served on a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    Blob,
-    Queue,
-    Table,
-}
-
-/// The longest body that is read into memory. Longer ones are refused, but read to their end, so
-/// that the client gets to see why.
-const MAX_BODY: usize = MAX_BATCH_BYTES;
+/// The longest body of a request to the Queue service: a message all of whose characters are
+/// escaped.
+const MAX_QUEUE_BODY: usize = 8 * MAX_MESSAGE;
+/// The longest body of a request to the Blob service: 256 MiB.
+const MAX_BLOB_BODY: usize = 256 * 1024 * 1024;
 /// The first version that repeats the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
 
@@ -44,8 +39,8 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Answer, io::Error> {
     let (parts, body) = request.into_parts();
-    let stamps = stamps(state, &parts);
-    let body = read(body).await?;
+    let stamps = stamps(state, service, &parts);
+    let body = read(body, max_body(service)).await?;
     let outcome = match body {
         Some(body) => {
             let answer = respond_to(state, service, address, &parts, &body, &stamps);
@@ -54,20 +49,23 @@ pub(crate) async fn answer(
                 Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR)))
             })
         }
-        None => Err(Failure::front_end(Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE))),
+        None => Err(Failure::front_end(
+            Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)
+                .detail("MaxLimit", max_body(service).to_string()),
+        )),
     };
     let mut answer = outcome.unwrap_or_else(|failure| {
         debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let wanted = parse::wanted(&options, &parts.headers);
         let mut answer = respond::failure(&failure, wanted, &stamps);
-        if failure.layer == Layer::Data && parts.method == http::Method::POST {
+        if service == Service::Table && failure.layer == Layer::Data && parts.method == http::Method::POST {
             // Recorded: a wish counts as fulfilled even when nothing was inserted.
             respond::apply_prefer(&mut answer, parse::prefer(&parts.headers));
         }
         answer
     });
-    cors::apply(state, &parts, &mut answer);
+    cors::apply(state, service, &parts, &mut answer);
     respond::finish(&mut answer, stamps);
     Ok(answer)
 }
@@ -81,22 +79,24 @@ async fn respond_to(
     stamps: &Stamps,
 ) -> Result<Answer, Failure> {
     check_version(request)?;
-    if service != Service::Table {
-        return Err(Failure::front_end(Rejection::with_message(
-            ErrorCode::NOT_IMPLEMENTED,
-            "The requested operation is not implemented: this server has tables, and neither \
-             queues nor blobs.",
-        )));
-    }
     let place = route::place(request).map_err(Failure::front_end)?;
     if request.method == http::Method::OPTIONS {
-        return cors::preflight(state, &place, request).map_err(Failure::front_end);
+        return cors::preflight(state, service, &place, request).map_err(Failure::front_end);
     }
-    table::call::answer(state, &place, address, request, body, stamps).await
+    match service {
+        Service::Table => table::call::answer(state, &place, address, request, body, stamps).await,
+        Service::Queue => queue::call::answer(state, &place, address, request, body, stamps)
+            .map_err(Failure::front_end),
+        Service::Blob => Err(Failure::front_end(Rejection::with_message(
+            ErrorCode::NOT_IMPLEMENTED,
+            "The requested operation is not implemented: this server has tables and queues, and no \
+             blobs.",
+        ))),
+    }
 }
 
 /// What the answer will say of the request. A version that is none is not repeated.
-fn stamps(state: &State, request: &Parts) -> Stamps {
+fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
     let version = request.headers.get(headers::VERSION);
     let version = version.filter(|version| is_version(version.as_bytes()));
     let repeats = version.is_some_and(|version| version.as_bytes() >= REPEATS_CLIENT_ID.as_bytes());
@@ -105,6 +105,7 @@ fn stamps(state: &State, request: &Parts) -> Stamps {
         .get(headers::CLIENT_REQUEST_ID)
         .filter(|id| repeats && id.len() <= MAX_CLIENT_REQUEST_ID);
     Stamps {
+        service,
         id: state.ids.next(),
         now: state.now(),
         version: version.cloned(),
@@ -116,7 +117,9 @@ fn stamps(state: &State, request: &Parts) -> Stamps {
 fn check_version(request: &Parts) -> Result<(), Failure> {
     match request.headers.get(headers::VERSION) {
         Some(version) if !is_version(version.as_bytes()) => Err(Failure {
-            rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE),
+            rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
+                .detail("HeaderName", "x-ms-version")
+                .detail("HeaderValue", version.to_str().unwrap_or_default()),
             layer: Layer::Version,
         }),
         _ => Ok(()),
@@ -132,8 +135,18 @@ fn is_version(text: &[u8]) -> bool {
     shape && text >= b"2009-04-14".as_slice()
 }
 
-/// The body; `None` for one that is too long.
-async fn read(mut body: Incoming) -> io::Result<Option<Bytes>> {
+/// The longest body that is read into memory. Longer ones are refused, but read to their end, so
+/// that the client gets to see why.
+const fn max_body(service: Service) -> usize {
+    match service {
+        Service::Blob => MAX_BLOB_BODY,
+        Service::Queue => MAX_QUEUE_BODY,
+        Service::Table => MAX_BATCH_BYTES,
+    }
+}
+
+/// The body; `None` for one that is longer than `max`.
+async fn read(mut body: Incoming, max: usize) -> io::Result<Option<Bytes>> {
     if body.is_end_stream() {
         return Ok(Some(Bytes::new()));
     }
@@ -143,7 +156,7 @@ async fn read(mut body: Incoming) -> io::Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
         length += data.len();
-        if length > MAX_BODY {
+        if length > max {
             // What was kept is not needed any more.
             (first, all) = (Bytes::new(), None);
         } else if first.is_empty() {
@@ -152,12 +165,12 @@ async fn read(mut body: Incoming) -> io::Result<Option<Bytes>> {
         } else {
             let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
             let all = all.get_or_insert_with(|| {
-                let mut all = BytesMut::with_capacity(expected.min(MAX_BODY) + length);
+                let mut all = BytesMut::with_capacity(expected.min(max) + length);
                 all.extend_from_slice(&first);
                 all
             });
             all.extend_from_slice(&data);
         }
     }
-    Ok((length <= MAX_BODY).then(|| all.map_or(first, BytesMut::freeze)))
+    Ok((length <= max).then(|| all.map_or(first, BytesMut::freeze)))
 }

@@ -2,13 +2,19 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey_wire::auth::{InvalidKey, SigningKey};
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{InvalidKey, Service, SigningKey};
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::parse::Strictness;
+use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 
 use crate::clock::ServerClock;
 use crate::respond::RequestIds;
+use crate::route::Place;
 use crate::store;
+use crate::store::queue::Queues;
 
 /// The shared state.
 #[derive(Debug)]
@@ -25,6 +31,7 @@ pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) keys: Vec<SigningKey>,
     store: Mutex<store::Account>,
+    queues: Mutex<Queues>,
 }
 
 impl State {
@@ -41,7 +48,8 @@ impl State {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
                 let store = Mutex::new(store::Account::new(strict));
-                Ok(Account { name: name.clone(), keys: keys?, store })
+                let queues = Mutex::new(Queues::new(strict, now.ticks().cast_unsigned()));
+                Ok(Account { name: name.clone(), keys: keys?, store, queues })
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
@@ -50,6 +58,16 @@ impl State {
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {
         self.accounts.iter().find(|account| account.name == name)
+    }
+
+    /// The account that a request is for.
+    pub(crate) fn account_at(&self, place: &Place<'_>) -> Result<&Account, Rejection> {
+        self.account(place.account).ok_or_else(|| {
+            Rejection::with_message(
+                ErrorCode::RESOURCE_NOT_FOUND,
+                "The specified resource does not exist: this server has no such account.",
+            )
+        })
     }
 
     pub(crate) fn now(&self) -> DateTime {
@@ -62,5 +80,32 @@ impl Account {
     pub(crate) fn store(&self) -> MutexGuard<'_, store::Account> {
         // A panic while it was held has been answered with 500 and logged; go on with what is there.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queues. Never held while waiting for anything.
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stored access policy with this id of a table, queue or container.
+    pub(crate) fn policy(&self, resource: Resource<'_>, id: &str) -> Option<SignedIdentifier> {
+        let find =
+            |policies: &[SignedIdentifier]| policies.iter().find(|policy| policy.id == id).cloned();
+        match resource {
+            Resource::Table(name) => find(self.store().table(name).ok()?.policies()),
+            Resource::Queue(name) => find(self.queues().queue(name).ok()?.policies()),
+            // There are no containers yet.
+            Resource::Blob { .. } | Resource::Container(_) => None,
+        }
+    }
+
+    /// The rules for scripts of other origins.
+    pub(crate) fn cors(&self, service: Service) -> Vec<CorsRule> {
+        let rules = match service {
+            Service::Blob => None,
+            Service::Queue => self.queues().properties().cors.clone(),
+            Service::Table => self.store().properties().cors.clone(),
+        };
+        rules.unwrap_or_default()
     }
 }

@@ -1,5 +1,6 @@
 //! What a request is allowed, by whom it comes from.
 
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::table::op::{ChangeKind, Op};
@@ -10,6 +11,8 @@ use crate::store::query::Window;
 /// What the maker of a request may do.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
+    /// What a container lets everybody do.
+    Anonymous,
     /// Everything: it was signed with an account key.
     Key,
     /// What a shared access signature opens.
@@ -26,54 +29,93 @@ pub(crate) struct Grant {
 
 #[derive(Clone, Debug)]
 pub(super) enum Scope {
-    Account { services: String, resource_types: String },
-    Table { name: String, window: Window },
+    Account {
+        services: String,
+        resource_types: String,
+    },
+    /// The queue, container or blob that the request is about: for another one the signature
+    /// would not have been genuine.
+    Resource,
+    Table {
+        name: String,
+        window: Window,
+    },
 }
 
-/// The letters that an operation needs: the resource type for an account signature, permissions
-/// for that, and permissions for a table's signature. `None`: it is never allowed by one.
-struct Need {
-    resource_type: char,
-    account: &'static [&'static str],
-    table: Option<&'static str>,
+/// What an operation needs of a shared access signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    /// The letter of `srt` that an account's signature has to have: `s`, `c` or `o`.
+    pub(crate) resource_type: char,
+    /// The letters of `sp` that one has to have: all of any of these. None: it is never enough.
+    pub(crate) account: &'static [&'static str],
+    /// The same of a signature for the table, queue, container or blob.
+    pub(crate) resource: &'static [&'static str],
+    /// Whether everybody may do it.
+    pub(crate) public: bool,
 }
 
 impl Access {
     /// Refuses an operation that the maker of the request may not do.
     pub(crate) fn check(&self, op: &Op<'_>) -> Result<(), Rejection> {
         let Self::Sas(grant) = self else { return Ok(()) };
-        let Some(need) = need(op) else {
-            return match op {
-                // Its parts are checked one by one.
-                Op::Batch => Ok(()),
-                _ => Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)),
-            };
-        };
-        let has = |letters: &str| letters.chars().all(|c| grant.permissions.contains(c));
+        // Its parts are checked one by one.
+        if *op == Op::Batch {
+            return Ok(());
+        }
+        if let Scope::Table { name, .. } = &grant.scope
+            && !table_of(op).is_some_and(|table| name.eq_ignore_ascii_case(table))
+        {
+            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+        }
+        self.allow(Service::Table, &need(op))?;
         match &grant.scope {
-            Scope::Account { services, resource_types } => {
-                if !services.contains('t') {
-                    Err(Rejection::new(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH))
-                } else if !resource_types.contains(need.resource_type) {
-                    Err(Rejection::new(ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH))
-                } else if !need.account.iter().any(|letters| has(letters)) {
-                    Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
-                } else {
-                    Ok(())
-                }
+            Scope::Table { window, .. } => check_window(window, op),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an operation that the maker of the request may not do, by what it needs.
+    pub(crate) fn allow(&self, service: Service, need: &Need) -> Result<(), Rejection> {
+        let grant = match self {
+            Self::Key => return Ok(()),
+            Self::Anonymous if need.public => return Ok(()),
+            // Who may not see it is not told that it is there.
+            Self::Anonymous => return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)),
+            Self::Sas(grant) => grant,
+        };
+        let letters = match &grant.scope {
+            Scope::Account { .. } => need.account,
+            Scope::Resource | Scope::Table { .. } => need.resource,
+        };
+        if letters.is_empty() {
+            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+        }
+        if let Scope::Account { services, resource_types } = &grant.scope {
+            let letter = match service {
+                Service::Blob => 'b',
+                Service::Queue => 'q',
+                Service::Table => 't',
+            };
+            if !services.contains(letter) {
+                return Err(Rejection::new(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH));
             }
-            Scope::Table { name, window } => {
-                let (Some(letters), Some(table)) = (need.table, table_of(op)) else {
-                    return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
-                };
-                if !name.eq_ignore_ascii_case(table) {
-                    return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
-                }
-                if !has(letters) {
-                    return Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH));
-                }
-                check_window(window, op)
+            if !resource_types.contains(need.resource_type) {
+                return Err(Rejection::new(ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH));
             }
+        }
+        if letters.iter().any(|letters| self.has(letters)) {
+            return Ok(());
+        }
+        Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
+    }
+
+    /// Whether all these permissions are given.
+    pub(crate) fn has(&self, letters: &str) -> bool {
+        match self {
+            Self::Anonymous => false,
+            Self::Key => true,
+            Self::Sas(grant) => letters.chars().all(|letter| grant.permissions.contains(letter)),
         }
     }
 
@@ -82,9 +124,9 @@ impl Access {
         match self {
             Self::Sas(grant) => match &grant.scope {
                 Scope::Table { window, .. } => window.clone(),
-                Scope::Account { .. } => Window::default(),
+                Scope::Account { .. } | Scope::Resource => Window::default(),
             },
-            Self::Key => Window::default(),
+            Self::Anonymous | Self::Key => Window::default(),
         }
     }
 }
@@ -103,24 +145,25 @@ fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
     Err(Rejection::new(code))
 }
 
-fn need(op: &Op<'_>) -> Option<Need> {
-    let need = |resource_type, account, table| Some(Need { resource_type, account, table });
+fn need(op: &Op<'_>) -> Need {
+    let need =
+        |resource_type, account, resource| Need { resource_type, account, resource, public: false };
     match op {
-        Op::Batch | Op::GetAcl(_) | Op::SetAcl(_) => None,
+        Op::Batch | Op::GetAcl(_) | Op::SetAcl(_) => need('c', &[], &[]),
         Op::Change(change) => match &change.kind {
-            ChangeKind::Delete(_) => need('o', &["d"], Some("d")),
-            ChangeKind::Insert(..) => need('o', &["a"], Some("a")),
+            ChangeKind::Delete(_) => need('o', &["d"], &["d"]),
+            ChangeKind::Insert(..) => need('o', &["a"], &["a"]),
             ChangeKind::Merge(_, None) | ChangeKind::Replace(_, None) => {
-                need('o', &["au"], Some("au"))
+                need('o', &["au"], &["au"])
             }
-            ChangeKind::Merge(..) | ChangeKind::Replace(..) => need('o', &["u"], Some("u")),
+            ChangeKind::Merge(..) | ChangeKind::Replace(..) => need('o', &["u"], &["u"]),
         },
-        Op::CreateTable { .. } => need('c', &["c", "w"], None),
-        Op::DeleteTable(_) => need('c', &["d"], None),
-        Op::GetEntity(..) | Op::QueryEntities(..) => need('o', &["r"], Some("r")),
-        Op::GetTable(_) | Op::QueryTables(_) => need('c', &["l"], None),
-        Op::GetProperties | Op::GetStats => need('s', &["r"], None),
-        Op::SetProperties => need('s', &["w"], None),
+        Op::CreateTable { .. } => need('c', &["c", "w"], &[]),
+        Op::DeleteTable(_) => need('c', &["d"], &[]),
+        Op::GetEntity(..) | Op::QueryEntities(..) => need('o', &["r"], &["r"]),
+        Op::GetTable(_) | Op::QueryTables(_) => need('c', &["l"], &[]),
+        Op::GetProperties | Op::GetStats => need('s', &["r"], &[]),
+        Op::SetProperties => need('s', &["w"], &[]),
     }
 }
 

@@ -14,18 +14,23 @@ mod shared_key;
 mod tests;
 
 use http::request::Parts;
-use rowkey_wire::auth::{Authorization, parse_authorization};
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Authorization, Service, parse_authorization};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-pub(crate) use access::Access;
+pub(crate) use access::{Access, Need};
 
 use crate::state::Account;
 
 /// Where a request came in, as far as that decides who may make it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Caller<'a> {
+    pub(crate) service: Service,
+    /// The queue, container or blob that the request is about, for which a shared access signature
+    /// must be. One for a table says itself for which.
+    pub(crate) resource: Option<Resource<'a>>,
     pub(crate) address: std::net::IpAddr,
     pub(crate) now: DateTime,
     /// Whether the path begins with the account's name and `-secondary`.
@@ -35,7 +40,7 @@ pub(crate) struct Caller {
 /// Finds out what the maker of a request may do.
 pub(crate) fn authenticate(
     account: &Account,
-    caller: Caller,
+    caller: Caller<'_>,
     request: &Parts,
 ) -> Result<Access, Rejection> {
     if let Some(value) = request.headers.get(http::header::AUTHORIZATION) {
@@ -54,6 +59,9 @@ pub(crate) fn authenticate(
     }
     match request.uri.query().filter(|query| query.contains("sig=")) {
         Some(query) => sas::verify(account, caller, query),
+        // Containers can be open to everybody; whether this one is, is checked when the request is
+        // understood.
+        None if caller.service == Service::Blob => Ok(Access::Anonymous),
         None => Err(Rejection::new(ErrorCode::NO_AUTHENTICATION_INFORMATION)),
     }
 }

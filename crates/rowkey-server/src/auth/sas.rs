@@ -1,7 +1,7 @@
 //! Shared access signatures: whether one is genuine and good now, and what it opens.
 
-use rowkey_wire::auth::Sas;
 use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
+use rowkey_wire::auth::{Sas, Service};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -14,19 +14,23 @@ use crate::store::Key;
 use crate::store::query::Window;
 
 /// Checks the signature in a query, and gives what it opens.
-pub(super) fn verify(account: &Account, caller: Caller, query: &str) -> Result<Access, Rejection> {
+pub(super) fn verify(
+    account: &Account,
+    caller: Caller<'_>,
+    query: &str,
+) -> Result<Access, Rejection> {
     let sas = Sas::from_query(query).ok_or_else(failed)?;
-    let table = sas.table.as_deref().unwrap_or_default();
-    if sas.version.is_none() || (!sas.is_account() && table.is_empty()) {
+    if sas.version.is_none() {
         return Err(failed());
     }
-    let text = sas.string_to_sign(&account.name, Resource::Table(table));
+    let resource = resource(&sas, caller).ok_or_else(failed)?;
+    let text = sas.string_to_sign(&account.name, resource);
     if !account.keys.iter().any(|key| key.verify(&text, sas.signature())) {
         return Err(failed());
     }
     let policy = match &sas.identifier {
         Some(_) if sas.is_account() => return Err(failed()),
-        Some(id) => Some(policy(account, table, id)?),
+        Some(id) => Some(account.policy(resource, id).ok_or_else(failed)?),
         None => None,
     };
     let terms = Terms::of(&sas, policy)?;
@@ -37,10 +41,31 @@ pub(super) fn verify(account: &Account, caller: Caller, query: &str) -> Result<A
             services: sas.services.clone().unwrap_or_default(),
             resource_types: sas.resource_types.clone().unwrap_or_default(),
         }
+    } else if let Resource::Table(name) = resource {
+        Scope::Table { name: name.to_owned(), window: window(&sas)? }
     } else {
-        Scope::Table { name: table.to_owned(), window: window(&sas)? }
+        Scope::Resource
     };
     Ok(Access::Sas(Box::new(Grant { scope, permissions: terms.permissions })))
+}
+
+/// What the signature is for, if it can be for anything. (An account's is for everything.)
+fn resource<'a>(sas: &'a Sas, caller: Caller<'a>) -> Option<Resource<'a>> {
+    if caller.service == Service::Table {
+        let table = sas.table.as_deref().filter(|table| !table.is_empty());
+        return table.or_else(|| sas.is_account().then_some("")).map(Resource::Table);
+    }
+    if sas.is_account() {
+        return caller.resource.or(Some(Resource::Container("")));
+    }
+    match (caller.resource?, sas.blob_resource.as_deref()) {
+        (queue @ Resource::Queue(_), _) => Some(queue),
+        (Resource::Blob { container, .. } | Resource::Container(container), Some("c")) => {
+            Some(Resource::Container(container))
+        }
+        (blob @ Resource::Blob { .. }, Some("b" | "bs" | "bv")) => Some(blob),
+        _ => None,
+    }
 }
 
 /// What a signature says of time and permission, or the policy for it.
@@ -81,13 +106,7 @@ fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {
     parsed.map(Some).ok_or_else(failed)
 }
 
-fn policy(account: &Account, table: &str, id: &str) -> Result<SignedIdentifier, Rejection> {
-    let store = account.store();
-    let policies = store.table(table).map_err(|_| failed())?.policies();
-    policies.iter().find(|policy| policy.id == id).cloned().ok_or_else(failed)
-}
-
-fn check_origin(sas: &Sas, caller: Caller) -> Result<(), Rejection> {
+fn check_origin(sas: &Sas, caller: Caller<'_>) -> Result<(), Rejection> {
     if let Some(range) = &sas.ip {
         let range = IpRange::parse(range).ok_or_else(failed)?;
         if !range.contains(caller.address) {
@@ -111,7 +130,7 @@ fn check_origin(sas: &Sas, caller: Caller) -> Result<(), Rejection> {
     }
 }
 
-/// The keys that a signature opens. RowKeys only count together with their PartitionKeys.
+/// The keys that a signature opens. A `RowKey` only counts together with its `PartitionKey`.
 fn window(sas: &Sas) -> Result<Window, Rejection> {
     let end = |partition_key: &Option<String>, row_key: &Option<String>| {
         let row_key = row_key.as_deref().map(Key::from);

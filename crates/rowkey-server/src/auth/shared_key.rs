@@ -5,17 +5,20 @@ use http::request::Parts;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::headers::MS_DATE;
+use rowkey_wire::headers::{MS_DATE, VERSION};
 use rowkey_wire::limits::MAX_CLOCK_SKEW_SECONDS;
 
 use super::Caller;
 use crate::clock::unix_seconds;
 use crate::state::Account;
 
+/// The first version that signs nothing in place of a length of 0.
+const NO_ZERO: &[u8] = b"2015-02-21";
+
 /// Checks a signature and the date that it covers.
 pub(super) fn verify(
     account: &Account,
-    caller: Caller,
+    caller: Caller<'_>,
     request: &Parts,
     scheme: Scheme,
     name: &str,
@@ -26,16 +29,23 @@ pub(super) fn verify(
     }
     check_date(caller, request)?;
     let path = request.uri.path();
+    let content_length = content_length(request);
     let signed_by = |path: &str| {
         let unsigned = Unsigned {
             method: request.method.as_str(),
             path,
             query: request.uri.query(),
             headers: &request.headers,
-            content_length: 0,
+            content_length: content_length.unwrap_or_default(),
         };
-        let text = string_to_sign(Service::Table, scheme, &account.name, &unsigned);
-        account.keys.iter().any(|key| key.verify(&text, signature))
+        let text = string_to_sign(caller.service, scheme, &account.name, &unsigned);
+        let signed = |text: &str| account.keys.iter().any(|key| key.verify(text, signature));
+        signed(&text)
+            || content_length == Some(0)
+                && scheme == Scheme::SharedKey
+                && caller.service != Service::Table
+                && request.headers.get(VERSION).is_some_and(|version| version.as_bytes() < NO_ZERO)
+                && signed(&with_zero(&text))
     };
     if signed_by(path) {
         return Ok(());
@@ -47,8 +57,22 @@ pub(super) fn verify(
     Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED))
 }
 
+/// The length that the request says its body has.
+fn content_length(request: &Parts) -> Option<u64> {
+    request.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The text with a length of 0 in the line that is for it, the fourth.
+fn with_zero(text: &str) -> String {
+    let mut lines: Vec<&str> = text.splitn(5, '\n').collect();
+    if let Some(length) = lines.get_mut(3) {
+        *length = "0";
+    }
+    lines.join("\n")
+}
+
 /// A request that is signed is good for a quarter of an hour.
-fn check_date(caller: Caller, request: &Parts) -> Result<(), Rejection> {
+fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     let headers = &request.headers;
     let date = headers
         .get(MS_DATE)

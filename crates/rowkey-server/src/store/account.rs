@@ -11,9 +11,10 @@ use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::table::op::{Change, TableQuery};
 use rowkey_wire::table::parse::check_table_name;
-use rowkey_wire::xml::{Logging, Metrics, ServiceProperties};
+use rowkey_wire::xml::ServiceProperties;
 
 use super::partition::Key;
+use super::properties;
 use super::table::Table;
 use super::transaction::Failed;
 
@@ -38,7 +39,7 @@ impl Account {
         Self {
             tables: BTreeMap::new(),
             blocked: BTreeMap::new(),
-            properties: initial_properties(),
+            properties: properties::initial(),
             strict,
             last: DateTime::MIN,
         }
@@ -150,17 +151,6 @@ fn stamp(last: &mut DateTime, now: DateTime) -> DateTime {
     let next = DateTime::from_ticks(last.ticks() + 1).unwrap_or(DateTime::MAX);
     *last = now.max(next);
     *last
-}
-
-/// The properties of a new account, as recorded.
-fn initial_properties() -> ServiceProperties {
-    let hourly = Metrics { enabled: true, include_apis: true, retention_days: Some(7) };
-    ServiceProperties {
-        logging: Some(Logging::default()),
-        hour_metrics: Some(hourly),
-        minute_metrics: Some(Metrics::default()),
-        cors: Some(Vec::new()),
-    }
 }
 
 fn fold(name: &str) -> Key {

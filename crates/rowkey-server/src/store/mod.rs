@@ -12,12 +12,16 @@
 //! | [`row`] | [`Row`]: one entity, packed |
 //! | [`shape`] | the names and types that rows share |
 //! | [`filter`] | a filter made ready to be asked of many rows |
+//! | [`queue`] | queues and their messages |
+//! | [`properties`] | the properties of a service |
 //! | [`query`] | pages: which rows, how many at a time, where the next one begins |
 
 pub(crate) mod account;
 pub(crate) mod filter;
 pub(crate) mod partition;
+pub(crate) mod properties;
 pub(crate) mod query;
+pub(crate) mod queue;
 pub(crate) mod row;
 pub(crate) mod shape;
 pub(crate) mod table;

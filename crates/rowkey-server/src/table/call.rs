@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::HeaderMap;
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::Fields;
@@ -39,23 +40,24 @@ pub(crate) async fn answer(
     body: &Bytes,
     stamps: &Stamps,
 ) -> Result<Answer, Failure> {
-    let account = state.account(place.account).ok_or_else(|| {
-        Failure::front_end(Rejection::with_message(
-            ErrorCode::RESOURCE_NOT_FOUND,
-            "The specified resource does not exist: this server has no such account.",
-        ))
-    })?;
+    let account = state.account_at(place).map_err(Failure::front_end)?;
     let options = Options::parse(request.uri.query().unwrap_or_default());
     let options = options.map_err(Failure::front_end)?;
     let wanted = parse::wanted(&options, &request.headers);
-    let caller = Caller { address, now: stamps.now, secondary: place.secondary };
+    let caller = Caller {
+        service: Service::Table,
+        resource: None,
+        address,
+        now: stamps.now,
+        secondary: place.secondary,
+    };
     let access = auth::authenticate(account, caller, request).map_err(Failure::front_end)?;
 
     let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
     let target = parse::target(&path, &options).map_err(Failure::data)?;
     let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
     let layer = if is_document(&target) { Failure::front_end } else { Failure::data };
-    check_place(place, &method, &target).map_err(layer)?;
+    place.check(&method, target == Target::Stats).map_err(layer)?;
     let fields = if parse::has_json(&method, &target) {
         parse::check_json_type(&request.headers).map_err(layer)?;
         odata::fields(body).map_err(layer)?
@@ -101,20 +103,4 @@ impl Call<'_> {
 /// Whether errors are those of documents rather than of entities.
 fn is_document(target: &Target<'_>) -> bool {
     matches!(target, Target::Acl(_) | Target::Batch | Target::Properties | Target::Stats)
-}
-
-/// The copy in the second region cannot be written, and only it has statistics.
-fn check_place(place: &Place<'_>, method: &Method, target: &Target<'_>) -> Result<(), Rejection> {
-    if place.secondary && method != Method::GET {
-        let mut rejection = Rejection::with_message(
-            ErrorCode::new("InsufficientAccountPermissions"),
-            "Write operations are not allowed.",
-        );
-        rejection.status = StatusCode::FORBIDDEN;
-        return Err(rejection);
-    }
-    if !place.secondary && *target == Target::Stats {
-        return Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE));
-    }
-    Ok(())
 }

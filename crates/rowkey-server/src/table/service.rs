@@ -4,12 +4,13 @@ use http::{StatusCode, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::{
-    GeoStatus, ServiceStats, parse_acl, parse_properties, render_acl, render_properties,
-    render_stats,
+    ServiceProperties, parse_acl, parse_properties, render_acl, render_properties,
 };
 
 use super::call::Call;
+use crate::documents;
 use crate::respond::{self, Answer, Failure};
+use crate::store::properties;
 
 /// Get Table ACL.
 pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
@@ -43,19 +44,14 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
     let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
     let mut store = call.account.store();
     let kept = store.properties_mut();
-    kept.logging = sent.logging.or_else(|| kept.logging.take());
-    kept.hour_metrics = sent.hour_metrics.or_else(|| kept.hour_metrics.take());
-    kept.minute_metrics = sent.minute_metrics.or_else(|| kept.minute_metrics.take());
-    kept.cors = sent.cors.or_else(|| kept.cors.take());
+    properties::update(kept, ServiceProperties { default_service_version: None, ..sent });
     drop(store);
     Ok(respond::empty(StatusCode::ACCEPTED))
 }
 
 /// Get Table Service Stats. The copy is the original, so it is never behind.
 pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    let last_sync = Some(call.stamps.now.to_chrono());
-    let stats = ServiceStats { status: GeoStatus::Live, last_sync };
-    respond::xml(StatusCode::OK, render_stats(&stats))
+    documents::stats(call.stamps)
 }
 
 fn invalid_document() -> Failure {

@@ -14,8 +14,7 @@ use crate::request::Request;
 use crate::xml::{SignedIdentifier, Writer, encode_acl};
 
 /// What stands as it is in a path or in the value of a query parameter.
-const UNRESERVED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
@@ -126,7 +125,11 @@ pub fn put(
         Lifetime::Forever => "-1".to_owned(),
         Lifetime::Seconds(seconds) => seconds.to_string(),
     });
-    parameter(&mut target, "visibilitytimeout", visibility_seconds.map(|n| n.to_string()).as_deref());
+    parameter(
+        &mut target,
+        "visibilitytimeout",
+        visibility_seconds.map(|n| n.to_string()).as_deref(),
+    );
     parameter(&mut target, "messagettl", lifetime.as_deref());
     document(Method::POST, target, message(text))
 }
@@ -135,7 +138,11 @@ pub fn put(
 /// to 32; without a visibility timeout it is 30 seconds.
 pub fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request {
     let mut target = format!("/{queue}/messages?numofmessages={count}");
-    parameter(&mut target, "visibilitytimeout", visibility_seconds.map(|n| n.to_string()).as_deref());
+    parameter(
+        &mut target,
+        "visibilitytimeout",
+        visibility_seconds.map(|n| n.to_string()).as_deref(),
+    );
     bare(Method::GET, target)
 }
 

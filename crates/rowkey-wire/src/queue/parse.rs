@@ -192,19 +192,11 @@ fn put<'a>(queue: &'a str, options: &Options<'_>, version: &str) -> Result<Op<'a
     Ok(Op::Put { queue, lifetime, visibility })
 }
 
-fn visibility(
-    options: &Options<'_>,
-    default: Option<u32>,
-    minimum: u32,
-) -> Result<u32, Rejection> {
+fn visibility(options: &Options<'_>, default: Option<u32>, minimum: u32) -> Result<u32, Rejection> {
     number(options, "visibilitytimeout", default, minimum, MAX_VISIBILITY_SECONDS)
 }
 
-fn handle<'a>(
-    queue: &'a str,
-    id: &'a str,
-    options: &Options<'_>,
-) -> Result<Handle<'a>, Rejection> {
+fn handle<'a>(queue: &'a str, id: &'a str, options: &Options<'_>) -> Result<Handle<'a>, Rejection> {
     let text = options.get("popreceipt").ok_or_else(|| missing("popreceipt"))?;
     let stamp = receipt::parse(text)
         .ok_or_else(|| invalid_value("popreceipt", text, "Invalid pop receipt format"))?;

@@ -10,8 +10,8 @@ const MAX_ORIGINS: usize = 64;
 /// Headers a rule may name in full, and by prefix (`x-ms-meta-*`).
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_PREFIXES: usize = 2;
-/// What a request may hold. The last three belong to the Blob service (the first of them to the
-/// Queue service too): they are taken and not read.
+/// What a request may hold. The last three belong to the Blob service; the last two are taken and
+/// not read.
 const SECTIONS: &[&str] = &[
     "Logging",
     "HourMetrics",
@@ -35,6 +35,9 @@ pub struct ServiceProperties {
     pub minute_metrics: Option<Metrics>,
     /// Rules for requests from scripts of other origins, at most 5. Empty: none are allowed.
     pub cors: Option<Vec<CorsRule>>,
+    /// The version of requests that do not say theirs. Of the Blob service alone; the others leave
+    /// it out, and do not read it.
+    pub default_service_version: Option<String>,
 }
 
 /// Which requests are logged.
@@ -96,6 +99,9 @@ pub fn encode_properties(properties: &ServiceProperties) -> String {
         writer.leaf("AllowedHeaders", &rule.allowed_headers.join(","));
         writer.leaf("ExposedHeaders", &rule.exposed_headers.join(","));
     });
+    if let Some(version) = &properties.default_service_version {
+        writer.leaf("DefaultServiceVersion", version);
+    }
     writer.end("StorageServiceProperties");
     writer.finish()
 }
@@ -140,6 +146,7 @@ pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
         hour_metrics: metrics("HourMetrics")?,
         minute_metrics: metrics("MinuteMetrics")?,
         cors: cors.transpose()?,
+        default_service_version: root.text_of("DefaultServiceVersion").map(Into::into),
     })
 }
 
@@ -157,6 +164,7 @@ pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
         hour_metrics: parse_metrics(&root, "HourMetrics")?,
         minute_metrics: parse_metrics(&root, "MinuteMetrics")?,
         cors: root.child("Cors").map(parse_cors).transpose()?,
+        default_service_version: root.text_of("DefaultServiceVersion").map(Into::into),
     })
 }
 
@@ -181,6 +189,9 @@ pub fn render_properties(properties: &ServiceProperties) -> String {
         writer.leaf("AllowedHeaders", &prefixes_last(&rule.allowed_headers));
         writer.leaf("ExposedHeaders", &prefixes_last(&rule.exposed_headers));
     });
+    if let Some(version) = &properties.default_service_version {
+        writer.leaf("DefaultServiceVersion", version);
+    }
     writer.end("StorageServiceProperties");
     writer.finish()
 }

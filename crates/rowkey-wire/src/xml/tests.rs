@@ -45,6 +45,7 @@ fn off() -> ServiceProperties {
         hour_metrics: Some(Metrics::default()),
         minute_metrics: Some(Metrics::default()),
         cors: Some(vec![]),
+        ..ServiceProperties::default()
     }
 }
 
@@ -119,6 +120,7 @@ fn the_client_reads_the_recorded_responses() {
         hour_metrics: Some(metrics(7)),
         minute_metrics: Some(metrics(5)),
         cors: Some(vec![]),
+        ..ServiceProperties::default()
     };
     assert_eq!(read, expected);
 }
@@ -132,6 +134,7 @@ fn the_server_writes_the_recorded_responses() {
         hour_metrics: Some(metrics(7)),
         minute_metrics: Some(metrics(5)),
         cors: Some(vec![]),
+        ..ServiceProperties::default()
     };
     assert_eq!(render_properties(&state), LOGGING_RESPONSE);
 }

@@ -1,0 +1,92 @@
+//! One request to the Queue service, from its address to the operation that answers it.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::request::Parts;
+use rowkey_wire::auth::Service;
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers;
+use rowkey_wire::queue::op::{Op, Target};
+use rowkey_wire::queue::parse;
+use rowkey_wire::table::parse::{Options, decode_path};
+
+use super::need::need;
+use super::{message, queues};
+use crate::auth::{self, Caller};
+use crate::respond::{Answer, Stamps};
+use crate::route::Place;
+use crate::state::{Account, State};
+
+/// A request whose maker is known, and may do what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) account: &'a Account,
+    pub(super) place: &'a Place<'a>,
+    pub(super) body: &'a Bytes,
+    pub(super) stamps: &'a Stamps,
+    /// The version that is asked for; empty if none is.
+    pub(super) version: &'a str,
+}
+
+/// Authenticates, understands, authorizes and answers a request.
+pub(crate) fn answer(
+    state: &State,
+    place: &Place<'_>,
+    address: IpAddr,
+    request: &Parts,
+    body: &Bytes,
+    stamps: &Stamps,
+) -> Result<Answer, Rejection> {
+    let account = state.account_at(place)?;
+    let options = Options::parse(request.uri.query().unwrap_or_default())?;
+    let path = decode_path(place.path)?;
+    let queue = path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty());
+    let caller = Caller {
+        service: Service::Queue,
+        resource: queue.map(Resource::Queue),
+        address,
+        now: stamps.now,
+        secondary: place.secondary,
+    };
+    let access = auth::authenticate(account, caller, request)?;
+
+    let target = parse::target(&path, &options)?;
+    place.check(&request.method, target == Target::Stats)?;
+    let version = version(request, &options);
+    let op = parse::op(&request.method, target, &options, &request.headers, version)?;
+    access.allow(Service::Queue, &need(&op))?;
+    Call { account, place, body, stamps, version }.perform(op)
+}
+
+impl Call<'_> {
+    fn perform(&self, op: Op<'_>) -> Result<Answer, Rejection> {
+        match op {
+            Op::Put { queue, lifetime, visibility } => {
+                message::put(self, queue, lifetime, visibility)
+            }
+            Op::Get { queue, count, visibility } => message::get(self, queue, count, visibility),
+            Op::DeleteMessage(handle) => message::delete(self, &handle),
+            Op::Update { handle, visibility } => message::update(self, &handle, visibility),
+            Op::Peek { queue, count } => message::peek(self, queue, count),
+            Op::Clear(queue) => message::clear(self, queue),
+            Op::Create(queue, metadata) => queues::create(self, queue, metadata),
+            Op::Delete(queue) => queues::delete(self, queue),
+            Op::List(listing) => Ok(queues::list(self, &listing)),
+            Op::GetMetadata(queue) => queues::get_metadata(self, queue),
+            Op::SetMetadata(queue, metadata) => queues::set_metadata(self, queue, metadata),
+            Op::GetAcl(queue) => queues::get_acl(self, queue),
+            Op::SetAcl(queue) => queues::set_acl(self, queue),
+            Op::GetProperties => Ok(queues::get_properties(self)),
+            Op::SetProperties => queues::set_properties(self),
+            Op::GetStats => Ok(queues::get_stats(self)),
+        }
+    }
+}
+
+/// The version that a request asks for: in its header, or else by its shared access signature.
+fn version<'a>(request: &'a Parts, options: &'a Options<'_>) -> &'a str {
+    let header = request.headers.get(headers::VERSION).and_then(|version| version.to_str().ok());
+    header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
+}

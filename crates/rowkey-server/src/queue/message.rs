@@ -1,0 +1,129 @@
+//! Messages: put, get, peek, update, delete, clear.
+
+use http::{HeaderValue, StatusCode, header};
+use rowkey_wire::error::Rejection;
+use rowkey_wire::queue::decode::{POP_RECEIPT, TIME_NEXT_VISIBLE};
+use rowkey_wire::queue::op::Handle;
+use rowkey_wire::queue::render::{self, Messages};
+use rowkey_wire::queue::{parse, receipt};
+use uuid::fmt::Hyphenated;
+
+use super::call::Call;
+use super::queues::drop_apart;
+use crate::documents;
+use crate::respond::{self, Answer};
+use crate::store::queue::Message;
+
+/// The first version whose answer to Put Message shows the message.
+const SHOWS_PUT: &str = "2016-05-31";
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+
+/// What of a message an answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Gotten,
+    Peeked,
+    Put,
+}
+
+/// Put Message.
+pub(super) fn put(
+    call: &Call<'_>,
+    queue: &str,
+    lifetime: Option<u32>,
+    visibility: u32,
+) -> Result<Answer, Rejection> {
+    // A missing queue is reported rather than a wrong body, as everywhere.
+    let mut queues = call.account.queues();
+    queues.queue(queue)?;
+    let text = parse::message(call.body)?.into_boxed_str();
+    let id = queues.message_id();
+    let message =
+        queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.stamps.now);
+    if call.version < SHOWS_PUT {
+        return Ok(respond::empty(StatusCode::CREATED));
+    }
+    let mut list = Messages::new();
+    push(&mut list, message, Shown::Put);
+    drop(queues);
+    let mut answer = respond::with_body(StatusCode::CREATED, list.finish());
+    answer.headers_mut().insert(header::CONTENT_TYPE, XML);
+    Ok(answer)
+}
+
+/// Get Messages.
+pub(super) fn get(
+    call: &Call<'_>,
+    queue: &str,
+    count: u32,
+    visibility: u32,
+) -> Result<Answer, Rejection> {
+    let mut list = Messages::new();
+    let mut queues = call.account.queues();
+    queues.queue_mut(queue)?.get(count, visibility, call.stamps.now, |message| {
+        push(&mut list, message, Shown::Gotten);
+    });
+    drop(queues);
+    Ok(documents::document(list.finish()))
+}
+
+/// Peek Messages.
+pub(super) fn peek(call: &Call<'_>, queue: &str, count: u32) -> Result<Answer, Rejection> {
+    let mut list = Messages::new();
+    let mut queues = call.account.queues();
+    queues.queue_mut(queue)?.peek(count, call.stamps.now, |message| {
+        push(&mut list, message, Shown::Peeked);
+    });
+    drop(queues);
+    Ok(documents::document(list.finish()))
+}
+
+/// Update Message.
+pub(super) fn update(
+    call: &Call<'_>,
+    handle: &Handle<'_>,
+    visibility: u32,
+) -> Result<Answer, Rejection> {
+    let mut queues = call.account.queues();
+    let queue = queues.queue_mut(handle.queue)?;
+    let text = match call.body.trim_ascii() {
+        [] => None,
+        _ => Some(parse::message(call.body)?.into_boxed_str()),
+    };
+    let message = queue.update(handle.id, handle.stamp, text, visibility, call.stamps.now)?;
+    let receipt = receipt::updated(message.stamp, message.dequeued);
+    let visible = message.visible.to_http();
+    drop(queues);
+    let mut answer = respond::empty(StatusCode::NO_CONTENT);
+    let headers = answer.headers_mut();
+    headers.insert(POP_RECEIPT, respond::value(receipt));
+    headers.insert(TIME_NEXT_VISIBLE, respond::value(visible));
+    Ok(answer)
+}
+
+/// Delete Message.
+pub(super) fn delete(call: &Call<'_>, handle: &Handle<'_>) -> Result<Answer, Rejection> {
+    let mut queues = call.account.queues();
+    queues.queue_mut(handle.queue)?.delete(handle.id, handle.stamp, call.stamps.now)?;
+    drop(queues);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Clear Messages.
+pub(super) fn clear(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+    let cleared = call.account.queues().queue_mut(queue)?.clear();
+    drop_apart(cleared);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+fn push(list: &mut Messages, message: &Message, shown: Shown) {
+    let mut id = [0; Hyphenated::LENGTH];
+    let receipt = (shown != Shown::Peeked).then(|| receipt::gotten(message.stamp));
+    list.push(&render::Message {
+        id: message.id.hyphenated().encode_lower(&mut id),
+        inserted: message.inserted,
+        expires: message.expires,
+        receipt: receipt.as_deref().map(|receipt| (receipt, message.visible)),
+        content: (shown != Shown::Put).then_some((message.dequeued, &*message.text)),
+    });
+}

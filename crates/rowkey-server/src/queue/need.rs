@@ -1,0 +1,30 @@
+//! What each operation needs of a shared access signature.
+
+use rowkey_wire::queue::op::Op;
+
+use crate::auth::Need;
+
+/// The letters that an operation needs.
+pub(super) fn need(op: &Op<'_>) -> Need {
+    let need = |resource_type, account, resource| Need {
+        resource_type,
+        account,
+        resource,
+        public: false,
+    };
+    match op {
+        Op::Clear(_) => need('o', &["d"], &["p"]),
+        Op::Create(..) => need('c', &["c", "w"], &[]),
+        Op::Delete(_) => need('c', &["d"], &[]),
+        Op::DeleteMessage(_) | Op::Get { .. } => need('o', &["p"], &["p"]),
+        Op::GetAcl(_) | Op::SetAcl(_) => need('c', &[], &[]),
+        Op::GetMetadata(_) => need('c', &["r"], &["r"]),
+        Op::GetProperties | Op::GetStats => need('s', &["r"], &[]),
+        Op::List(_) => need('s', &["l"], &[]),
+        Op::Peek { .. } => need('o', &["r"], &["r"]),
+        Op::Put { .. } => need('o', &["a"], &["a"]),
+        Op::SetMetadata(..) => need('c', &["w"], &[]),
+        Op::SetProperties => need('s', &["w"], &[]),
+        Op::Update { .. } => need('o', &["u"], &["u"]),
+    }
+}

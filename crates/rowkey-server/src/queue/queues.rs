@@ -1,0 +1,113 @@
+//! The queues themselves: create, delete, list, metadata, policies; and the service's documents.
+
+use http::{HeaderValue, StatusCode, header};
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::queue::decode::APPROXIMATE_COUNT;
+use rowkey_wire::queue::op::Listing;
+use rowkey_wire::queue::render;
+use rowkey_wire::xml::ServiceProperties;
+
+use super::call::Call;
+use crate::documents;
+use crate::respond::{self, Answer, NO_CACHE};
+use crate::store::properties;
+use crate::store::queue::Queue;
+use crate::store::queue::account::Created;
+
+/// From this many messages on a deleted queue is freed on a thread of its own.
+const LARGE: usize = 10_000;
+
+/// Create Queue.
+pub(super) fn create(
+    call: &Call<'_>,
+    queue: &str,
+    metadata: Metadata,
+) -> Result<Answer, Rejection> {
+    let created = call.account.queues().create(queue, metadata, call.stamps.now)?;
+    Ok(respond::empty(match created {
+        Created::Existing => StatusCode::NO_CONTENT,
+        Created::New => StatusCode::CREATED,
+    }))
+}
+
+/// Delete Queue.
+pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+    let deleted = call.account.queues().delete(queue, call.stamps.now)?;
+    drop_apart(deleted);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Frees a queue. Nobody is to wait for a million messages.
+pub(super) fn drop_apart(queue: Queue) {
+    if queue.kept() > LARGE {
+        tokio::task::spawn_blocking(move || drop(queue));
+    }
+}
+
+/// List Queues.
+pub(super) fn list(call: &Call<'_>, listing: &Listing) -> Answer {
+    let queues = call.account.queues();
+    let (page, next) = queues.list(listing);
+    let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
+    documents::document(render::list(
+        &call.place.endpoint,
+        &call.account.name,
+        listing,
+        page,
+        next,
+    ))
+}
+
+/// Get Queue Metadata.
+pub(super) fn get_metadata(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+    let mut queues = call.account.queues();
+    let queue = queues.queue_mut(queue)?;
+    let mut answer = respond::empty(StatusCode::OK);
+    let headers = answer.headers_mut();
+    headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.stamps.now)));
+    headers.insert(header::CACHE_CONTROL, NO_CACHE);
+    queue.metadata().write(headers);
+    Ok(answer)
+}
+
+/// Set Queue Metadata.
+pub(super) fn set_metadata(
+    call: &Call<'_>,
+    queue: &str,
+    metadata: Metadata,
+) -> Result<Answer, Rejection> {
+    call.account.queues().queue_mut(queue)?.set_metadata(metadata);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Get Queue ACL.
+pub(super) fn get_acl(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+    Ok(documents::policies(call.account.queues().queue(queue)?.policies()))
+}
+
+/// Set Queue ACL. It takes effect at once; the service takes up to 30 s.
+pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+    let mut queues = call.account.queues();
+    let queue = queues.queue_mut(queue)?;
+    queue.set_policies(documents::read_policies(call.body)?);
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Get Queue Service Properties.
+pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+    documents::properties(call.account.queues().properties())
+}
+
+/// Set Queue Service Properties: sections that are not sent stay as they are.
+pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
+    let sent = documents::read_properties(call.body)?;
+    let sent = ServiceProperties { default_service_version: None, ..sent };
+    properties::update(call.account.queues().properties_mut(), sent);
+    Ok(respond::empty(StatusCode::ACCEPTED))
+}
+
+/// Get Queue Service Stats.
+pub(super) fn get_stats(call: &Call<'_>) -> Answer {
+    documents::stats(call.stamps)
+}

@@ -1,0 +1,146 @@
+//! A storage account's queues: created, deleted, listed.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::limits::MAX_LISTING;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::odata::parse::Strictness;
+use rowkey_wire::queue::op::Listing;
+use rowkey_wire::queue::render::marker_name;
+use rowkey_wire::xml::ServiceProperties;
+use uuid::{Builder, Uuid};
+
+use super::messages::Queue;
+use crate::store::properties;
+
+/// How long the name of a deleted queue is blocked: 30 s in ticks. The service says "at least".
+const NAME_BLOCKED: i64 = 30 * 10_000_000;
+
+/// The queues of one account.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    by_name: BTreeMap<String, Queue>,
+    /// Names of deleted queues, and until when they are blocked.
+    blocked: BTreeMap<String, DateTime>,
+    properties: ServiceProperties,
+    strict: Strictness,
+    /// Where the ids of messages come from.
+    seed: u64,
+}
+
+/// What came of creating a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Created {
+    /// There was one, and it has the same metadata.
+    Existing,
+    New,
+}
+
+impl Queues {
+    /// No queues. The ids of messages follow from `seed`.
+    pub(crate) fn new(strict: Strictness, seed: u64) -> Self {
+        Self {
+            by_name: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            properties: properties::initial(),
+            strict,
+            seed,
+        }
+    }
+
+    /// Creates a queue, or finds that there is one like it.
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        metadata: Metadata,
+        now: DateTime,
+    ) -> Result<Created, Rejection> {
+        if let Some(queue) = self.by_name.get(name) {
+            return if *queue.metadata() == metadata {
+                Ok(Created::Existing)
+            } else {
+                Err(Rejection::new(ErrorCode::QUEUE_ALREADY_EXISTS))
+            };
+        }
+        if self.blocked.get(name).is_some_and(|until| now < *until) {
+            return Err(Rejection::new(ErrorCode::QUEUE_BEING_DELETED));
+        }
+        self.blocked.remove(name);
+        self.by_name.insert(name.to_owned(), Queue::new(metadata));
+        Ok(Created::New)
+    }
+
+    /// Takes a queue away. The caller drops it, which takes a while if it is large.
+    pub(crate) fn delete(&mut self, name: &str, now: DateTime) -> Result<Queue, Rejection> {
+        let queue = self.by_name.remove(name).ok_or_else(not_found)?;
+        self.blocked.retain(|_, until| now < *until);
+        if self.strict == Strictness::Strict
+            && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
+        {
+            self.blocked.insert(name.to_owned(), until);
+        }
+        Ok(queue)
+    }
+
+    /// The queue with this name.
+    pub(crate) fn queue(&self, name: &str) -> Result<&Queue, Rejection> {
+        self.by_name.get(name).ok_or_else(not_found)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, Rejection> {
+        self.by_name.get_mut(name).ok_or_else(not_found)
+    }
+
+    /// A page of queues in the order of their names, and the one with which the next page begins.
+    pub(crate) fn list(&self, listing: &Listing) -> (Vec<(&str, &Queue)>, Option<&str>) {
+        let prefix = listing.prefix.as_deref().unwrap_or_default();
+        let marker = listing.marker.as_deref().map(marker_name).unwrap_or_default();
+        let from = Bound::Included(prefix.max(marker));
+        let mut matching = self
+            .by_name
+            .range::<str, _>((from, Bound::Unbounded))
+            .map(|(name, queue)| (name.as_str(), queue))
+            .take_while(|(name, _)| name.starts_with(prefix));
+        let room = listing.max.unwrap_or(MAX_LISTING) as usize;
+        let page = matching.by_ref().take(room).collect();
+        (page, matching.next().map(|(name, _)| name))
+    }
+
+    /// An id for a new message.
+    pub(crate) fn message_id(&mut self) -> Uuid {
+        let mut bytes = [0; 16];
+        for half in bytes.chunks_exact_mut(8) {
+            half.copy_from_slice(&mix(&mut self.seed).to_be_bytes());
+        }
+        Builder::from_random_bytes(bytes).into_uuid()
+    }
+
+    /// The service's properties.
+    pub(crate) fn properties(&self) -> &ServiceProperties {
+        &self.properties
+    }
+
+    /// The same, to change them.
+    pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
+        &mut self.properties
+    }
+}
+
+fn not_found() -> Rejection {
+    Rejection::new(ErrorCode::QUEUE_NOT_FOUND)
+}
+
+/// The next number that looks random (Sebastiano Vigna's `splitmix64`): no two of a cycle of 2^64
+/// are the same.
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}

@@ -1,0 +1,225 @@
+//! A queue: its messages in order, who holds which, and when they cease to be.
+//!
+//! Messages are delivered by the time at which they become visible, and those of one instant by
+//! when they were put. Getting, putting, updating and deleting one takes a time logarithmic in
+//! their number. Messages whose time has passed are removed when the queue is next used.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::xml::SignedIdentifier;
+use uuid::Uuid;
+
+/// Ticks (100 ns) in a second.
+const SECOND: i64 = 10_000_000;
+
+/// A queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    metadata: Metadata,
+    policies: Vec<SignedIdentifier>,
+    messages: HashMap<Uuid, Message>,
+    /// The messages by when they become visible.
+    order: BTreeMap<Place, Uuid>,
+    /// The messages by when they cease to be, but for those that never do.
+    expiries: BTreeMap<Place, Uuid>,
+    /// How many messages were put so far.
+    put: u64,
+}
+
+/// An instant, and the number of a message: no two messages share a place.
+type Place = (DateTime, u64);
+
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) id: Uuid,
+    pub(crate) inserted: DateTime,
+    /// [`DateTime::MAX`]: never.
+    pub(crate) expires: DateTime,
+    pub(crate) visible: DateTime,
+    /// How often it was gotten.
+    pub(crate) dequeued: u32,
+    /// What its pop receipt holds. It is the time at which the message becomes visible, but always
+    /// later than before, so that no receipt is good twice.
+    pub(crate) stamp: i64,
+    pub(crate) text: Box<str>,
+    number: u64,
+}
+
+impl Queue {
+    /// A queue without messages.
+    pub(crate) fn new(metadata: Metadata) -> Self {
+        Self { metadata, ..Self::default() }
+    }
+
+    /// Adds a message. `lifetime` and `visibility` are seconds; no lifetime is for ever.
+    pub(crate) fn put(
+        &mut self,
+        id: Uuid,
+        text: Box<str>,
+        lifetime: Option<u32>,
+        visibility: u32,
+        now: DateTime,
+    ) -> &Message {
+        self.expire(now);
+        let number = self.put;
+        self.put += 1;
+        let expires = lifetime.map_or(DateTime::MAX, |seconds| after(now, seconds));
+        let visible = after(now, visibility);
+        self.order.insert((visible, number), id);
+        if expires != DateTime::MAX {
+            self.expiries.insert((expires, number), id);
+        }
+        let stamp = visible.ticks();
+        let message =
+            Message { id, inserted: now, expires, visible, dequeued: 0, stamp, text, number };
+        self.messages.entry(id).or_insert(message)
+    }
+
+    /// Gives `each` up to `count` messages that are visible, and hides them for so many seconds.
+    pub(crate) fn get(
+        &mut self,
+        count: u32,
+        visibility: u32,
+        now: DateTime,
+        mut each: impl FnMut(&Message),
+    ) {
+        self.expire(now);
+        for (place, id) in self.visible(count, now) {
+            let Some(message) = self.messages.get_mut(&id) else { continue };
+            self.order.remove(&place);
+            message.dequeued = message.dequeued.saturating_add(1);
+            message.hide(after(now, visibility));
+            self.order.insert((message.visible, message.number), id);
+            each(message);
+        }
+    }
+
+    /// Gives `each` up to `count` messages that are visible, and leaves them as they are.
+    pub(crate) fn peek(&mut self, count: u32, now: DateTime, mut each: impl FnMut(&Message)) {
+        self.expire(now);
+        for (_, id) in self.visible(count, now) {
+            if let Some(message) = self.messages.get(&id) {
+                each(message);
+            }
+        }
+    }
+
+    /// Hides a message for so many seconds from now, and gives it a new text if there is one.
+    pub(crate) fn update(
+        &mut self,
+        id: &str,
+        stamp: i64,
+        text: Option<Box<str>>,
+        visibility: u32,
+        now: DateTime,
+    ) -> Result<&Message, Rejection> {
+        let id = self.held(id, stamp, now)?;
+        let message = self.messages.get_mut(&id).ok_or_else(not_found)?;
+        self.order.remove(&(message.visible, message.number));
+        message.hide(after(now, visibility));
+        self.order.insert((message.visible, message.number), id);
+        if let Some(text) = text {
+            message.text = text;
+        }
+        Ok(message)
+    }
+
+    /// Removes a message.
+    pub(crate) fn delete(&mut self, id: &str, stamp: i64, now: DateTime) -> Result<(), Rejection> {
+        let id = self.held(id, stamp, now)?;
+        if let Some(message) = self.messages.remove(&id) {
+            self.order.remove(&(message.visible, message.number));
+            self.expiries.remove(&(message.expires, message.number));
+        }
+        Ok(())
+    }
+
+    /// Takes all messages away. The caller drops them, which takes a while if they are many.
+    pub(crate) fn clear(&mut self) -> Self {
+        Self {
+            messages: std::mem::take(&mut self.messages),
+            order: std::mem::take(&mut self.order),
+            expiries: std::mem::take(&mut self.expiries),
+            ..Self::default()
+        }
+    }
+
+    /// How many messages there are, whoever holds them.
+    pub(crate) fn count(&mut self, now: DateTime) -> usize {
+        self.expire(now);
+        self.messages.len()
+    }
+
+    /// How many messages are kept, those included whose time has passed.
+    pub(crate) fn kept(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    pub(crate) fn set_metadata(&mut self, metadata: Metadata) {
+        self.metadata = metadata;
+    }
+
+    pub(crate) fn policies(&self) -> &[SignedIdentifier] {
+        &self.policies
+    }
+
+    pub(crate) fn set_policies(&mut self, policies: Vec<SignedIdentifier>) {
+        self.policies = policies;
+    }
+
+    /// The first messages that are visible.
+    fn visible(&self, count: u32, now: DateTime) -> Vec<(Place, Uuid)> {
+        let visible = self.order.range(..=(now, u64::MAX));
+        visible.take(count as usize).map(|(place, id)| (*place, *id)).collect()
+    }
+
+    /// The message with this id, if the stamp is that of its last receipt.
+    fn held(&mut self, id: &str, stamp: i64, now: DateTime) -> Result<Uuid, Rejection> {
+        self.expire(now);
+        let id = Uuid::try_parse(id).map_err(|_| not_found())?;
+        let message = self.messages.get(&id).ok_or_else(not_found)?;
+        if message.stamp == stamp {
+            Ok(id)
+        } else {
+            Err(Rejection::new(ErrorCode::POP_RECEIPT_MISMATCH))
+        }
+    }
+
+    /// Removes the messages whose time has passed.
+    fn expire(&mut self, now: DateTime) {
+        while let Some(first) = self.expiries.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let id = first.remove();
+            if let Some(message) = self.messages.remove(&id) {
+                self.order.remove(&(message.visible, message.number));
+            }
+        }
+    }
+}
+
+impl Message {
+    /// Hides it until an instant, and voids its receipt.
+    fn hide(&mut self, until: DateTime) {
+        self.visible = until;
+        self.stamp = until.ticks().max(self.stamp + 1);
+    }
+}
+
+fn after(now: DateTime, seconds: u32) -> DateTime {
+    DateTime::from_ticks(now.ticks() + i64::from(seconds) * SECOND).unwrap_or(DateTime::MAX)
+}
+
+fn not_found() -> Rejection {
+    Rejection::new(ErrorCode::MESSAGE_NOT_FOUND)
+}

@@ -1,0 +1,1 @@
+//! Queues by a clock that the test moves.
