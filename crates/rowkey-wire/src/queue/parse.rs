@@ -1,5 +1,7 @@
 //! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, Method};
 
 use super::name::{self, NameError};
@@ -128,19 +130,23 @@ pub fn too_large() -> Rejection {
 
 /// The refusal of a body that is not the document it should be.
 pub fn invalid_document(error: &XmlError, body: &[u8]) -> Rejection {
-    let (line, position) = match error {
-        XmlError::Syntax { at } => {
-            let at = usize::try_from(*at).unwrap_or(usize::MAX).min(body.len());
-            let line = body[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-            let begin = body[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1);
-            (line, at - begin + 1)
-        }
-        _ => (0, 0),
+    let (line, position) = error.position().map_or((0, 0), |at| {
+        let before = &body[..usize::try_from(at).unwrap_or(usize::MAX).min(body.len())];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        (line, before.len() - begin + 1)
+    });
+    let reason = match error {
+        XmlError::Empty { .. } => Cow::Owned(format!(
+            "Error parsing Xml content: 'None' is an invalid XmlNodeType. Line {line}, position \
+             {position}."
+        )),
+        _ => Cow::Borrowed(error.reason()),
     };
     Rejection::new(ErrorCode::INVALID_XML_DOCUMENT)
         .detail("LineNumber", line.to_string())
         .detail("LinePosition", position.to_string())
-        .detail("Reason", error.reason())
+        .detail("Reason", reason)
 }
 
 /// The text of a body that is written as libraries write it, and holds nothing to resolve or to

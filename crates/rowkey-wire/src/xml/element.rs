@@ -17,18 +17,28 @@ pub struct Element {
     pub text: String,
     /// The child elements in document order.
     pub children: Vec<Element>,
+    /// Where the element ends: the offset in bytes of its name in the end tag.
+    pub end: u64,
 }
 
 /// Why a document is not what it should be. The server answers `InvalidXmlDocument`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum XmlError {
+    /// The root has no elements.
+    Empty {
+        /// The offset in bytes of its end.
+        at: u64,
+    },
     /// An element is missing.
     Missing(&'static str),
     /// An element stands more than once, or its value does.
     Repeated(&'static str),
     /// Retention days that are not from 1 to 365, or missing, or given for a disabled policy.
-    RetentionDays,
+    RetentionDays {
+        /// The offset in bytes of the policy's end.
+        at: u64,
+    },
     /// Not well-formed XML of UTF-8.
     Syntax {
         /// The offset in bytes, about.
@@ -50,11 +60,19 @@ pub enum XmlError {
 }
 
 impl XmlError {
+    /// Where in the document it is, in bytes, if that is known.
+    pub const fn position(&self) -> Option<u64> {
+        match self {
+            Self::Empty { at } | Self::RetentionDays { at } | Self::Syntax { at } => Some(*at),
+            _ => None,
+        }
+    }
+
     /// What the Queue and Blob services add as `<Reason>` to the error's body. The Table service
     /// adds none.
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::RetentionDays => {
+            Self::RetentionDays { .. } => {
                 "Retention days must be greater than 0 and less than or equal to 365 days."
             }
             Self::Syntax { .. } => "Error parsing Xml content",
@@ -68,7 +86,8 @@ impl fmt::Display for XmlError {
         match self {
             Self::Missing(element) => write!(f, "the document has no <{element}>"),
             Self::Repeated(element) => write!(f, "<{element}> is repeated"),
-            Self::RetentionDays => f.write_str("retention days must be 1 to 365 when enabled"),
+            Self::Empty { .. } => f.write_str("the document has no elements"),
+            Self::RetentionDays { .. } => f.write_str("retention days must be 1 to 365 when enabled"),
             Self::Syntax { at } => write!(f, "the document is not well-formed XML near byte {at}"),
             Self::TooDeep => write!(f, "elements are nested deeper than {MAX_DEPTH}"),
             Self::TooMany { element, limit } => write!(f, "more than {limit} <{element}>"),
@@ -90,7 +109,8 @@ impl Element {
         let mut open: Vec<Self> = Vec::new();
         let mut root = None;
         loop {
-            let syntax = XmlError::Syntax { at: reader.buffer_position() };
+            let begin = reader.buffer_position();
+            let syntax = XmlError::Syntax { at: begin };
             let event = reader
                 .read_event()
                 .map_err(|_| XmlError::Syntax { at: reader.error_position() })?;
@@ -102,8 +122,14 @@ impl Element {
                     open.push(Self::named(start.local_name().into_inner()));
                     continue;
                 }
-                Event::Empty(start) => Self::named(start.local_name().into_inner()),
-                Event::End(_) => open.pop().ok_or(syntax.clone())?,
+                Event::Empty(start) => {
+                    let element = Self::named(start.local_name().into_inner());
+                    Self { end: reader.buffer_position(), ..element }
+                }
+                Event::End(_) => {
+                    // Behind the `</`.
+                    Self { end: begin + 2, ..open.pop().ok_or(syntax.clone())? }
+                }
                 Event::Text(text) => {
                     add_text(&mut open, &text.xml10_content()).ok_or(syntax)?;
                     continue;

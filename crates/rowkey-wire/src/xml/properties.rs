@@ -157,7 +157,7 @@ pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
     let root = Element::read_root(body, "StorageServiceProperties")?;
     root.holds_only("StorageServiceProperties", SECTIONS)?;
     if root.children.is_empty() {
-        return Err(XmlError::Missing("StorageServiceProperties"));
+        return Err(XmlError::Empty { at: root.end });
     }
     Ok(ServiceProperties {
         logging: root.child("Logging").map(parse_logging).transpose()?,
@@ -241,9 +241,9 @@ fn parse_retention(section: &Element) -> Result<Option<u16>, XmlError> {
             let days = days.text.parse().ok();
             days.filter(|days| (1..=MAX_RETENTION_DAYS).contains(days))
                 .map(Some)
-                .ok_or(XmlError::RetentionDays)
+                .ok_or(XmlError::RetentionDays { at: policy.end })
         }
-        _ => Err(XmlError::RetentionDays),
+        _ => Err(XmlError::RetentionDays { at: policy.end }),
     }
 }
 
