@@ -1,0 +1,68 @@
+//! Requests written by hand over reqwest.
+
+use reqwest::Response;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+
+use super::by_hand::{self, Hand, Parts};
+use super::run::{Client, Result};
+use crate::model::Reading;
+
+#[derive(Debug)]
+pub struct OverReqwest {
+    hand: Hand,
+    client: reqwest::Client,
+}
+
+impl OverReqwest {
+    pub fn new(hand: Hand) -> Result<Self> {
+        // Cargo unites features, so this client has TLS as rowkey's has, and needs a provider for it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { hand, client })
+    }
+
+    async fn send(&self, parts: Parts) -> Result<Response> {
+        let mut request = match parts.method {
+            "GET" => self.client.get(parts.url),
+            _ => self.client.post(parts.url),
+        };
+        request = request
+            .header("x-ms-date", parts.date)
+            .header("x-ms-version", by_hand::VERSION)
+            .header("x-ms-client-request-id", parts.id)
+            .header(ACCEPT, by_hand::ACCEPT)
+            .header("DataServiceVersion", "3.0")
+            .header(AUTHORIZATION, parts.authorization);
+        if !parts.body.is_empty() {
+            request = request
+                .header(CONTENT_TYPE, parts.content_type)
+                .header("Prefer", "return-no-content")
+                .body(parts.body);
+        }
+        Ok(request.send().await?.error_for_status()?)
+    }
+}
+
+impl Client for OverReqwest {
+    async fn get(&self, partition: &str, row: &str) -> Result<bool> {
+        let answer = self.send(self.hand.get(partition, row)).await?;
+        by_hand::entity(&answer.bytes().await?)
+    }
+
+    async fn insert(&self, reading: &Reading) -> Result<()> {
+        let answer = self.send(self.hand.insert(reading)).await?;
+        let etag = answer.headers().get("etag").ok_or("no ETag")?.to_str()?.to_owned();
+        answer.bytes().await?;
+        if etag.is_empty() { Err("an empty ETag".into()) } else { Ok(()) }
+    }
+
+    async fn transact(&self, readings: &[Reading]) -> Result<usize> {
+        let answer = self.send(self.hand.transact(readings)).await?;
+        by_hand::etags(&answer.bytes().await?)
+    }
+
+    async fn query(&self, partition: &str) -> Result<usize> {
+        let answer = self.send(self.hand.query(partition)).await?;
+        by_hand::page(&answer.bytes().await?)
+    }
+}

@@ -1,0 +1,18 @@
+//! What the programs share.
+//!
+//! - [`servers`], [`million`], [`clients`]: the three comparisons
+//! - [`report`]: medians, ratios, goals, tables
+//! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
+//! - [`requests`], [`load`]: signed bytes, and who sends them
+//! - [`model`], [`sign`]: the entity, and Shared Key written by hand
+
+pub mod bare;
+pub mod clients;
+pub mod load;
+pub mod million;
+pub mod model;
+pub mod process;
+pub mod report;
+pub mod requests;
+pub mod servers;
+pub mod sign;

@@ -1,0 +1,152 @@
+//! The load generator: connections that send bytes as they are and read answers as little as
+//! possible.
+
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Open connections to a server.
+#[derive(Debug)]
+pub struct Load {
+    connections: Vec<Connection>,
+}
+
+impl Load {
+    pub async fn open(host: &str, connections: usize) -> io::Result<Self> {
+        let opening = (0..connections).map(|_| Connection::open(host));
+        Ok(Self { connections: try_join_all(opening).await? })
+    }
+
+    /// Sends `requests` over all connections, one at a time over each; returns how long each took.
+    pub async fn run(&mut self, requests: &[Vec<u8>]) -> io::Result<Vec<Duration>> {
+        let next = Cell::new(0);
+        let next = &next;
+        let each = self.connections.iter_mut().map(|connection| async move {
+            let mut took = Vec::with_capacity(requests.len());
+            loop {
+                let at = next.replace(next.get() + 1);
+                let Some(request) = requests.get(at) else { break Ok::<_, io::Error>(took) };
+                let start = Instant::now();
+                connection.exchange(request, None).await?;
+                took.push(start.elapsed());
+            }
+        });
+        Ok(try_join_all(each).await?.concat())
+    }
+
+    /// Sends one request and returns the whole answer.
+    pub async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        let mut answer = Vec::new();
+        let connection = self.connections.first_mut().ok_or(io::ErrorKind::NotConnected)?;
+        connection.exchange(request, Some(&mut answer)).await?;
+        Ok(answer)
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    buffer: Box<[u8]>,
+}
+
+impl Connection {
+    async fn open(host: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: vec![0; 256 << 10].into() })
+    }
+
+    /// Sends a request and reads its answer, which must be a success.
+    async fn exchange(&mut self, request: &[u8], mut kept: Option<&mut Vec<u8>>) -> io::Result<()> {
+        self.stream.write_all(request).await?;
+        let mut filled = 0;
+        let head = loop {
+            let read = self.stream.read(&mut self.buffer[filled..]).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            filled += read;
+            if let Some(at) = find(&self.buffer[..filled], b"\r\n\r\n") {
+                break at + 4;
+            }
+        };
+        let (text, rest) = self.buffer[..filled].split_at(head);
+        if text.get(9) != Some(&b'2') {
+            let answer = String::from_utf8_lossy(&self.buffer[..filled]).into_owned();
+            return Err(io::Error::other(answer));
+        }
+        if let Some(kept) = &mut kept {
+            kept.extend_from_slice(rest);
+        }
+        let length = length(text);
+        let mut read = rest.len();
+        let mut tail = Tail::default();
+        tail.push(rest);
+        while length.map_or(!tail.is_last_chunk(), |length| read < length) {
+            let more = self.stream.read(&mut self.buffer).await?;
+            if more == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            read += more;
+            let more = &self.buffer[..more];
+            tail.push(more);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(more);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last bytes of an answer, which tell whether one in chunks is over.
+#[derive(Default)]
+struct Tail([u8; 5]);
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        for &byte in &bytes[bytes.len().saturating_sub(5)..] {
+            self.0.rotate_left(1);
+            self.0[4] = byte;
+        }
+    }
+
+    fn is_last_chunk(&self) -> bool {
+        &self.0 == b"0\r\n\r\n"
+    }
+}
+
+/// The length of the body; `None` for one in chunks.
+fn length(head: &[u8]) -> Option<usize> {
+    for line in head.split(|&byte| byte == b'\n') {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (name, value) = line.split_at(colon);
+        let value = value[1..].trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-length") {
+            return std::str::from_utf8(value).ok()?.parse().ok();
+        }
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return None;
+        }
+    }
+    Some(0)
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// How often `marker` stands in an answer. Where chunks meet it may be overlooked.
+pub fn count(answer: &[u8], marker: &str) -> usize {
+    answer.windows(marker.len()).filter(|window| *window == marker.as_bytes()).count()
+}
+
+/// The value that a share of all, in percent, is below.
+pub fn percentile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort_unstable();
+    let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+    times.get(at).copied().unwrap_or_default()
+}

@@ -1,0 +1,43 @@
+//! `compare [servers|million|clients] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them by default.
+//!
+//! `compare serve` and `compare client ..` are the processes that are measured.
+
+use std::env;
+
+use compare::clients::run::Result;
+use compare::{bare, clients, million, servers};
+
+const PARTS: [&str; 3] = ["servers", "million", "clients"];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["client", client, workload, operations, host] = arguments[..] {
+        let operations = operations.parse()?;
+        let measured = clients::run::run(client, workload, operations, host, || 0)?;
+        println!("{} {}", measured.nanoseconds, measured.allocations);
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        if let ["serve", rest @ ..] = &arguments[..] {
+            return Ok(bare::serve(*rest == ["all-headers"]).await?);
+        }
+        let rounds = arguments.iter().find_map(|text| text.parse().ok()).unwrap_or(5);
+        let is_part = |text: &&str| PARTS.contains(text);
+        let chosen = |name| arguments.contains(&name) || !arguments.iter().any(is_part);
+        let only: Vec<&str> = (arguments.iter().copied())
+            .filter(|text| !is_part(text) && text.parse::<usize>().is_err())
+            .collect();
+        if chosen("servers") {
+            println!("{}", servers::compare(rounds, &only).await?);
+        }
+        if chosen("million") {
+            println!("{}", million::compare(rounds).await?);
+        }
+        if chosen("clients") {
+            println!("{}", clients::compare::compare(rounds, &only).await?);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,156 @@
+//! Servers as processes of their own, and what the kernel says of them.
+
+use std::io::{self, BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Azurite,
+    Bare,
+    Rowkey,
+}
+
+/// A running server, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    pub host: String,
+    /// From the start of the program to its first sign of life.
+    pub started: Duration,
+    child: Child,
+}
+
+impl Server {
+    /// Starts a server; `None` when it is not installed.
+    pub fn start(kind: Kind) -> io::Result<Option<Self>> {
+        match kind {
+            Kind::Azurite => azurite(),
+            Kind::Bare => bare(false).map(Some),
+            Kind::Rowkey => rowkey().map(Some),
+        }
+    }
+
+    /// A bare server whose answers have all headers that clients insist on.
+    pub fn bare_for_clients() -> io::Result<Self> {
+        bare(true)
+    }
+
+    /// CPU time so far, of all threads, to the nanosecond.
+    pub fn cpu(&self) -> io::Result<Duration> {
+        // A thread that runs is accounted for at the next tick; one that waits, at once.
+        thread::sleep(Duration::from_millis(20));
+        cpu(&self.child.id().to_string())
+    }
+
+    /// Memory in use, in bytes.
+    pub fn memory(&self) -> io::Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most memory that was ever in use, in bytes.
+    pub fn peak_memory(&self) -> io::Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> io::Result<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or_default();
+        Ok(kib << 10)
+    }
+
+    fn spawn(mut command: Command) -> io::Result<(Self, String)> {
+        let begin = Instant::now();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            let mut out = BufReader::new(out);
+            out.read_line(&mut line)?;
+            // Whoever goes on writing must not be stopped by a full pipe.
+            thread::spawn(move || io::copy(&mut out, &mut io::sink()));
+        }
+        Ok((Self { host: String::new(), started: begin.elapsed(), child }, line))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time of a process so far, `self` for this one.
+pub fn cpu(process: &str) -> io::Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// `cargo run` of a program; cargo is replaced by the program, so that the child is it.
+pub fn cargo_run(manifest: &str, package: &str, program: &str) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let manifest = folder().join(manifest);
+    command.args(["run", "--release", "--quiet", "-p", package, "--bin", program]);
+    command.arg("--manifest-path").arg(manifest).arg("--");
+    command
+}
+
+fn bare(all_headers: bool) -> io::Result<Server> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("serve");
+    if all_headers {
+        command.arg("all-headers");
+    }
+    let (mut server, line) = Server::spawn(command)?;
+    line.trim().clone_into(&mut server.host);
+    Ok(server)
+}
+
+fn rowkey() -> io::Result<Server> {
+    let mut command = cargo_run("../Cargo.toml", "rowkey-server", "rowkey-server");
+    command.args(["--tablePort", "0", "--blobPort", "0", "--queuePort", "0", "--silent"]);
+    let (mut server, line) = Server::spawn(command)?;
+    let ready: serde_json::Value = serde_json::from_str(&line)?;
+    let endpoint = ready["table"].as_str().unwrap_or_default();
+    let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
+    host.clone_into(&mut server.host);
+    Ok(server)
+}
+
+fn azurite() -> io::Result<Option<Server>> {
+    let program = folder().join("cache/azurite/node_modules/azurite/dist/src/table/main.js");
+    if !program.exists() {
+        return Ok(None);
+    }
+    // It cannot choose a port by itself; this one was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut command = Command::new("node");
+    command.arg(program).args(["--tableHost", "127.0.0.1", "--tablePort", &port.to_string()]);
+    command.args(["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]);
+    // Its log goes to a file unless it is told to be silent; what it says when it is ready does not.
+    command.current_dir(folder().join("cache")).arg("--silent");
+    let begin = Instant::now();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    let host = format!("127.0.0.1:{port}");
+    let mut server = Server { host, started: Duration::ZERO, child };
+    while std::net::TcpStream::connect(&server.host).is_err() {
+        if begin.elapsed() > Duration::from_secs(60) || server.child.try_wait()?.is_some() {
+            return Err(io::Error::other("Azurite does not start"));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    server.started = begin.elapsed();
+    Ok(Some(server))
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}

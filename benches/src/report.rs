@@ -1,0 +1,127 @@
+//! Medians, ratios, goals, and tables of them in Markdown.
+
+use std::fmt::Write as _;
+
+/// One figure a round.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds(Vec<f64>);
+
+impl Rounds {
+    pub fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The median; not a number when there was no round.
+    pub fn median(&self) -> f64 {
+        let mut values = self.0.clone();
+        values.sort_unstable_by(f64::total_cmp);
+        match values.len() {
+            0 => f64::NAN,
+            n if n % 2 == 1 => values[n / 2],
+            n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
+        }
+    }
+
+    /// How many times `other`, round by round: what slows the machine down for a while slows both.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(a, b)| a / b).collect())
+    }
+
+    fn range(&self) -> (f64, f64) {
+        let low = self.0.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (low, high)
+    }
+}
+
+/// What a ratio is to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    None,
+}
+
+/// A table that is aligned when it is printed.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(head: &[&str]) -> Self {
+        let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+        let line = vec!["---".to_owned(); head.len()];
+        Self { rows: vec![head, line] }
+    }
+
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub fn render(&self) -> String {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let lengths = self.rows.iter().filter_map(|row| row.get(column));
+            lengths.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut out = String::new();
+        for row in &self.rows {
+            for (cell, width) in row.iter().zip(&widths) {
+                let _ = write!(out, "| {cell:width$} ");
+            }
+            out.push_str("|\n");
+        }
+        out
+    }
+}
+
+/// A figure with three digits or so.
+pub fn figure(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "-".to_owned(),
+        _ if value.abs() >= 100.0 => format!("{value:.0}"),
+        _ if value.abs() >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A ratio, the range it was in, and whether it is as it should be.
+pub fn judged(ratio: &Rounds, goal: Goal) -> String {
+    if ratio.is_empty() {
+        return "-".to_owned();
+    }
+    let median = ratio.median();
+    let (low, high) = ratio.range();
+    let range = format!("{} ({}..{})", figure(median), figure(low), figure(high));
+    let verdict = |met: bool| if met { "met" } else { "MISSED" };
+    match goal {
+        Goal::AtLeast(least) => format!("{range}; >= {least}: {}", verdict(median >= least)),
+        Goal::AtMost(most) => format!("{range}; <= {most}: {}", verdict(median <= most)),
+        Goal::None => range,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_not_moved_by_one_bad_round() {
+        let mut rounds = Rounds::default();
+        for value in [3.0, 1000.0, 1.0, 2.0, 4.0] {
+            rounds.push(value);
+        }
+        assert!((rounds.median() - 3.0).abs() < f64::EPSILON);
+        assert_eq!(
+            judged(&rounds.over(&rounds), Goal::AtMost(0.9)),
+            "1.00 (1.00..1.00); <= 0.9: MISSED"
+        );
+    }
+}
