@@ -31,8 +31,14 @@ fn now() -> DateTime {
     NOW.parse().unwrap()
 }
 
-fn caller() -> Caller {
-    Caller { address: [127, 0, 0, 1].into(), now: now(), secondary: false }
+fn caller() -> Caller<'static> {
+    Caller {
+        service: Service::Table,
+        resource: None,
+        address: [127, 0, 0, 1].into(),
+        now: now(),
+        secondary: false,
+    }
 }
 
 /// A query with these parameters, over `changes` to a signature that opens everything in `Things`.

@@ -38,8 +38,7 @@ pub(super) fn put(
     queues.queue(queue)?;
     let text = parse::message(call.body)?.into_boxed_str();
     let id = queues.message_id();
-    let message =
-        queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.stamps.now);
+    let message = queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.stamps.now);
     if call.version < SHOWS_PUT {
         return Ok(respond::empty(StatusCode::CREATED));
     }

@@ -11,6 +11,3 @@ pub(crate) mod call;
 mod message;
 mod need;
 mod queues;
-
-#[cfg(test)]
-mod tests;

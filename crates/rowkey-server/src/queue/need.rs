@@ -6,12 +6,8 @@ use crate::auth::Need;
 
 /// The letters that an operation needs.
 pub(super) fn need(op: &Op<'_>) -> Need {
-    let need = |resource_type, account, resource| Need {
-        resource_type,
-        account,
-        resource,
-        public: false,
-    };
+    let need =
+        |resource_type, account, resource| Need { resource_type, account, resource, public: false };
     match op {
         Op::Clear(_) => need('o', &["d"], &["p"]),
         Op::Create(..) => need('c', &["c", "w"], &[]),

@@ -50,13 +50,7 @@ pub(super) fn list(call: &Call<'_>, listing: &Listing) -> Answer {
     let queues = call.account.queues();
     let (page, next) = queues.list(listing);
     let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
-    documents::document(render::list(
-        &call.place.endpoint,
-        &call.account.name,
-        listing,
-        page,
-        next,
-    ))
+    documents::document(render::list(&call.place.endpoint, &call.account.name, listing, page, next))
 }
 
 /// Get Queue Metadata.

@@ -1,8 +1,8 @@
 //! One request to the Table service, from its address to the operation that answers it.
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::HeaderMap;
+use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;

@@ -10,8 +10,9 @@ use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::http_date;
 
-/// A connection to the Table service.
+/// A connection to a service.
 pub(crate) struct Client {
+    service: Service,
     stream: BufReader<TcpStream>,
     date: String,
 }
@@ -31,6 +32,7 @@ impl Answer {
         after("\"code\":\"")
             .and_then(|rest| rest.split_once('"'))
             .or_else(|| after("code>").and_then(|rest| rest.split_once('<')))
+            .or_else(|| after("<Code>").and_then(|rest| rest.split_once('<')))
             .map_or("", |(code, _)| code)
     }
 
@@ -40,10 +42,21 @@ impl Answer {
 }
 
 impl Client {
+    /// A connection to the Table service.
     pub(crate) fn of(server: &Server) -> Self {
-        let address = server.table_endpoint().split('/').nth(2).unwrap();
+        Self::to(server, Service::Table)
+    }
+
+    /// A connection to any service.
+    pub(crate) fn to(server: &Server, service: Service) -> Self {
+        let endpoint = match service {
+            Service::Blob => server.blob_endpoint(),
+            Service::Queue => server.queue_endpoint(),
+            Service::Table => server.table_endpoint(),
+        };
+        let address = endpoint.split('/').nth(2).unwrap();
         let date = http_date(server.clock().now().to_chrono());
-        Self { stream: BufReader::new(TcpStream::connect(address).unwrap()), date }
+        Self { service, stream: BufReader::new(TcpStream::connect(address).unwrap()), date }
     }
 
     /// Takes the date of the next requests from the server's clock.
@@ -88,8 +101,7 @@ impl Client {
         }
         let unsigned =
             Unsigned { method, path, query, headers: &all, content_length: body.len() as u64 };
-        let text =
-            string_to_sign(Service::Table, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
+        let text = string_to_sign(self.service, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
         let signature = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap().sign(&text);
         if !all.contains_key("authorization") {
             let value = authorization(Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &signature);
