@@ -12,10 +12,22 @@ pub const TABLE_VERSION: &str = "2019-02-02";
 /// The version the client asks for with a bearer token, the first that takes one.
 pub const TABLE_VERSION_BEARER: &str = "2020-12-06";
 
+/// The version of the Queue service that the client asks for.
+///
+/// The first that has all that the client uses is 2017-07-29 (messages that never expire); this is
+/// the one that the first Rust libraries ask for, and that emulators and Azure Stack have known for
+/// years. What came later is tokens for other tenants, which nothing here asks for.
+pub const QUEUE_VERSION: &str = "2022-11-02";
+
+/// The version of the Blob service that the client asks for: the first in which a block that is
+/// appended may have 100 MiB. See [`QUEUE_VERSION`].
+pub const BLOB_VERSION: &str = "2022-11-02";
+
 /// `x-ms-client-request-id`: the caller's name for a request, echoed by the service.
 pub const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 /// `x-ms-continuation-NextPartitionKey`.
-pub const NEXT_PARTITION_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
+pub const NEXT_PARTITION_KEY: HeaderName =
+    HeaderName::from_static("x-ms-continuation-nextpartitionkey");
 /// `x-ms-continuation-NextRowKey`.
 pub const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
 /// `x-ms-continuation-NextTableName`.

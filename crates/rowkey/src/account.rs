@@ -17,9 +17,9 @@ mod endpoint;
 mod tests;
 
 pub use builder::StorageAccountBuilder;
-pub(crate) use endpoint::{Endpoint, Endpoints};
+pub(crate) use endpoint::{Endpoint, Endpoints, Place};
 
-/// An account: the way to its tables.
+/// An account: the way to its tables, queues and blobs.
 ///
 /// Clones share connections and credential.
 ///
@@ -109,7 +109,7 @@ impl fmt::Debug for StorageAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StorageAccount")
             .field("name", &self.0.name)
-            .field("endpoint", &self.0.pipeline.endpoints().primary)
+            .field("endpoints", self.0.pipeline.endpoints())
             .finish_non_exhaustive()
     }
 }

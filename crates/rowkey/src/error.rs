@@ -28,23 +28,30 @@ pub struct Error(Box<Inner>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The entity or table exists. Read it, or write with an operation that may overwrite.
+    /// The entity, table, queue, container or blob exists. Read it, or write with an operation
+    /// that may overwrite.
     AlreadyExists,
     /// The service refused the credential, or what it is allowed to do. Correct the credential,
     /// the permission or this machine's clock; repeating does not help.
     Auth,
-    /// The entity was changed since it was read. Read it again, decide again, write again.
+    /// The entity or blob was changed since it was read, or the message was received by somebody
+    /// else. Read it again, decide again, write again.
     Conflict,
     /// The answer, or an entity in it, is not what was expected: another type, another schema, or
     /// something between client and service that answers in its place.
     Decode,
     /// The request cannot succeed as it is. Change it.
     Invalid,
-    /// The table or the entity does not exist. Create it, or treat it as absent.
+    /// A lease stands in the way: somebody else holds one, or the caller's own has ended. Stop
+    /// what the lease protects, and acquire one; reading again does not help.
+    Leased,
+    /// It does not exist. Create it, or treat it as absent.
     NotFound,
+    /// What was read under a condition is still what the caller has. Use that.
+    NotModified,
     /// The service asked for fewer requests. Slow down; the client has already waited and retried.
     Throttled,
-    /// The entity, property, key or request is over a documented limit. Split it.
+    /// The entity, property, key, message, blob or request is over a documented limit. Split it.
     TooLarge,
     /// The service did not answer in time, or could not. Try again later; after a write look at
     /// [`Error::outcome`] first.
@@ -132,7 +139,7 @@ impl Error {
         }))
     }
 
-    /// Names the operation and the table, unless they are named already.
+    /// Names the operation and the table, queue or container, unless they are named already.
     pub(crate) fn of(mut self, operation: &'static str, resource: &str) -> Self {
         if self.0.operation.is_none() {
             self.0.operation = Some(operation);
@@ -197,17 +204,17 @@ impl Error {
         self.0.service_message.as_deref()
     }
 
-    /// Whether the entity was changed since it was read (412).
+    /// Whether it was changed since it was read (412).
     pub fn is_conflict(&self) -> bool {
         self.0.kind == ErrorKind::Conflict
     }
 
-    /// Whether the table or the entity does not exist.
+    /// Whether it does not exist.
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound
     }
 
-    /// Whether the table or the entity exists already.
+    /// Whether it exists already.
     pub fn is_already_exists(&self) -> bool {
         self.0.kind == ErrorKind::AlreadyExists
     }
@@ -275,11 +282,12 @@ impl ErrorKind {
             Self::AlreadyExists => "read it, or upsert",
             Self::Auth => "check the credential and what it permits",
             Self::Conflict => "read it again and decide again",
+            Self::Leased => "wait for the lease, or acquire it",
             Self::Throttled => "send fewer requests",
             Self::TooLarge => "split it",
             Self::Unavailable => "try again later",
             Self::Unexpected => "report it with the request id",
-            Self::Decode | Self::Invalid | Self::NotFound => "",
+            Self::Decode | Self::Invalid | Self::NotFound | Self::NotModified => "",
         }
     }
 }

@@ -87,7 +87,9 @@ impl fmt::Display for XmlError {
             Self::Missing(element) => write!(f, "the document has no <{element}>"),
             Self::Repeated(element) => write!(f, "<{element}> is repeated"),
             Self::Empty { .. } => f.write_str("the document has no elements"),
-            Self::RetentionDays { .. } => f.write_str("retention days must be 1 to 365 when enabled"),
+            Self::RetentionDays { .. } => {
+                f.write_str("retention days must be 1 to 365 when enabled")
+            }
             Self::Syntax { at } => write!(f, "the document is not well-formed XML near byte {at}"),
             Self::TooDeep => write!(f, "elements are nested deeper than {MAX_DEPTH}"),
             Self::TooMany { element, limit } => write!(f, "more than {limit} <{element}>"),
@@ -203,15 +205,19 @@ impl Element {
     }
 }
 
-/// Adds to the text of the innermost open element. Outside the root only white space may stand;
-/// and nowhere a character that XML has no place for.
-fn add_text(open: &mut [Element], text: &str) -> Option<()> {
-    let allowed = |c: char| match c {
+/// Whether a document can hold this text: XML has no place for most control characters.
+pub fn can_hold(text: &str) -> bool {
+    text.chars().all(|c| match c {
         '\t' | '\n' | '\r' => true,
         '\u{FFFE}' | '\u{FFFF}' => false,
         other => other >= ' ',
-    };
-    if !text.chars().all(allowed) {
+    })
+}
+
+/// Adds to the text of the innermost open element. Outside the root only white space may stand;
+/// and nowhere a character that XML has no place for.
+fn add_text(open: &mut [Element], text: &str) -> Option<()> {
+    if !can_hold(text) {
         return None;
     }
     match open.last_mut() {

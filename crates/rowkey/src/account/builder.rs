@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use rowkey_wire::auth::Service;
+
 use super::StorageAccount;
-use super::connection_string::Parts;
-use super::endpoint::{Endpoint, Endpoints};
+use super::connection_string::{Parts, pattern};
+use super::endpoint::{Endpoint, Endpoints, Given, SERVICES};
 use crate::clock::{Clock, SystemClock};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
@@ -29,8 +31,7 @@ use crate::transport::retry::Jitter;
 pub struct StorageAccountBuilder {
     name: Option<String>,
     credential: Option<Credential>,
-    primary: Option<Endpoint>,
-    secondary: Option<Endpoint>,
+    given: Given,
     cosmos: bool,
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
@@ -42,11 +43,10 @@ impl StorageAccountBuilder {
     /// Takes name, credential and endpoints from a connection string, see
     /// [`StorageAccount::from_connection_string`].
     pub fn connection_string(mut self, text: &str) -> Result<Self> {
-        let Parts { name, credential, primary, secondary } = Parts::parse(text)?;
+        let Parts { name, credential, given } = Parts::parse(text)?;
         self.name = Some(name);
         self.credential = Some(credential);
-        self.primary = Some(primary);
-        self.secondary = secondary;
+        self.given = given;
         Ok(self)
     }
 
@@ -66,16 +66,42 @@ impl StorageAccountBuilder {
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
     /// address without a query.
-    pub fn table_endpoint(mut self, url: &str) -> Result<Self> {
-        self.primary = Some(Endpoint::parse("the table endpoint", url)?);
-        Ok(self)
+    pub fn table_endpoint(self, url: &str) -> Result<Self> {
+        self.primary(Service::Table, "the table endpoint", url)
     }
 
     /// Where the tables can be read when the primary fails, when that is not the primary's address
     /// with `-secondary` after the account's name.
-    pub fn table_secondary_endpoint(mut self, url: &str) -> Result<Self> {
-        self.secondary = Some(Endpoint::parse("the secondary table endpoint", url)?);
-        Ok(self)
+    pub fn table_secondary_endpoint(self, url: &str) -> Result<Self> {
+        self.secondary(Service::Table, "the secondary table endpoint", url)
+    }
+
+    /// Where the queues are, when that is not `https://{name}.queue.core.windows.net`.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
+    /// address without a query.
+    pub fn queue_endpoint(self, url: &str) -> Result<Self> {
+        self.primary(Service::Queue, "the queue endpoint", url)
+    }
+
+    /// Where the queues can be read when the primary fails, when that is not the primary's address
+    /// with `-secondary` after the account's name.
+    pub fn queue_secondary_endpoint(self, url: &str) -> Result<Self> {
+        self.secondary(Service::Queue, "the secondary queue endpoint", url)
+    }
+
+    /// Where the containers and blobs are, when that is not `https://{name}.blob.core.windows.net`.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
+    /// address without a query.
+    pub fn blob_endpoint(self, url: &str) -> Result<Self> {
+        self.primary(Service::Blob, "the blob endpoint", url)
+    }
+
+    /// Where the containers and blobs can be read when the primary fails, when that is not the primary's address
+    /// with `-secondary` after the account's name.
+    pub fn blob_secondary_endpoint(self, url: &str) -> Result<Self> {
+        self.secondary(Service::Blob, "the secondary blob endpoint", url)
     }
 
     /// Says that the endpoint is one of Azure Cosmos DB for Table, which differs in verbs and
@@ -123,22 +149,19 @@ impl StorageAccountBuilder {
             return Err(Error::invalid("the account has no credential")
                 .advise("give one, or `Credential::anonymous()`"));
         };
-        let name = self
-            .name
-            .as_deref()
-            .or_else(|| credential.account())
-            .or_else(|| self.primary.as_ref()?.account())
-            .unwrap_or_default()
-            .to_owned();
-        let primary = match self.primary {
-            Some(primary) => primary,
-            None => derived(&name)?,
-        };
-        let endpoints = Endpoints::new(primary, self.secondary, &name);
+        let mut given = self.given;
+        let known = self.name.as_deref().or_else(|| credential.account());
+        given.complete(|service| Some(pattern(service, "https", known?, "core.windows.net")))?;
+        if SERVICES.iter().all(|service| given.primary.get(*service).is_none()) {
+            return Err(Error::invalid("nothing says the account's name")
+                .advise("give its name or an endpoint"));
+        }
+        let name = known.or_else(|| given.account()).unwrap_or_default().to_owned();
+        let endpoints = Endpoints::new(given, &name);
         let endpoints = if self.cosmos { endpoints.of_cosmos() } else { endpoints };
-        if self.options.read_from_secondary && endpoints.secondary.is_none() {
+        if self.options.read_from_secondary && !endpoints.has_secondaries() {
             return Err(Error::invalid("nothing says where the account's secondary is")
-                .advise("give the secondary table endpoint, or do not read from it"));
+                .advise("give the secondary endpoint, or do not read from it"));
         }
         let http = match self.http {
             Some(http) => http,
@@ -149,12 +172,14 @@ impl StorageAccountBuilder {
         let pipeline = Pipeline::new(http, endpoints, credential, clock, self.options, jitter);
         Ok(StorageAccount::new(name, pipeline))
     }
-}
 
-fn derived(name: &str) -> Result<Endpoint> {
-    if name.is_empty() {
-        return Err(Error::invalid("nothing says the account's name")
-            .advise("give its name or its table endpoint"));
+    fn primary(mut self, service: Service, part: &str, url: &str) -> Result<Self> {
+        self.given.primary.set(service, Some(Endpoint::parse(part, url)?));
+        Ok(self)
     }
-    super::connection_string::table_endpoint("https", name, "core.windows.net")
+
+    fn secondary(mut self, service: Service, part: &str, url: &str) -> Result<Self> {
+        self.given.secondary.set(service, Some(Endpoint::parse(part, url)?));
+        Ok(self)
+    }
 }

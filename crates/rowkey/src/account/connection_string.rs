@@ -3,15 +3,16 @@
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 
-use super::endpoint::Endpoint;
+use rowkey_wire::auth::Service;
 
-/// What a connection string says of the Table service.
+use super::endpoint::{Endpoint, Given, SERVICES, label};
+
+/// What a connection string says of an account.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) name: String,
     pub(crate) credential: Credential,
-    pub(crate) primary: Endpoint,
-    pub(crate) secondary: Option<Endpoint>,
+    pub(crate) given: Given,
 }
 
 /// The account of every emulator. Its key is published, and no secret.
@@ -26,24 +27,29 @@ impl Parts {
         if pairs.is_emulator()? {
             return pairs.emulator();
         }
-        let (name, primary) = pairs.table_endpoint()?;
+        let (name, given) = pairs.endpoints()?;
         let credential = pairs.credential(name.as_deref())?;
-        let secondary = pairs.secondary()?;
-        let Some(name) = name.or_else(|| primary.account().map(str::to_owned)) else {
+        let Some(name) = name.or_else(|| given.account().map(str::to_owned)) else {
             return Err(missing("AccountName"));
         };
-        Ok(Self { name, credential, primary, secondary })
+        Ok(Self { name, credential, given })
     }
 }
 
-/// The address of an account's tables by the service's pattern.
-pub(crate) fn table_endpoint(protocol: &str, name: &str, suffix: &str) -> Result<Endpoint> {
+/// The address of an account's service by the pattern of Azure.
+pub(crate) fn pattern(
+    service: Service,
+    protocol: &str,
+    name: &str,
+    suffix: &str,
+) -> Result<Endpoint> {
     let is_label = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !is_label {
         return Err(Error::invalid("the account's name cannot be part of a host's name"));
     }
     let suffix = suffix.trim_matches('.');
-    Endpoint::parse("EndpointSuffix", &format!("{protocol}://{name}.table.{suffix}"))
+    let service = label(service);
+    Endpoint::parse("EndpointSuffix", &format!("{protocol}://{name}.{service}.{suffix}"))
 }
 
 /// The parts of a connection string, by name.
@@ -101,38 +107,56 @@ impl<'a> Pairs<'a> {
                 format!("{scheme}://{}", proxy.host())
             }
         };
-        let base = format!("{origin}:10002/{EMULATOR_ACCOUNT}");
+        let mut given = Given::default();
+        for (service, port) in
+            [(Service::Blob, 10_000), (Service::Queue, 10_001), (Service::Table, 10_002)]
+        {
+            let base = format!("{origin}:{port}/{EMULATOR_ACCOUNT}");
+            given.primary.set(service, Some(Endpoint::parse("DevelopmentStorageProxyUri", &base)?));
+        }
         Ok(Parts {
             name: EMULATOR_ACCOUNT.to_owned(),
             credential: Credential::shared_key(EMULATOR_ACCOUNT, EMULATOR_KEY)?,
-            primary: Endpoint::parse("DevelopmentStorageProxyUri", &base)?,
-            secondary: None,
+            given,
         })
     }
 
-    /// The account's name, if something says it, and where its tables are.
-    fn table_endpoint(&self) -> Result<(Option<String>, Endpoint)> {
-        let name = self.get("AccountName");
-        if let Some(endpoint) = self.get("TableEndpoint") {
-            let endpoint = Endpoint::parse("TableEndpoint", endpoint)?;
-            return Ok((name.map(str::to_owned), endpoint));
-        }
-        if let Some(endpoint) = self.get("AccountEndpoint") {
-            return cosmos(name, endpoint);
-        }
-        let Some(name) = name else {
-            return Err(missing("AccountName or TableEndpoint"));
-        };
-        let protocol = self.get("DefaultEndpointsProtocol").unwrap_or("https");
-        let protocol = match protocol.to_ascii_lowercase().as_str() {
-            "https" => "https",
-            "http" => "http",
-            _ => {
-                return Err(Error::invalid("DefaultEndpointsProtocol is neither http nor https"));
+    /// The account's name, if something says it, and where its services are.
+    fn endpoints(&self) -> Result<(Option<String>, Given)> {
+        let mut name = self.get("AccountName").map(str::to_owned);
+        let mut given = Given::default();
+        for service in SERVICES {
+            let (primary, secondary) = parts(service);
+            for (part, ends) in [(primary, &mut given.primary), (secondary, &mut given.secondary)] {
+                let endpoint = self.get(part).map(|text| Endpoint::parse(part, text));
+                ends.set(service, endpoint.transpose()?);
             }
-        };
+        }
+        if let (None, Some(endpoint)) =
+            (given.primary.get(Service::Table), self.get("AccountEndpoint"))
+        {
+            let (known, endpoint) = cosmos(name.as_deref(), endpoint)?;
+            name = known;
+            given.primary.set(Service::Table, Some(endpoint));
+        }
+        let protocol = self.get("DefaultEndpointsProtocol").unwrap_or("https");
         let suffix = self.get("EndpointSuffix").unwrap_or("core.windows.net");
-        Ok((Some(name.to_owned()), table_endpoint(protocol, name, suffix)?))
+        given.complete(|service| {
+            let name = name.as_deref()?;
+            let protocol = match protocol.to_ascii_lowercase().as_str() {
+                "https" => "https",
+                "http" => "http",
+                _ => {
+                    let what = "DefaultEndpointsProtocol is neither http nor https";
+                    return Some(Err(Error::invalid(what)));
+                }
+            };
+            Some(pattern(service, protocol, name, suffix))
+        })?;
+        if SERVICES.iter().all(|service| given.primary.get(*service).is_none()) {
+            return Err(missing("AccountName or endpoint"));
+        }
+        Ok((name, given))
     }
 
     fn credential(&self, name: Option<&str>) -> Result<Credential> {
@@ -148,19 +172,6 @@ impl<'a> Pairs<'a> {
             (None, Some(sas)) => Credential::sas(sas),
             (None, None) => Err(missing("AccountKey or SharedAccessSignature")),
         }
-    }
-
-    fn secondary(&self) -> Result<Option<Endpoint>> {
-        // Those of the other services are checked too: a wrong one is found here, not by whoever
-        // uses that service first.
-        for name in SERVICES {
-            if let Some(endpoint) = self.get(name) {
-                Endpoint::parse(name, endpoint)?;
-            }
-        }
-        self.get("TableSecondaryEndpoint")
-            .map(|endpoint| Endpoint::parse("TableSecondaryEndpoint", endpoint))
-            .transpose()
     }
 }
 
@@ -181,8 +192,14 @@ fn missing(part: &str) -> Error {
     Error::invalid(format!("the connection string has no {part}"))
 }
 
-const SERVICES: [&str; 4] =
-    ["BlobEndpoint", "BlobSecondaryEndpoint", "QueueEndpoint", "QueueSecondaryEndpoint"];
+/// What the endpoints of a service are called.
+fn parts(service: Service) -> (&'static str, &'static str) {
+    match service {
+        Service::Blob => ("BlobEndpoint", "BlobSecondaryEndpoint"),
+        Service::Queue => ("QueueEndpoint", "QueueSecondaryEndpoint"),
+        Service::Table => ("TableEndpoint", "TableSecondaryEndpoint"),
+    }
+}
 
 /// The names that an error may say.
 const KNOWN: [&str; 14] = [

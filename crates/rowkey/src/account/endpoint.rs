@@ -1,9 +1,10 @@
-//! Where an account's tables are.
+//! Where an account's services are.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use reqwest::Url;
+use rowkey_wire::auth::Service;
 use rowkey_wire::table::encode::Flavor;
 
 use crate::error::{Error, Result};
@@ -18,14 +19,34 @@ pub(crate) struct Endpoint {
     secure: bool,
 }
 
-/// Where the tables of an account are.
+/// Where one service of an account is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) primary: Endpoint,
+    /// Where it can be read when the primary fails, if the account has that.
+    pub(crate) secondary: Option<Endpoint>,
+}
+
+/// Where the services of an account are, as far as somebody said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
-    pub(crate) primary: Endpoint,
-    /// Where they can be read when the primary fails, if the account has that.
-    pub(crate) secondary: Option<Endpoint>,
+    places: PerService<Place>,
     flavor: Flavor,
 }
+
+/// Endpoints as they were given, before the missing ones are told from the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) primary: PerService<Endpoint>,
+    pub(crate) secondary: PerService<Endpoint>,
+}
+
+/// Something that each service may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PerService<T>([Option<T>; 3]);
+
+/// The services in the order in which an account is shown.
+pub(crate) const SERVICES: [Service; 3] = [Service::Table, Service::Queue, Service::Blob];
 
 impl Endpoint {
     /// Checks an endpoint. `part` is what the caller calls it.
@@ -113,6 +134,25 @@ impl Endpoint {
         (!path.contains('/')).then_some(path)
     }
 
+    /// Where another service of the same account is, if the address follows the service's pattern.
+    fn sibling(&self, own: Service, other: Service) -> Option<Self> {
+        let (account, rest) = self.host.split_once('.')?;
+        let rest = rest.strip_prefix(label(own))?;
+        if !rest.starts_with('.') || self.path_segment().is_some() {
+            return None;
+        }
+        let scheme = if self.secure { "https" } else { "http" };
+        let port = &self.base[scheme.len() + "://".len() + self.host.len()..];
+        let host = format!("{account}.{}{rest}", label(other));
+        Some(Self { base: format!("{scheme}://{host}{port}"), host, ..*self })
+    }
+
+    /// Whether it is the address of one server, which says nothing of where others are: an
+    /// emulator's, or Cosmos DB's, which has tables alone.
+    fn stands_alone(&self) -> bool {
+        self.is_loopback() || self.path_segment().is_some() || self.flavor() == Flavor::Cosmos
+    }
+
     fn flavor(&self) -> Flavor {
         let Self { host, port, .. } = self;
         let is_cosmos = [".table.cosmos.", ".table.cosmosdb."].iter().any(|s| host.contains(s));
@@ -122,17 +162,65 @@ impl Endpoint {
     }
 }
 
+impl Given {
+    /// Tells the missing endpoints from those that are given, or else from the account's name.
+    /// `pattern` makes an endpoint of the name; what it says counts only where nothing is given.
+    pub(crate) fn complete(
+        &mut self,
+        pattern: impl Fn(Service) -> Option<Result<Endpoint>>,
+    ) -> Result<()> {
+        let given = self.primary.clone();
+        let nothing = given.iter().next().is_none();
+        if given.iter().any(|(_, endpoint)| endpoint.stands_alone()) {
+            return Ok(());
+        }
+        for service in SERVICES {
+            if given.get(service).is_some() {
+                continue;
+            }
+            let sibling = given.iter().find_map(|(own, endpoint)| endpoint.sibling(own, service));
+            let endpoint = match (sibling, pattern(service)) {
+                (Some(sibling), _) => Some(sibling),
+                (None, Some(endpoint)) if nothing => Some(endpoint?),
+                (None, endpoint) => endpoint.and_then(Result::ok),
+            };
+            self.primary.set(service, endpoint);
+        }
+        Ok(())
+    }
+
+    /// The account that an endpoint names.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.primary.iter().find_map(|(_, endpoint)| endpoint.account())
+    }
+}
+
 impl Endpoints {
-    /// With the secondary that is given, or else the one that the service's pattern gives.
-    pub(crate) fn new(primary: Endpoint, secondary: Option<Endpoint>, account: &str) -> Self {
-        let secondary = secondary.or_else(|| primary.secondary(account));
-        let flavor = primary.flavor();
-        Self { primary, secondary, flavor }
+    /// With the secondaries that are given, or else those that the service's pattern gives.
+    pub(crate) fn new(given: Given, account: &str) -> Self {
+        let Given { primary, mut secondary } = given;
+        let flavor = primary.get(Service::Table).map_or(Flavor::Storage, Endpoint::flavor);
+        let mut places = PerService::default();
+        for (service, primary) in primary.into_iter() {
+            let secondary = secondary.take(service).or_else(|| primary.secondary(account));
+            places.set(service, Some(Place { primary, secondary }));
+        }
+        Self { places, flavor }
     }
 
     /// The same places, said to be Cosmos DB's although their names do not tell.
     pub(crate) fn of_cosmos(self) -> Self {
         Self { flavor: Flavor::Cosmos, ..self }
+    }
+
+    /// Where a service is, if anything says so.
+    pub(crate) fn of(&self, service: Service) -> Option<&Place> {
+        self.places.get(service)
+    }
+
+    /// The primary's base, or nothing.
+    pub(crate) fn base(&self, service: Service) -> &str {
+        self.of(service).map_or("", |place| place.primary.base())
     }
 
     pub(crate) fn is_secure(&self) -> bool {
@@ -143,12 +231,63 @@ impl Endpoints {
         self.all().all(Endpoint::is_loopback)
     }
 
+    /// Whether every service can be read when its primary fails.
+    pub(crate) fn has_secondaries(&self) -> bool {
+        self.places.iter().all(|(_, place)| place.secondary.is_some())
+    }
+
     pub(crate) fn flavor(&self) -> Flavor {
         self.flavor
     }
 
     fn all(&self) -> impl Iterator<Item = &Endpoint> {
-        std::iter::once(&self.primary).chain(&self.secondary)
+        let places = self.places.iter();
+        places.flat_map(|(_, place)| std::iter::once(&place.primary).chain(&place.secondary))
+    }
+}
+
+impl<T> PerService<T> {
+    pub(crate) fn get(&self, service: Service) -> Option<&T> {
+        self.0[slot(service)].as_ref()
+    }
+
+    pub(crate) fn set(&mut self, service: Service, value: Option<T>) {
+        self.0[slot(service)] = value;
+    }
+
+    fn take(&mut self, service: Service) -> Option<T> {
+        self.0[slot(service)].take()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Service, &T)> {
+        SERVICES.into_iter().filter_map(|service| Some((service, self.get(service)?)))
+    }
+
+    fn into_iter(mut self) -> impl Iterator<Item = (Service, T)> {
+        SERVICES.into_iter().filter_map(move |service| Some((service, self.take(service)?)))
+    }
+}
+
+impl<T> Default for PerService<T> {
+    fn default() -> Self {
+        Self([None, None, None])
+    }
+}
+
+fn slot(service: Service) -> usize {
+    match service {
+        Service::Table => 0,
+        Service::Queue => 1,
+        Service::Blob => 2,
+    }
+}
+
+/// How hosts name a service.
+pub(crate) fn label(service: Service) -> &'static str {
+    match service {
+        Service::Table => "table",
+        Service::Queue => "queue",
+        Service::Blob => "blob",
     }
 }
 

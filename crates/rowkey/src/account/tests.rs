@@ -2,12 +2,14 @@ use super::connection_string::Parts;
 use super::*;
 use crate::credential::{Authorize, Credential};
 use crate::error::ErrorKind;
+use rowkey_wire::auth::Service;
 
 /// Base64 of `account-key`.
 const KEY: &str = "YWNjb3VudC1rZXk=";
 
 fn endpoint(text: &str) -> String {
-    format!("{:?}", Parts::parse(text).unwrap().primary)
+    let parts = Parts::parse(text).unwrap();
+    format!("{:?}", parts.given.primary.get(Service::Table).unwrap())
 }
 
 fn refusal(text: &str) -> String {
@@ -26,8 +28,8 @@ fn the_portals_string_gives_key_and_endpoints() {
     let endpoints = account.pipeline().endpoints();
     assert_eq!(account.name(), "contoso");
     assert_eq!(account.flavor(), Flavor::Storage);
-    assert_eq!(endpoints.primary.base(), "https://contoso.table.core.windows.net");
-    let secondary = endpoints.secondary.as_ref().unwrap();
+    assert_eq!(endpoints.base(Service::Table), "https://contoso.table.core.windows.net");
+    let secondary = endpoints.of(Service::Table).unwrap().secondary.as_ref().unwrap();
     assert_eq!(secondary.base(), "https://contoso-secondary.table.core.windows.net");
     assert_eq!(secondary.host(), "contoso-secondary.table.core.windows.net");
     assert_eq!(secondary.port(), 443);
@@ -56,9 +58,9 @@ fn an_emulators_string_gives_path_style_endpoints() {
     );
     let account = StorageAccount::from_connection_string(&text).unwrap();
     let endpoints = account.pipeline().endpoints();
-    assert_eq!(endpoints.primary.base(), "http://127.0.0.1:10002/devstoreaccount1");
-    assert_eq!(endpoints.primary.port(), 10002);
-    let secondary = endpoints.secondary.as_ref().unwrap();
+    assert_eq!(endpoints.base(Service::Table), "http://127.0.0.1:10002/devstoreaccount1");
+    assert_eq!(endpoints.of(Service::Table).unwrap().primary.port(), 10002);
+    let secondary = endpoints.of(Service::Table).unwrap().secondary.as_ref().unwrap();
     assert_eq!(secondary.base(), "http://127.0.0.1:10002/devstoreaccount1-secondary");
 }
 
@@ -73,7 +75,7 @@ fn development_storage_is_the_emulator_here_or_on_another_host() {
     ] {
         let parts = Parts::parse(text).unwrap();
         assert_eq!(parts.name, "devstoreaccount1");
-        assert_eq!(parts.primary.base(), base);
+        assert_eq!(endpoint(text), base);
     }
     assert_eq!(refusal("UseDevelopmentStorage=yes"), "UseDevelopmentStorage can only be `true`");
 }
@@ -120,7 +122,7 @@ fn cosmos_is_known_by_its_host() {
     ] {
         let account = StorageAccount::from_connection_string(&text).unwrap();
         assert_eq!(account.flavor(), Flavor::Cosmos, "{base}");
-        assert_eq!(account.pipeline().endpoints().primary.base(), base);
+        assert_eq!(account.pipeline().endpoints().base(Service::Table), base);
     }
 }
 
@@ -131,10 +133,7 @@ fn what_is_wrong_is_named_and_not_quoted() {
         (String::new(), "the connection string is empty"),
         (" ; ".to_owned(), "the connection string is empty"),
         (format!("AccountName=a;{secret}"), "part 2 of the connection string is no `Name=value`"),
-        (
-            format!("AccountKey={secret}"),
-            "the connection string has no AccountName or TableEndpoint",
-        ),
+        (format!("AccountKey={secret}"), "the connection string has no AccountName or endpoint"),
         (
             format!("AccountKey={secret};TableEndpoint=http://127.0.0.1"),
             "the connection string has no AccountName",
@@ -214,8 +213,8 @@ fn the_builder_says_what_is_missing() {
     assert!(error.to_string().contains("no credential"), "{error}");
 
     let account = StorageAccount::builder().credential(credential()).build().unwrap();
-    let primary = &account.pipeline().endpoints().primary;
-    assert_eq!(primary.base(), "https://contoso.table.core.windows.net");
+    let primary = account.pipeline().endpoints().base(Service::Table);
+    assert_eq!(primary, "https://contoso.table.core.windows.net");
 
     let anonymous = StorageAccount::builder().credential(Credential::anonymous());
     assert!(anonymous.build().unwrap_err().to_string().contains("account's name"));
@@ -257,4 +256,62 @@ fn options_are_those_of_the_handle() {
         account.with_options(ClientOptions { record_keys: true, ..ClientOptions::default() });
     assert!(other.options().record_keys);
     assert!(!account.options().record_keys);
+}
+
+/// The bases of tables, queues and blobs.
+fn bases(account: &StorageAccount) -> [String; 3] {
+    let endpoints = account.pipeline().endpoints();
+    [Service::Table, Service::Queue, Service::Blob].map(|s| endpoints.base(s).to_owned())
+}
+
+#[test]
+fn every_service_has_an_endpoint_of_its_own() {
+    let parse = |text: &str| bases(&StorageAccount::from_connection_string(text).unwrap());
+    let azure = ["table", "queue", "blob"].map(|s| format!("https://contoso.{s}.core.windows.net"));
+    assert_eq!(parse(&format!("AccountName=contoso;AccountKey={KEY}")), azure);
+    // Another service of the same account is beside the one that is named.
+    let sas = "SharedAccessSignature=sv=1&sig=a%3D";
+    assert_eq!(parse(&format!("BlobEndpoint=https://contoso.blob.core.windows.net;{sas}")), azure);
+    assert_eq!(
+        parse("UseDevelopmentStorage=true"),
+        [10002, 10001, 10000].map(|port| format!("http://127.0.0.1:{port}/devstoreaccount1"))
+    );
+    // A domain of the account's own, and the name says where the others are.
+    let custom =
+        format!("AccountName=contoso;AccountKey={KEY};BlobEndpoint=https://files.a.example");
+    let [table, queue, _] = azure.clone();
+    assert_eq!(parse(&custom), [table, queue, "https://files.a.example".to_owned()]);
+}
+
+#[test]
+fn emulators_and_cosmos_say_nothing_of_other_services() {
+    for text in [
+        format!("AccountName=a;AccountKey={KEY};TableEndpoint=http://127.0.0.1:10002/a"),
+        format!("AccountName=a;AccountKey={KEY};TableEndpoint=https://a.table.cosmos.azure.com"),
+    ] {
+        let account = StorageAccount::from_connection_string(&text).unwrap();
+        let [table, queue, blob] = bases(&account);
+        assert!(!table.is_empty() && queue.is_empty() && blob.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn the_builder_takes_an_endpoint_for_each_service() {
+    let account = StorageAccount::builder()
+        .credential(Credential::shared_key("contoso", KEY).unwrap())
+        .queue_endpoint("http://127.0.0.1:1/contoso")
+        .unwrap()
+        .blob_endpoint("http://127.0.0.1:2/contoso")
+        .unwrap()
+        .blob_secondary_endpoint("http://127.0.0.1:3/contoso")
+        .unwrap()
+        .build()
+        .unwrap();
+    assert_eq!(
+        bases(&account),
+        ["".to_owned(), "http://127.0.0.1:1/contoso".into(), "http://127.0.0.1:2/contoso".into()]
+    );
+    let place = |service| account.pipeline().endpoints().of(service).unwrap().secondary.clone();
+    assert_eq!(place(Service::Blob).unwrap().base(), "http://127.0.0.1:3/contoso");
+    assert_eq!(place(Service::Queue).unwrap().base(), "http://127.0.0.1:1/contoso-secondary");
 }

@@ -75,7 +75,11 @@ pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     if let Some((_, kind)) = known {
         return *kind;
     }
+    if code.is_some_and(|code| code.as_str().starts_with("Lease")) {
+        return ErrorKind::Leased;
+    }
     match status {
+        304 => ErrorKind::NotModified,
         401 | 403 => ErrorKind::Auth,
         404 => ErrorKind::NotFound,
         408 | 500 | 502..=504 => ErrorKind::Unavailable,
@@ -92,17 +96,31 @@ pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
 }
 
 /// The codes that say more than the status they come with.
-const KINDS: [(ErrorCode, ErrorKind); 10] = [
+const KINDS: [(ErrorCode, ErrorKind); 23] = [
+    (ErrorCode::BLOB_IS_SEALED, ErrorKind::Invalid),
+    (ErrorCode::BLOCK_COUNT_EXCEEDS_LIMIT, ErrorKind::TooLarge),
+    (ErrorCode::CONTAINER_BEING_DELETED, ErrorKind::Unavailable),
+    // The body was damaged on the way: it may arrive whole the next time.
+    (ErrorCode::CRC64_MISMATCH, ErrorKind::Unavailable),
     (ErrorCode::ENTITY_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::INFINITE_LEASE_DURATION_REQUIRED, ErrorKind::Leased),
     (ErrorCode::INVALID_AUTHENTICATION_INFO, ErrorKind::Auth),
+    (ErrorCode::INVALID_BLOB_TYPE, ErrorKind::Invalid),
     (ErrorCode::KEY_VALUE_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::MAX_BLOB_SIZE_CONDITION_NOT_MET, ErrorKind::TooLarge),
+    (ErrorCode::MD5_MISMATCH, ErrorKind::Unavailable),
+    (ErrorCode::MESSAGE_TOO_LARGE, ErrorKind::TooLarge),
     (ErrorCode::OPERATION_TIMED_OUT, ErrorKind::Unavailable),
+    (ErrorCode::POP_RECEIPT_MISMATCH, ErrorKind::Conflict),
     (ErrorCode::PROPERTY_VALUE_TOO_LARGE, ErrorKind::TooLarge),
+    (ErrorCode::QUEUE_BEING_DELETED, ErrorKind::Unavailable),
     (ErrorCode::REQUEST_BODY_TOO_LARGE, ErrorKind::TooLarge),
     (ErrorCode::SERVER_BUSY, ErrorKind::Throttled),
+    (ErrorCode::SNAPSHOTS_PRESENT, ErrorKind::Invalid),
     (ErrorCode::TABLE_BEING_DELETED, ErrorKind::Unavailable),
     (ErrorCode::TOO_MANY_PROPERTIES, ErrorKind::TooLarge),
     (ErrorCode::TOO_MANY_REQUESTS, ErrorKind::Throttled),
+    (ErrorCode::UNSATISFIABLE_CONDITION, ErrorKind::Invalid),
 ];
 
 /// What an error answer leaves open.
@@ -130,7 +148,9 @@ fn what(status: u16, code: Option<&ErrorCode>, kind: ErrorKind) -> Cow<'static, 
         ErrorKind::Auth => "access was refused",
         ErrorKind::Conflict => "it was changed since it was read",
         ErrorKind::Invalid => "the service refused the request",
+        ErrorKind::Leased => "a lease stands in the way",
         ErrorKind::NotFound => "it does not exist",
+        ErrorKind::NotModified => "it was not changed",
         ErrorKind::Throttled => "the service is throttling",
         ErrorKind::TooLarge => "a limit of the service was exceeded",
         ErrorKind::Unavailable => "the service could not do it now",

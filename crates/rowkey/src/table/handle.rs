@@ -245,13 +245,13 @@ impl Table {
     }
 
     pub(crate) fn endpoint(&self) -> &str {
-        self.pipeline().endpoints().primary.base()
+        self.pipeline().endpoints().base(rowkey_wire::auth::Service::Table)
     }
 
     /// Checks the table's name and sends.
     pub(crate) async fn send(
         &self,
-        request: rowkey_wire::table::Request,
+        request: rowkey_wire::request::Request,
         call: Call<'_>,
     ) -> Result<Reply> {
         self.check_name(call.operation)?;

@@ -166,7 +166,7 @@ impl Tables {
 }
 
 #[cold]
-pub(super) fn unreadable(error: xml::XmlError, call: &Call<'_>) -> Error {
+pub(crate) fn unreadable(error: xml::XmlError, call: &Call<'_>) -> Error {
     Error::decode("the answer's XML cannot be read")
         .with_source(error)
         .of(call.operation, call.resource)

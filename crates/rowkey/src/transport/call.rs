@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::http::Chunks;
+
 /// An operation as the pipeline sees it: what to call it, and what may be repeated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// The REST operation's name, `InsertEntity`.
     pub(crate) operation: &'static str,
-    /// The table's name, or nothing for operations on the account.
+    /// The table's, queue's or container's name, or nothing for operations on the account.
     pub(crate) resource: &'a str,
     /// What may be repeated after which failure.
     pub(crate) safety: Safety,
@@ -31,8 +33,7 @@ pub(crate) enum Safety {
     /// Inserts, and transactions with one: repeated after an unknown outcome only if the caller
     /// opted in.
     Insert,
-    /// Never repeated after an unknown outcome.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for messages put into queues"))]
+    /// Messages put into queues, blocks appended anywhere: never repeated after an unknown outcome.
     Never,
 }
 
@@ -54,8 +55,10 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body, whole.
+    /// The body, whole; nothing when only the head was asked for.
     pub(crate) body: Bytes,
+    /// The body when only the head was asked for.
+    pub(crate) rest: Option<Chunks>,
     /// How many attempts it took.
     pub(crate) attempts: u32,
     /// Whether the outcome of an earlier attempt is unknown.

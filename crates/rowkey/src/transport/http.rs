@@ -12,7 +12,7 @@ use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
 
-/// More than any answer of the service: pages hold at most a thousand entities and about 4 MiB.
+/// More than any answer that is read whole: pages hold at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;
 
 /// How long a connection may take to be made. Shorter than an attempt, so that a host that does
@@ -33,6 +33,45 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: std::result::Result<Bytes, Broken>,
+    /// The body of a success of which only the head was asked for.
+    pub(crate) rest: Option<Chunks>,
+}
+
+/// How much of a successful answer is read before it is handed on. (Others are always read whole.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Status and headers.
+    Head,
+    /// All of it.
+    Whole,
+}
+
+/// A body that is read piece by piece.
+pub(crate) struct Chunks {
+    response: Box<reqwest::Response>,
+    /// How long a piece may take.
+    limit: Duration,
+}
+
+impl Chunks {
+    /// The next piece, or `None` at the end.
+    pub(crate) async fn next(&mut self) -> std::result::Result<Option<Bytes>, Broken> {
+        match tokio::time::timeout(self.limit, self.response.chunk()).await {
+            Ok(chunk) => chunk.map_err(Broken::reading),
+            Err(_) => Err(Broken::timeout()),
+        }
+    }
+
+    /// How long a piece may take.
+    pub(crate) fn with_limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl std::fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunks").field("limit", &self.limit).finish_non_exhaustive()
+    }
 }
 
 /// An attempt that got no whole answer.
@@ -73,15 +112,22 @@ impl Http {
         Self(client)
     }
 
-    /// Sends a request once and reads the whole answer.
+    /// Sends a request once and reads the whole answer, or the head of a success.
     pub(crate) async fn send(
         &self,
         request: reqwest::Request,
+        take: Take,
     ) -> std::result::Result<Answer, Broken> {
         let mut response = self.0.execute(request).await.map_err(Broken::sending)?;
         let status = response.status();
+        if take == Take::Head && status.is_success() {
+            let headers = std::mem::take(response.headers_mut());
+            let rest = Chunks { response: Box::new(response), limit: Duration::MAX };
+            return Ok(Answer { status, headers, body: Ok(Bytes::new()), rest: Some(rest) });
+        }
         let body = read(&mut response).await;
-        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body })
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Answer { status, headers, body, rest: None })
     }
 }
 
@@ -170,7 +216,7 @@ pub(crate) fn advice(
     now: DateTime<Utc>,
 ) -> Option<Cow<'static, str>> {
     match status {
-        300..=399 => Some(
+        300..=303 | 305..=399 => Some(
             "redirects are not followed, because requests are signed for one address; check the \
              endpoint"
                 .into(),

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowkey_wire::table::Request;
+use rowkey_wire::auth::Service;
+use rowkey_wire::request::Request;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::call::{Call, Host, Reply, Safety};
-use super::http::{Answer, Broken, Http};
+use super::http::{Answer, Broken, Http, Take};
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
 use super::trace;
-use crate::account::{Endpoint, Endpoints};
+use crate::account::{Endpoint, Endpoints, Place};
 use crate::clock::Clock;
 use crate::credential::Credential;
 use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
@@ -74,9 +75,29 @@ impl Pipeline {
     ///
     /// Whatever is no 2xx is an error.
     pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
-        let mut route = Route::new(&self.shared.endpoints, &self.options, &call)?;
+        self.perform(request, call, Take::Whole).await
+    }
+
+    /// Like [`send`](Self::send), but leaves the body of a success to be read piece by piece, for
+    /// each of which an attempt's time is allowed.
+    pub(crate) async fn open(&self, request: Request, call: Call<'_>) -> Result<Reply> {
+        self.perform(request, call, Take::Head).await
+    }
+
+    /// Where the primary answers requests for `target`, for a request that names it as its source:
+    /// with the shared access signature, if that is what authorizes.
+    pub(crate) fn address(&self, service: Service, target: &str) -> Result<String> {
+        let endpoint = &place(&self.shared.endpoints, service)?.primary;
+        Ok(self.shared.signer.address(endpoint, target)?.into())
+    }
+
+    async fn perform(&self, request: Request, call: Call<'_>, take: Take) -> Result<Reply> {
+        let place = place(&self.shared.endpoints, request.service)
+            .map_err(|error| error.of(call.operation, call.resource))?;
+        let mut route = Route::new(place, &self.options, &call)?;
         let span = trace::operation(&call, &request, route.endpoint(), &self.options);
-        let result = self.run(&request, &call, &mut route, &span).instrument(span.clone()).await;
+        let run = self.run(&request, &call, &mut route, take, &span);
+        let result = run.instrument(span.clone()).await;
         trace::finish(&span, &call, &result);
         result
     }
@@ -86,6 +107,7 @@ impl Pipeline {
         request: &Request,
         call: &Call<'_>,
         route: &mut Route<'_>,
+        take: Take,
         span: &tracing::Span,
     ) -> Result<Reply> {
         let retry = &self.options.retry;
@@ -100,12 +122,16 @@ impl Pipeline {
             let signed = self.shared.signer.sign(route.endpoint(), request)?;
             trace::attempt(span, &signed);
             let started = Instant::now();
-            let result = self.attempt(signed, budget.min(self.options.attempt_timeout)).await;
+            let limit = budget.min(self.options.attempt_timeout);
+            let result = self.attempt(signed, take, limit).await;
             budget = budget.saturating_sub(started.elapsed());
             let failed = match result {
-                Ok(Answer { status, headers, body: Ok(body) }) if status.is_success() => {
+                Ok(Answer { status, headers, body: Ok(body), rest }) if status.is_success() => {
                     let secondary = route.at_secondary();
-                    return Ok(Reply { status, headers, body, attempts, ambiguous, secondary });
+                    let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
+                    let reply =
+                        Reply { status, headers, body, rest, attempts, ambiguous, secondary };
+                    return Ok(reply);
                 }
                 Ok(answer) => self.refused(call, answer, attempts, ambiguous),
                 Err(broken) => Failed::broken(call, broken, attempts, ambiguous),
@@ -143,9 +169,10 @@ impl Pipeline {
     async fn attempt(
         &self,
         signed: Signed,
+        take: Take,
         limit: Duration,
     ) -> std::result::Result<Answer, Broken> {
-        match tokio::time::timeout(limit, self.shared.http.send(signed.request)).await {
+        match tokio::time::timeout(limit, self.shared.http.send(signed.request, take)).await {
             Ok(result) => result,
             Err(_) => Err(Broken::timeout()),
         }
@@ -154,7 +181,7 @@ impl Pipeline {
     /// An answer that is no success, or a success that was cut off.
     #[cold]
     fn refused(&self, call: &Call<'_>, answer: Answer, attempts: u32, ambiguous: bool) -> Failed {
-        let Answer { status, headers, body } = answer;
+        let Answer { status, headers, body, .. } = answer;
         let body = match body {
             Err(broken) if status.is_success() => {
                 return Failed::broken(call, broken, attempts, ambiguous);
@@ -186,6 +213,17 @@ impl Pipeline {
             wait: retry::retry_after(&headers, now),
         }
     }
+}
+
+fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {
+    endpoints.of(service).ok_or_else(|| {
+        let (what, part) = match service {
+            Service::Blob => ("nothing says where the account's blobs are", "blob"),
+            Service::Queue => ("nothing says where the account's queues are", "queue"),
+            Service::Table => ("nothing says where the account's tables are", "table"),
+        };
+        Error::invalid(what).advise(format!("give the {part} endpoint"))
+    })
 }
 
 /// An attempt that was no success.
@@ -222,9 +260,9 @@ struct Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    fn new(endpoints: &'a Endpoints, options: &ClientOptions, call: &Call<'_>) -> Result<Self> {
-        let secondary = endpoints.secondary.as_ref();
-        let primary = &endpoints.primary;
+    fn new(place: &'a Place, options: &ClientOptions, call: &Call<'_>) -> Result<Self> {
+        let secondary = place.secondary.as_ref();
+        let primary = &place.primary;
         match call.host {
             Host::Any if options.read_from_secondary && call.safety == Safety::Read => {
                 Ok(Self { primary, secondary, at_secondary: false })

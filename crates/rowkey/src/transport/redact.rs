@@ -1,20 +1,26 @@
-//! Addresses without what must not be shown: keys and filter literals.
+//! Addresses without what must not be shown: keys, filter literals, names of blobs.
 //!
 //! (Shared access signatures are not in a request's target: they are added when it is sent.)
 
 use std::borrow::Cow;
 
-/// `target` as traces and messages may show it: without what stands in parentheses and without
-/// the values of the query.
-pub(crate) fn target(target: &str) -> Cow<'_, str> {
+use rowkey_wire::auth::Service;
+
+/// `target` as traces and messages may show it: without what stands in parentheses, without what
+/// is in a container or under a queue's messages, and without the values of the query.
+pub(crate) fn target(service: Service, target: &str) -> Cow<'_, str> {
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
     };
-    // Table names have no parentheses. Keys may, so everything after the first one goes.
-    let shown = match path.find(['(', '%']) {
-        Some(at) => Cow::Owned(format!("{}(..)", &path[..at])),
-        None => Cow::Borrowed(path),
+    let shown = match service {
+        // Table names have no parentheses. Keys may, so everything after the first one goes.
+        Service::Table => match path.find(['(', '%']) {
+            Some(at) => Cow::Owned(format!("{}(..)", &path[..at])),
+            None => Cow::Borrowed(path),
+        },
+        Service::Blob => below(path, 1),
+        Service::Queue => below(path, 2),
     };
     let Some(query) = query else { return shown };
     let mut shown = shown.into_owned();
@@ -24,6 +30,14 @@ pub(crate) fn target(target: &str) -> Cow<'_, str> {
         shown.push_str("=..");
     }
     shown.into()
+}
+
+/// The first `segments` of a path, and that there is more.
+fn below(path: &str, segments: usize) -> Cow<'_, str> {
+    match path.match_indices('/').nth(segments) {
+        Some((at, _)) => Cow::Owned(format!("{}/..", &path[..at])),
+        None => Cow::Borrowed(path),
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +55,16 @@ mod tests {
             ("/$batch", "/$batch"),
             ("/orders?x", "/orders?x=.."),
         ] {
-            assert_eq!(target(whole), shown);
+            assert_eq!(target(Service::Table, whole), shown);
+        }
+        for (service, whole, shown) in [
+            (Service::Blob, "/logs/2026/secret.log?comp=block", "/logs/..?comp=.."),
+            (Service::Blob, "/logs?restype=container", "/logs?restype=.."),
+            (Service::Queue, "/jobs/messages/id?popreceipt=x", "/jobs/messages/..?popreceipt=.."),
+            (Service::Queue, "/jobs/messages", "/jobs/messages"),
+            (Service::Queue, "/?comp=list", "/?comp=.."),
+        ] {
+            assert_eq!(target(service, whole), shown);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::{AUTHORIZATION, USER_AGENT};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
-use rowkey_wire::table::Request;
+use rowkey_wire::request::Request;
 
 use super::retry::Jitter;
 use crate::account::Endpoint;
@@ -41,12 +41,12 @@ impl Signer {
 
     /// `request` as it goes to `endpoint` now.
     pub(crate) fn sign(&self, endpoint: &Endpoint, request: &Request) -> Result<Signed> {
-        let url = self.url(endpoint, &request.target)?;
+        let url = self.address(endpoint, &request.target)?;
         let id = self.id();
         // Room for the five that follow and the two that the HTTP client adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
         headers.insert(MS_DATE, self.date());
-        headers.insert(VERSION, HeaderValue::from_static(headers::TABLE_VERSION));
+        headers.insert(VERSION, version(request.service));
         headers.insert(CLIENT_REQUEST_ID, id.clone());
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         for (name, value) in &request.headers {
@@ -58,13 +58,15 @@ impl Signer {
         }
         let mut signed = reqwest::Request::new(request.method.clone(), url);
         *signed.headers_mut() = headers;
-        if !request.body.is_empty() {
+        // A PUT or a POST without a length is refused.
+        if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
             *signed.body_mut() = Some(request.body.clone().into());
         }
         Ok(Signed { request: signed, id })
     }
 
-    fn url(&self, endpoint: &Endpoint, target: &str) -> Result<Url> {
+    /// The whole address of a target, with the shared access signature if there is one.
+    pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Result<Url> {
         let base = endpoint.base();
         let sas = match self.credential.authorize() {
             Authorize::Sas(sas) => sas,
@@ -106,6 +108,14 @@ impl fmt::Debug for Signed {
     }
 }
 
+fn version(service: Service) -> HeaderValue {
+    HeaderValue::from_static(match service {
+        Service::Blob => headers::BLOB_VERSION,
+        Service::Queue => headers::QUEUE_VERSION,
+        Service::Table => headers::TABLE_VERSION,
+    })
+}
+
 const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
 
 fn sign(
@@ -123,7 +133,7 @@ fn sign(
         headers,
         content_length: request.body.len() as u64,
     };
-    let text = string_to_sign(Service::Table, scheme, account, &unsigned);
+    let text = string_to_sign(request.service, scheme, account, &unsigned);
     let value = authorization(scheme, account, &key.sign(&text));
     let mut value = HeaderValue::try_from(value)
         .map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
@@ -134,7 +144,6 @@ fn sign(
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::Method;
 
     use super::*;
     use crate::clock::ManualClock;
@@ -146,7 +155,8 @@ mod tests {
 
     fn get(target: &str) -> Request {
         let headers = HeaderMap::new();
-        Request { method: Method::GET, target: target.to_owned(), headers, body: Bytes::new() }
+        let (service, method) = (Service::Table, Method::GET);
+        Request { service, method, target: target.to_owned(), headers, body: Bytes::new() }
     }
 
     #[test]

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use rowkey_wire::table::Request;
+use rowkey_wire::auth::Service;
+use rowkey_wire::request::Request;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
@@ -31,17 +32,20 @@ pub(crate) fn operation(
     }
     let span = tracing::info_span!(
         target: "rowkey",
-        "table operation",
+        "storage operation",
         otel.name = call.operation,
         otel.kind = "client",
-        az.namespace = "Microsoft.Tables",
-        db.system.name = "azure.tables",
-        db.operation.name = call.operation,
-        db.collection.name = call.resource,
+        az.namespace = namespace(request.service),
+        db.system.name = Empty,
+        db.operation.name = Empty,
+        db.collection.name = Empty,
+        messaging.system = Empty,
+        messaging.destination.name = Empty,
+        az.storage.container = Empty,
         http.request.method = request.method.as_str(),
         server.address = endpoint.host(),
         server.port = endpoint.port(),
-        url.template = &*redact::target(&request.target),
+        url.template = &*redact::target(request.service, &request.target),
         url.path = Empty,
         az.client_request_id = Empty,
         az.service_request_id = Empty,
@@ -50,11 +54,30 @@ pub(crate) fn operation(
         otel.status_code = Empty,
         error.type = Empty,
     );
+    match request.service {
+        Service::Blob => span.record("az.storage.container", call.resource),
+        Service::Queue => {
+            span.record("messaging.system", "azure_queues");
+            span.record("messaging.destination.name", call.resource)
+        }
+        Service::Table => {
+            span.record("db.system.name", "azure.tables");
+            span.record("db.operation.name", call.operation);
+            span.record("db.collection.name", call.resource)
+        }
+    };
     if options.record_keys {
         // Without the shared access signature, which is added when the request is sent.
         span.record("url.path", &*request.target);
     }
     span
+}
+
+fn namespace(service: Service) -> &'static str {
+    match service {
+        Service::Table => "Microsoft.Tables",
+        Service::Blob | Service::Queue => "Microsoft.Storage",
+    }
 }
 
 /// Names the attempt that is about to be sent.
@@ -70,7 +93,7 @@ pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration
     tracing::warn!(
         target: "rowkey",
         operation = call.operation,
-        table = call.resource,
+        resource = call.resource,
         attempt,
         wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
         reason = %error_type(error),

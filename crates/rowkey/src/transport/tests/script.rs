@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use rowkey_wire::table::Request;
+use rowkey_wire::auth::Service;
+use rowkey_wire::request::Request;
 
 use crate::account::{StorageAccount, StorageAccountBuilder};
 use crate::clock::ManualClock;
@@ -144,14 +145,16 @@ pub(super) fn options() -> ClientOptions {
 
 pub(super) fn get() -> Request {
     let target = "/orders(PartitionKey='private',RowKey='1')".to_owned();
-    Request { method: Method::GET, target, headers: HeaderMap::new(), body: Bytes::new() }
+    let (service, method) = (Service::Table, Method::GET);
+    Request { service, method, target, headers: HeaderMap::new(), body: Bytes::new() }
 }
 
 pub(super) fn post() -> Request {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", "application/json".parse().unwrap());
     let body = r#"{"PartitionKey":"private","RowKey":"1"}"#.into();
-    Request { method: Method::POST, target: "/orders".to_owned(), headers, body }
+    let (service, method) = (Service::Table, Method::POST);
+    Request { service, method, target: "/orders".to_owned(), headers, body }
 }
 
 /// An answer with a body and, in front of it, these header lines.
