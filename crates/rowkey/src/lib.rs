@@ -78,6 +78,7 @@ mod error;
 mod filter;
 pub mod key;
 mod options;
+pub mod queue;
 pub mod table;
 mod transport;
 
@@ -98,4 +99,6 @@ pub use error::{Error, ErrorKind, Outcome, Result};
 pub use filter::{Column, Filter, TIMESTAMP};
 pub use key::{Key, KeyPart, Partition};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
+#[doc(inline)]
+pub use queue::Queue;
 pub use table::{Continuation, Cost, Page, Query, Table, Transaction};

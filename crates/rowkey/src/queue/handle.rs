@@ -1,0 +1,207 @@
+//! A queue: made, described, emptied and deleted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rowkey_wire::limits::MAX_ACCESS_POLICIES;
+use rowkey_wire::queue::{decode, encode, name};
+use rowkey_wire::request::Request;
+use rowkey_wire::{metadata, xml};
+
+use crate::account::StorageAccount;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::options::ClientOptions;
+use crate::table::AccessPolicy;
+use crate::table::service::unreadable;
+use crate::transport::{Call, Reply, Safety};
+
+/// A queue of an account.
+///
+/// Made by [`StorageAccount::queue`]; making one sends nothing and checks nothing. Clones are cheap
+/// and share connections.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rowkey::StorageAccount;
+/// use rowkey::queue::Body;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let jobs = account.queue("jobs");
+/// jobs.create_if_missing().await?;
+/// jobs.put(Body::text("archive employee 7")).send().await?;
+///
+/// for message in jobs.receive(32, Duration::from_secs(30)).await? {
+///     assert_eq!(message.text(), "archive employee 7");
+///     // Do the work, in a way that may be repeated; then:
+///     jobs.delete(&message).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Queue {
+    name: Box<str>,
+    account: StorageAccount,
+}
+
+impl Queue {
+    pub(crate) fn new(account: StorageAccount, name: &str) -> Self {
+        Self { name: name.into(), account }
+    }
+
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How operations on this handle behave.
+    pub fn options(&self) -> &ClientOptions {
+        self.account.options()
+    }
+
+    /// The same queue, behaving differently.
+    #[must_use = "the handle itself does not change"]
+    pub fn with_options(&self, options: ClientOptions) -> Self {
+        Self { name: self.name.clone(), account: self.account.with_options(options) }
+    }
+
+    /// Creates the queue. Fails with [`ErrorKind::AlreadyExists`] if there is one.
+    ///
+    /// A name whose queue was deleted is blocked for 30 seconds or more; creating it again then
+    /// fails with [`ErrorCode::QUEUE_BEING_DELETED`](crate::ErrorCode::QUEUE_BEING_DELETED).
+    /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4)
+    pub async fn create(&self) -> Result<()> {
+        let call = Call::new("CreateQueue", &self.name, Safety::Insert);
+        let reply = self.send(self.creation()?, call).await?;
+        if reply.status != http::StatusCode::NO_CONTENT {
+            return Ok(());
+        }
+        // There was one with the same metadata, which may be the work of an earlier attempt.
+        let outcome = if reply.ambiguous { Outcome::Unknown } else { Outcome::Rejected };
+        let what = "it exists already";
+        Err(Error::transport(&call, ErrorKind::AlreadyExists, what, outcome, reply.attempts))
+    }
+
+    /// Creates the queue unless it exists; says whether it did not.
+    pub async fn create_if_missing(&self) -> Result<bool> {
+        let call = Call::new("CreateQueue", &self.name, Safety::Conditional).expecting(&[409]);
+        match self.send(self.creation()?, call).await {
+            Ok(reply) => Ok(reply.status != http::StatusCode::NO_CONTENT || reply.ambiguous),
+            // One with other metadata.
+            Err(error) if error.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the queue and all its messages. Fails with [`ErrorKind::NotFound`] if there is none.
+    ///
+    /// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3)
+    pub async fn delete_queue(&self) -> Result<()> {
+        let call = Call::new("DeleteQueue", &self.name, Safety::Conditional);
+        self.send(encode::delete(&self.name), call).await?;
+        Ok(())
+    }
+
+    /// Deletes the queue if it exists; says whether it did.
+    pub async fn delete_queue_if_exists(&self) -> Result<bool> {
+        let call = Call::new("DeleteQueue", &self.name, Safety::Conditional).expecting(&[404]);
+        match self.send(encode::delete(&self.name), call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// About how many messages the queue has, hidden ones included: never fewer than there are.
+    ///
+    /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
+    pub async fn approximate_count(&self) -> Result<u64> {
+        let call = Call::new("GetQueueMetadata", &self.name, Safety::Read);
+        let reply = self.send(encode::get_metadata(&self.name), call).await?;
+        decode::approximate_count(&reply.headers).ok_or_else(|| {
+            Error::decode("the answer does not say how many messages there are")
+                .of(call.operation, call.resource)
+        })
+    }
+
+    /// The names and values that describe the queue. Names are in lower case.
+    ///
+    /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
+    pub async fn metadata(&self) -> Result<BTreeMap<String, String>> {
+        let call = Call::new("GetQueueMetadata", &self.name, Safety::Read);
+        let reply = self.send(encode::get_metadata(&self.name), call).await?;
+        Ok(metadata::decode(&reply.headers).into_iter().collect())
+    }
+
+    /// Puts these names and values, 8 KiB at most, in the place of all others. The last writer
+    /// wins.
+    ///
+    /// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata)
+    pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<()> {
+        let call = Call::new("SetQueueMetadata", &self.name, Safety::Conditional);
+        let request = encode::set_metadata(&self.name, pairs.iter().copied())
+            .map_err(|error| metadata_error(error).of(call.operation, call.resource))?;
+        self.send(request, call).await?;
+        Ok(())
+    }
+
+    /// The queue's stored access policies. Needs Shared Key.
+    ///
+    /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl)
+    pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
+        let call = Call::new("GetQueueAcl", &self.name, Safety::Read);
+        let reply = self.send(encode::get_acl(&self.name), call).await?;
+        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call))
+    }
+
+    /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until
+    /// the service heeds them. The last writer wins.
+    ///
+    /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl)
+    pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
+        let call = Call::new("SetQueueAcl", &self.name, Safety::Conditional);
+        check_policies(policies).map_err(|error| error.of(call.operation, call.resource))?;
+        self.send(encode::set_acl(&self.name, policies), call).await?;
+        Ok(())
+    }
+
+    fn creation(&self) -> Result<Request> {
+        encode::create(&self.name, []).map_err(metadata_error)
+    }
+
+    /// Checks the queue's name and sends.
+    pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
+        name::check(&self.name)
+            .map_err(|error| Error::invalid(error.to_string()).of(call.operation, &self.name))?;
+        self.account.pipeline().send(request, call).await
+    }
+}
+
+/// Refuses more policies than a queue or a container can have.
+pub(crate) fn check_policies(policies: &[AccessPolicy]) -> Result<()> {
+    if policies.len() <= MAX_ACCESS_POLICIES {
+        return Ok(());
+    }
+    let number = policies.len();
+    let what =
+        format!("there are at most {MAX_ACCESS_POLICIES} stored access policies, not {number}");
+    Err(Error::too_large(what))
+}
+
+#[cold]
+pub(crate) fn metadata_error(error: metadata::MetadataError) -> Error {
+    match error {
+        metadata::MetadataError::TooLarge => Error::too_large(error.to_string()),
+        _ => Error::invalid(error.to_string()),
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.name).field("account", &self.account).finish()
+    }
+}

@@ -1,0 +1,272 @@
+//! Putting, receiving, peeking at, updating and deleting messages.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
+use rowkey_wire::queue::encode::Lifetime;
+use rowkey_wire::queue::{decode, encode};
+use rowkey_wire::request::Request;
+
+use super::handle::Queue;
+use super::message::{Body, Message, Peeked};
+use crate::error::{Error, Outcome, Result};
+use crate::table::service::unreadable;
+use crate::transport::{Call, Host, Reply, Safety};
+
+/// The longest life in seconds that is not for ever: what a 32-bit integer holds.
+const MAX_TTL_SECONDS: u32 = i32::MAX as u32;
+
+impl Queue {
+    /// A message to be put at the queue's end. Nothing is sent before [`Put::send`].
+    ///
+    /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message)
+    pub fn put(&self, body: Body) -> Put {
+        Put { queue: self.clone(), body, lifetime: None, hidden: None, error: None }
+    }
+
+    /// Receives up to `count` messages, 1 to 32, and hides them from others for `hidden`, 1 second
+    /// to 7 days. Fewer come when the queue has no more, none when it has none.
+    ///
+    /// A message that is not deleted before it becomes visible again will be received again: handle
+    /// it so that twice is as good as once, and delete it last.
+    ///
+    /// Answers that were lost hide messages, too; those come back after the same time.
+    /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages)
+    pub async fn receive(&self, count: u32, hidden: Duration) -> Result<Vec<Message>> {
+        // The secondary cannot hide anything.
+        let call = Call::new("GetMessages", self.name(), Safety::Read).at(Host::Primary);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        check_count(count).map_err(named)?;
+        let hidden = seconds(hidden, 1..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
+        let reply = self.send(encode::get(self.name(), count, Some(hidden)), call).await?;
+        let messages =
+            decoded(&reply, &call)?.into_iter().map(|message| Message::of(message, None));
+        messages.collect::<Option<_>>().ok_or_else(|| incomplete(&call))
+    }
+
+    /// Looks at up to `count` messages, 1 to 32, at the queue's front, and changes nothing. Hidden
+    /// ones are not shown.
+    ///
+    /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)
+    pub async fn peek(&self, count: u32) -> Result<Vec<Peeked>> {
+        let call = Call::new("PeekMessages", self.name(), Safety::Read);
+        check_count(count).map_err(|error| error.of(call.operation, call.resource))?;
+        let reply = self.send(encode::peek(self.name(), count), call).await?;
+        Ok(decoded(&reply, &call)?.into_iter().map(Peeked::of).collect())
+    }
+
+    /// A change of a received message: of its body, and of how long it stays hidden. Nothing is
+    /// sent before [`Update::send`].
+    ///
+    /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message)
+    pub fn update<'a>(&self, message: &'a Message) -> Update<'a> {
+        Update { queue: self.clone(), message, body: None, hidden: Duration::ZERO }
+    }
+
+    /// Deletes a received message.
+    ///
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when it is gone, and with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has received it since.
+    /// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2)
+    pub async fn delete(&self, message: &Message) -> Result<()> {
+        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional);
+        self.send(self.deletion(message), call).await?;
+        Ok(())
+    }
+
+    /// Deletes a received message if it is there; says whether it was.
+    ///
+    /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has
+    /// received it since.
+    pub async fn delete_if_exists(&self, message: &Message) -> Result<bool> {
+        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional).expecting(&[404]);
+        match self.send(self.deletion(message), call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(&crate::ErrorCode::MESSAGE_NOT_FOUND) => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes all messages, hidden ones too.
+    ///
+    /// With very many it may fail with
+    /// [`ErrorCode::OPERATION_TIMED_OUT`](crate::ErrorCode::OPERATION_TIMED_OUT) after it has
+    /// deleted some; clear again until it succeeds.
+    /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
+    pub async fn clear(&self) -> Result<()> {
+        let call = Call::new("ClearMessages", self.name(), Safety::Conditional);
+        self.send(encode::clear(self.name()), call).await?;
+        Ok(())
+    }
+
+    fn deletion(&self, message: &Message) -> Request {
+        encode::delete_message(self.name(), &message.id, &message.pop_receipt)
+    }
+}
+
+/// A message that is to be put, from [`Queue::put`].
+#[derive(Debug)]
+#[must_use = "nothing is put before `send`"]
+pub struct Put {
+    queue: Queue,
+    body: Body,
+    lifetime: Option<Lifetime>,
+    hidden: Option<Duration>,
+    error: Option<Error>,
+}
+
+impl Put {
+    /// How long the message lives unless it is deleted: 1 second or more, and longer than it is
+    /// hidden. Default: 7 days.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        match seconds(ttl, 1..=MAX_TTL_SECONDS, "a message lives") {
+            Ok(ttl) => self.lifetime = Some(Lifetime::Seconds(ttl)),
+            Err(error) => self.error = Some(error),
+        }
+        self
+    }
+
+    /// The message lives until it is deleted.
+    pub fn never_expires(mut self) -> Self {
+        self.lifetime = Some(Lifetime::Forever);
+        self
+    }
+
+    /// Nobody receives the message before this time has passed, at most 7 days. Default: it is
+    /// visible at once.
+    pub fn hidden_for(mut self, hidden: Duration) -> Self {
+        self.hidden = Some(hidden);
+        self
+    }
+
+    /// Puts the message, and returns it as it was stored, with a receipt that can update or delete
+    /// it until somebody receives it.
+    ///
+    /// When nobody knows whether the message was put, it is not put again by itself: the error's
+    /// [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is yours to
+    /// know.
+    ///
+    /// Fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) before anything is sent when
+    /// the text is over 64 KiB, and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when XML
+    /// cannot carry it.
+    pub async fn send(self) -> Result<Message> {
+        let Self { queue, body, lifetime, hidden, error } = self;
+        let call = Call::new("PutMessage", queue.name(), Safety::Never);
+        let hidden = checked(&body, lifetime, hidden, error)
+            .map_err(|error| error.of(call.operation, call.resource))?;
+        let request = encode::put(queue.name(), body.as_str(), lifetime, hidden);
+        let reply = queue.send(request, call).await?;
+        let message = decoded(&reply, &call)?.into_iter().next();
+        let message = message.and_then(|message| Message::of(message, Some(&body)));
+        message.ok_or_else(|| incomplete(&call))
+    }
+}
+
+/// The seconds for which the message is hidden, if all of it can be sent.
+fn checked(
+    body: &Body,
+    lifetime: Option<Lifetime>,
+    hidden: Option<Duration>,
+    error: Option<Error>,
+) -> Result<Option<u32>> {
+    if let Some(error) = error {
+        return Err(error);
+    }
+    body.check()?;
+    let Some(hidden) = hidden else { return Ok(None) };
+    let hidden = seconds(hidden, 0..=MAX_VISIBILITY_SECONDS, HIDDEN)?;
+    let expired = match lifetime {
+        Some(Lifetime::Forever) => false,
+        Some(Lifetime::Seconds(ttl)) => hidden >= ttl,
+        None => hidden >= MAX_VISIBILITY_SECONDS,
+    };
+    if expired {
+        let what = "the message would expire before anybody could receive it";
+        return Err(Error::invalid(what).advise("let it live longer than it is hidden"));
+    }
+    Ok(Some(hidden))
+}
+
+/// A change of a message, from [`Queue::update`].
+#[derive(Debug)]
+#[must_use = "nothing is changed before `send`"]
+pub struct Update<'a> {
+    queue: Queue,
+    message: &'a Message,
+    body: Option<Body>,
+    hidden: Duration,
+}
+
+impl Update<'_> {
+    /// Another body. Default: the message keeps its own.
+    pub fn body(mut self, body: Body) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// How long the message stays hidden from now on, at most 7 days. Default: it is visible at
+    /// once.
+    pub fn hidden_for(mut self, hidden: Duration) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// Changes the message, and returns it with its new receipt; the one before is void.
+    ///
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when the message is gone, and
+    /// with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has received it
+    /// since.
+    pub async fn send(self) -> Result<Message> {
+        let Self { queue, message, body, hidden } = self;
+        let call = Call::new("UpdateMessage", queue.name(), Safety::Conditional);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        body.as_ref().map_or(Ok(()), Body::check).map_err(named)?;
+        let hidden = seconds(hidden, 0..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
+        let text = body.as_ref().map(Body::as_str);
+        let (id, receipt) = (&message.id, &message.pop_receipt);
+        let request = encode::update(queue.name(), id, receipt, hidden, text);
+        let reply = queue.send(request, call).await?;
+        let updated = decode::updated(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let mut message = message.clone();
+        message.pop_receipt = updated.pop_receipt;
+        message.next_visible = updated.next_visible;
+        if let Some(text) = text {
+            text.clone_into(&mut message.text);
+        }
+        Ok(message)
+    }
+}
+
+const HIDDEN: &str = "a message is hidden";
+
+/// Whole seconds, rounded up, within what the service takes.
+fn seconds(duration: Duration, range: RangeInclusive<u32>, what: &str) -> Result<u32> {
+    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    match u32::try_from(whole) {
+        Ok(seconds) if range.contains(&seconds) => Ok(seconds),
+        _ => {
+            let (least, most) = range.into_inner();
+            Err(Error::invalid(format!("{what} for {least} to {most} seconds")))
+        }
+    }
+}
+
+fn check_count(count: u32) -> Result<()> {
+    if (1..=MAX_MESSAGES).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("one request takes 1 to {MAX_MESSAGES} messages")))
+}
+
+fn decoded(reply: &Reply, call: &Call<'_>) -> Result<Vec<decode::Message>> {
+    decode::messages(&reply.body).map_err(|error| unreadable(error, call))
+}
+
+#[cold]
+fn incomplete(call: &Call<'_>) -> Error {
+    Error::decode("it succeeded, but the answer does not say which receipt the message has")
+        .of(call.operation, call.resource)
+}

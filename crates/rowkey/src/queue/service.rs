@@ -1,0 +1,161 @@
+//! What belongs to the Queue service of an account: its queues, properties and statistics.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey_wire::limits::MAX_LISTING;
+use rowkey_wire::queue::{decode, encode};
+use rowkey_wire::xml;
+
+use super::handle::Queue;
+use crate::account::StorageAccount;
+use crate::error::{Error, Result};
+use crate::table::Stream;
+use crate::table::service::{ServiceProperties, ServiceStats, unreadable};
+use crate::transport::{Call, Host, Safety};
+
+impl StorageAccount {
+    /// The queue with this name. Nothing is sent or checked.
+    pub fn queue(&self, name: &str) -> Queue {
+        Queue::new(self.clone(), name)
+    }
+
+    /// The account's Queue service: its queues, its properties, its statistics.
+    pub fn queue_service(&self) -> QueueService {
+        QueueService { account: self.clone() }
+    }
+}
+
+/// The Queue service of an account, from [`StorageAccount::queue_service`].
+#[derive(Clone, Debug)]
+pub struct QueueService {
+    account: StorageAccount,
+}
+
+impl QueueService {
+    /// The account's queues, in the order of their names.
+    ///
+    /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
+    pub fn queues(&self) -> Queues {
+        Queues {
+            account: self.account.clone(),
+            prefix: None,
+            metadata: false,
+            page_size: None,
+            error: None,
+        }
+    }
+
+    /// Logging, metrics and CORS rules.
+    ///
+    /// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties)
+    pub async fn properties(&self) -> Result<ServiceProperties> {
+        let call = Call::new("GetQueueServiceProperties", "", Safety::Read);
+        let reply = self.account.pipeline().send(encode::get_service_properties(), call).await?;
+        xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call))
+    }
+
+    /// Changes logging, metrics and CORS rules. Sections that are `None` stay as they are.
+    ///
+    /// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties)
+    pub async fn set_properties(&self, properties: &ServiceProperties) -> Result<()> {
+        let call = Call::new("SetQueueServiceProperties", "", Safety::Conditional);
+        let request = encode::set_service_properties(xml::encode_properties(properties));
+        self.account.pipeline().send(request, call).await?;
+        Ok(())
+    }
+
+    /// How far the secondary is behind. Asked of the secondary endpoint.
+    ///
+    /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats)
+    pub async fn statistics(&self) -> Result<ServiceStats> {
+        let call = Call::new("GetQueueServiceStats", "", Safety::Read).at(Host::Secondary);
+        let reply = self.account.pipeline().send(encode::get_service_stats(), call).await?;
+        xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call))
+    }
+}
+
+/// A queue in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueItem {
+    /// The name.
+    pub name: String,
+    /// What describes it; empty unless it was asked for.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// A listing of queues, from [`QueueService::queues`].
+#[derive(Debug)]
+#[must_use = "nothing is listed until `stream` or `all`"]
+pub struct Queues {
+    account: StorageAccount,
+    prefix: Option<String>,
+    metadata: bool,
+    page_size: Option<u32>,
+    error: Option<Error>,
+}
+
+impl Queues {
+    /// Only queues whose names begin with `prefix`.
+    pub fn starting_with(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// With the metadata of each queue.
+    pub fn with_metadata(mut self) -> Self {
+        self.metadata = true;
+        self
+    }
+
+    /// How many queues a page has at most, 1 to 5000.
+    pub fn page_size(mut self, queues: u32) -> Self {
+        if !(1..=MAX_LISTING).contains(&queues) {
+            self.error = Some(Error::invalid(format!("a page has 1 to {MAX_LISTING} queues")));
+        }
+        self.page_size = Some(queues);
+        self
+    }
+
+    /// The queues, one by one.
+    pub fn stream(mut self) -> Stream<QueueItem> {
+        if let Some(error) = self.error.take() {
+            return stream::once(async { Err(error.of("ListQueues", "")) }).boxed();
+        }
+        stream::try_unfold((self, Some(None)), |(queues, next)| async move {
+            let Some(next) = next else { return Ok(None) };
+            let (page, next) = queues.page(next).await?;
+            Ok(Some((page, (queues, next.map(Some)))))
+        })
+        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
+        .try_flatten()
+        .boxed()
+    }
+
+    /// All queues.
+    pub async fn all(self) -> Result<Vec<QueueItem>> {
+        self.stream().try_collect().await
+    }
+
+    async fn page(
+        &self,
+        next: Option<(String, Host)>,
+    ) -> Result<(Vec<QueueItem>, Option<(String, Host)>)> {
+        let host = next.as_ref().map_or(Host::Any, |(_, host)| *host);
+        let call = Call::new("ListQueues", "", Safety::Read).at(host);
+        let request = encode::list(&encode::Listing {
+            prefix: self.prefix.as_deref(),
+            marker: next.as_ref().map(|(marker, _)| marker.as_str()),
+            max: self.page_size,
+            metadata: self.metadata,
+        });
+        let reply = self.account.pipeline().send(request, call).await?;
+        let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call))?;
+        let queues = page.queues.into_iter().map(|queue| QueueItem {
+            name: queue.name,
+            metadata: queue.metadata.into_iter().collect(),
+        });
+        Ok((queues.collect(), page.next.map(|marker| (marker, reply.host()))))
+    }
+}
