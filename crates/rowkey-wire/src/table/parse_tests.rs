@@ -125,37 +125,34 @@ fn continuations_lead_to_a_place() {
 
 #[test]
 fn selected_names_are_sorted_and_a_star_is_all() {
-    let select = |query: &str| select(&options(query)).unwrap().unwrap();
-    let spaced = select("$select=b,%20a,b");
+    let selected = |query: &str| select(&options(query)).unwrap().unwrap();
+    let spaced = selected("$select=b,%20a,b");
     assert_eq!(spaced.text, "b, a,b");
     assert_eq!(spaced.names, ["a", "b"]);
-    assert!(select("$select=").names.is_empty());
-    assert!(select("$select=a,*").names.is_empty());
+    assert!(selected("$select=").names.is_empty());
+    assert!(selected("$select=a,*").names.is_empty());
 }
 
 #[test]
 fn conditions_are_any_a_tag_or_no_tag_at_all() {
-    let condition = |value: &'static str| condition(&Method::PUT, &headers(&[("if-match", value)]));
-    assert_eq!(condition("*"), Ok(Some(Condition::Any)));
+    let of = |value: &'static str| condition(&Method::PUT, &headers(&[("if-match", value)]));
+    assert_eq!(of("*"), Ok(Some(Condition::Any)));
     let at = "2017-11-10T02:46:53.636692Z".parse().unwrap();
-    assert_eq!(
-        condition("W/\"datetime'2017-11-10T02%3A46%3A53.636692Z'\""),
-        Ok(Some(Condition::Tag(at)))
-    );
+    assert_eq!(of("W/\"datetime'2017-11-10T02%3A46%3A53.636692Z'\""), Ok(Some(Condition::Tag(at))));
     // Recorded: go-legacy-storage TestMerge, TestDelete.
     assert_eq!(
-        condition("W/\"datetime''2017-04-01T01%3A07%3A23.8881885Z''\""),
+        of("W/\"datetime''2017-04-01T01%3A07%3A23.8881885Z''\""),
         Ok(Some(Condition::Unknown))
     );
-    assert_eq!(condition("W/\"wrong\""), Ok(Some(Condition::Unknown)));
-    let rejection = condition("GolangRocksOnAzure").unwrap_err();
+    assert_eq!(of("W/\"wrong\""), Ok(Some(Condition::Unknown)));
+    let rejection = of("GolangRocksOnAzure").unwrap_err();
     assert_eq!(
         rejection.message,
         "The etag value 'GolangRocksOnAzure' specified in one of the request headers is not valid. \
          Please make sure only one etag value is specified and is valid."
     );
     let both = headers(&[("if-match", "*"), ("if-none-match", "*")]);
-    assert!(super::condition(&Method::PUT, &both).is_err());
+    assert!(condition(&Method::PUT, &both).is_err());
 }
 
 #[test]
@@ -167,23 +164,23 @@ fn a_post_may_stand_for_another_method() {
     assert_eq!(tunnelled(&Method::POST, "DELETE"), Ok(Method::DELETE));
     assert_eq!(tunnelled(&Method::PUT, "MERGE"), Err("XMethodNotUsingPost".to_owned()));
     assert_eq!(tunnelled(&Method::POST, "BREW"), Err("XMethodIncorrectValue".to_owned()));
-    assert_eq!(super::method(&Method::PUT, &HeaderMap::new()), Ok(Method::PUT));
+    assert_eq!(method(&Method::PUT, &HeaderMap::new()), Ok(Method::PUT));
 }
 
 #[test]
 fn the_format_wins_over_what_is_accepted() {
-    let wanted = |query: &str, accept: &'static str| {
-        super::wanted(&options(query), &headers(&[("accept", accept)]))
+    let asked = |query: &str, accept: &'static str| {
+        wanted(&options(query), &headers(&[("accept", accept)]))
     };
     let minimal = "application/json;odata=minimalmetadata";
     // Recorded: sdk-go TestAddAnnotatedEntity.
-    let full = wanted("$format=application/json;odata=fullmetadata", minimal);
+    let full = asked("$format=application/json;odata=fullmetadata", minimal);
     assert_eq!(full, Wanted { json: true, level: Metadata::Full, atom: false });
-    assert_eq!(wanted("", minimal).level, Metadata::Minimal);
-    assert_eq!(wanted("", "application/json").level, Metadata::Minimal);
-    assert_eq!(wanted("", "application/json; odata=nometadata").level, Metadata::None);
-    assert!(!wanted("", "*/*").json);
-    assert!(wanted("", "application/atom+xml,application/xml").atom);
+    assert_eq!(asked("", minimal).level, Metadata::Minimal);
+    assert_eq!(asked("", "application/json").level, Metadata::Minimal);
+    assert_eq!(asked("", "application/json; odata=nometadata").level, Metadata::None);
+    assert!(!asked("", "*/*").json);
+    assert!(asked("", "application/atom+xml,application/xml").atom);
 }
 
 #[test]
