@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rowkey_wire::edm::DateTime;
+use tokio::sync::watch;
 
 /// Ticks (100 ns) from 0001-01-01 to 1970-01-01.
 const EPOCH: i64 = 621_355_968_000_000_000;
 
 /// What the server takes the time from. Clones are the same clock.
 ///
-/// Everything that happens with time on the server (timestamps, the expiry of shared access
-/// signatures, blocked table names) follows it, so a test advances it instead of waiting.
+/// Everything that happens with time on the server (timestamps, the visibility and expiry of
+/// messages, leases, the expiry of shared access signatures, blocked names, injected delays,
+/// throttling) follows it, so a test advances it instead of waiting.
 #[derive(Clone)]
 pub struct ServerClock(Arc<Inner>);
 
@@ -22,17 +24,29 @@ struct Inner {
     fixed: Option<i64>,
     /// Ticks that it was advanced by.
     advanced: AtomicI64,
+    /// Wakes those who sleep by this clock.
+    moved: watch::Sender<()>,
 }
 
 impl ServerClock {
     /// The machine's clock.
-    pub(crate) fn real() -> Self {
-        Self(Arc::new(Inner { fixed: None, advanced: AtomicI64::new(0) }))
+    pub fn real() -> Self {
+        Self::new(None, 0)
     }
 
     /// A clock that stands at `start` until it is advanced.
-    pub(crate) fn manual(start: DateTime) -> Self {
-        Self(Arc::new(Inner { fixed: Some(start.ticks()), advanced: AtomicI64::new(0) }))
+    pub fn manual(start: DateTime) -> Self {
+        Self::new(Some(start.ticks()), 0)
+    }
+
+    /// Another clock of the same kind that shows the same time and moves on its own.
+    pub(crate) fn fork(&self) -> Self {
+        Self::new(self.0.fixed, self.0.advanced.load(Ordering::Relaxed))
+    }
+
+    fn new(fixed: Option<i64>, advanced: i64) -> Self {
+        let (moved, _) = watch::channel(());
+        Self(Arc::new(Inner { fixed, advanced: AtomicI64::new(advanced), moved }))
     }
 
     /// The time on this clock.
@@ -44,8 +58,32 @@ impl ServerClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        let ticks = i64::try_from(by.as_nanos() / 100).unwrap_or(i64::MAX);
-        self.0.advanced.fetch_add(ticks, Ordering::Relaxed);
+        self.0.advanced.fetch_add(ticks(by), Ordering::Relaxed);
+        self.0.moved.send_replace(());
+    }
+
+    /// Waits until this clock has moved on by `duration`. Needs a runtime with time.
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        let mut moved = self.0.moved.subscribe();
+        let until = self.now().ticks().saturating_add(ticks(duration));
+        loop {
+            let left = until.saturating_sub(self.now().ticks());
+            let Ok(left) = u64::try_from(left) else { return };
+            if left == 0 {
+                return;
+            }
+            let real = async {
+                match self.0.fixed {
+                    None => machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await,
+                    Some(_) => std::future::pending().await,
+                }
+            };
+            // The sender lives as long as `self`, so a change is all that can come.
+            tokio::select! {
+                () = real => {}
+                _ = moved.changed() => {}
+            }
+        }
     }
 }
 
@@ -61,6 +99,18 @@ pub(crate) const fn unix_seconds(instant: DateTime) -> i64 {
     (instant.ticks() - EPOCH) / 10_000_000
 }
 
+fn ticks(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an injected delay by the machine's clock is meant to take that long"
+)]
+async fn machine_sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that reads the machine's clock"
@@ -72,6 +122,8 @@ fn machine_ticks() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -82,5 +134,20 @@ mod tests {
         clock.advance(Duration::from_millis(1500));
         assert_eq!(same.now().to_string(), "2026-01-01T00:00:01.5Z");
         assert_eq!(unix_seconds(same.now()), 1_767_225_601);
+        let fork = clock.fork();
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(fork.now().to_string(), "2026-01-01T00:00:01.5Z");
+    }
+
+    #[tokio::test]
+    async fn a_sleeper_wakes_when_the_clock_has_moved_far_enough() {
+        let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+        let mut sleep = std::pin::pin!(clock.sleep(Duration::from_secs(3)));
+        let mut is_done = || sleep.as_mut().now_or_never().is_some();
+        assert!(!is_done());
+        clock.advance(Duration::from_secs(2));
+        assert!(!is_done());
+        clock.advance(Duration::from_secs(1));
+        assert!(is_done());
     }
 }
