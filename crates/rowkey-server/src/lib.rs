@@ -32,20 +32,31 @@
 //! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
 //! | `respond` | headers and errors |
 //! | `clock` | [`ServerClock`] |
+//! | `operation`, `control` | what tests ask for: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
+//! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
 
 mod auth;
 mod clock;
+mod control;
 mod cors;
 mod documents;
 mod listener;
+mod operation;
 mod queue;
 mod respond;
 mod route;
 mod server;
 mod service;
+mod snapshot;
 mod state;
 mod store;
 mod table;
+mod testing;
 
 pub use clock::ServerClock;
+pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
+pub use operation::Operation;
+pub use rowkey_wire::auth::Service;
+pub use rowkey_wire::code::ErrorCode;
 pub use server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
+pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};

@@ -32,7 +32,8 @@ pub(crate) fn start(state: Arc<State>, listeners: Listeners) -> io::Result<Runni
     for (listener, _) in &listeners {
         listener.set_nonblocking(true)?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("rowkey-server".to_owned())

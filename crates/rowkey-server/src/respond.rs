@@ -19,7 +19,10 @@ use rowkey_wire::table::parse::Wanted;
 use crate::clock::unix_seconds;
 
 /// An answer as hyper sends it.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// The body of an answer.
+pub(crate) type AnswerBody = Full<Bytes>;
 
 const SERVER_BLOB: HeaderValue = HeaderValue::from_static(concat!(
     "Windows-Azure-Blob/1.0 rowkey-server/",

@@ -1,13 +1,14 @@
 //! [`Server`]: starts, says where it is, ends when it is dropped.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::odata::parse::Strictness;
 
 use crate::clock::ServerClock;
+use crate::control::{Control, Targets};
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
@@ -26,14 +27,16 @@ const MANUAL_START: &str = "2026-01-01T00:00:00Z";
 #[derive(Debug)]
 #[must_use = "the server ends when it is dropped"]
 pub struct Server {
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
+    /// How it was started, its accounts included.
+    pub(crate) builder: ServerBuilder,
     endpoints: Endpoints,
     connection_string: String,
     running: Running,
 }
 
 /// How a server is to be. `Server::builder().….start()`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "nothing is started before `start`"]
 pub struct ServerBuilder {
     accounts: Vec<(String, Vec<String>)>,
@@ -41,7 +44,9 @@ pub struct ServerBuilder {
     queue: (String, u16),
     table: (String, u16),
     strict: Strictness,
-    manual_clock: bool,
+    clock: Option<ServerClock>,
+    journal: bool,
+    targets: Option<Targets>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +71,9 @@ impl Server {
             queue: any.clone(),
             table: any,
             strict: Strictness::Strict,
-            manual_clock: false,
+            clock: None,
+            journal: true,
+            targets: None,
         }
     }
 
@@ -142,8 +149,27 @@ impl ServerBuilder {
     ///
     /// Requests must then be dated by that clock, too: the service refuses dates that are more
     /// than 15 minutes from its own.
-    pub fn manual_clock(mut self) -> Self {
-        self.manual_clock = true;
+    pub fn manual_clock(self) -> Self {
+        self.clock(ServerClock::manual(MANUAL_START.parse().unwrap_or(DateTime::MIN)))
+    }
+
+    /// The clock to go by, such as one that other servers go by, too. Default:
+    /// [`ServerClock::real`].
+    pub fn clock(mut self, clock: ServerClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Whether requests are written down for [`Server::journal`]. Default: yes.
+    pub fn journal(mut self, journal: bool) -> Self {
+        self.journal = journal;
+        self
+    }
+
+    /// Answers 503 `ServerBusy` with `Retry-After` to what is more than these targets. Without
+    /// this, nothing is.
+    pub fn throttle(mut self, targets: Targets) -> Self {
+        self.targets = Some(targets);
         self
     }
 
@@ -151,30 +177,37 @@ impl ServerBuilder {
     ///
     /// Fails when an address cannot be listened on, or when a key is not base64.
     #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
-    pub async fn start(self) -> io::Result<Server> {
-        let Self { mut accounts, blob, queue, table, strict, manual_clock } = self;
-        if accounts.is_empty() {
-            accounts.push((DEVELOPMENT_ACCOUNT.to_owned(), vec![DEVELOPMENT_KEY.to_owned()]));
+    pub async fn start(mut self) -> io::Result<Server> {
+        if self.accounts.is_empty() {
+            let keys = vec![DEVELOPMENT_KEY.to_owned()];
+            self.accounts.push((DEVELOPMENT_ACCOUNT.to_owned(), keys));
         }
-        let clock = if manual_clock {
-            ServerClock::manual(MANUAL_START.parse().unwrap_or(DateTime::MIN))
-        } else {
-            ServerClock::real()
-        };
-        let state = State::new(&accounts, clock, strict)
+        let clock = self.clock.take().unwrap_or_else(ServerClock::real);
+        self.serve(clock, |_| {})
+    }
+
+    /// Starts a server whose state `prepare` has seen before anybody else.
+    pub(crate) fn serve(
+        self,
+        clock: ServerClock,
+        prepare: impl FnOnce(&State),
+    ) -> io::Result<Server> {
+        let mut state = State::new(&self.accounts, clock, self.strict)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let (name, keys) = &accounts[0];
+        state.control = Control::new(self.journal, self.targets);
+        prepare(&state);
+        let (name, keys) = &self.accounts[0];
         let mut listeners = Listeners::new();
-        let mut listen = |(host, port): (String, u16), service| -> io::Result<String> {
-            let listener = bind(&host, port)?;
+        let mut listen = |(host, port): &(String, u16), service| -> io::Result<String> {
+            let listener = bind(host, *port)?;
             let address = listener.local_addr()?;
             listeners.push((listener, service));
             Ok(format!("http://{address}/{name}"))
         };
         let endpoints = Endpoints {
-            blob: listen(blob, Service::Blob)?,
-            queue: listen(queue, Service::Queue)?,
-            table: listen(table, Service::Table)?,
+            blob: listen(&self.blob, Service::Blob)?,
+            queue: listen(&self.queue, Service::Queue)?,
+            table: listen(&self.table, Service::Table)?,
         };
         let key = keys.first().map(String::as_str).unwrap_or_default();
         let connection_string = format!(
@@ -184,7 +217,27 @@ impl ServerBuilder {
         );
         let state = Arc::new(state);
         let running = listener::start(Arc::clone(&state), listeners)?;
-        Ok(Server { state, endpoints, connection_string, running })
+        Ok(Server { state, builder: self, endpoints, connection_string, running })
+    }
+
+    /// The same on free ports.
+    pub(crate) fn on_free_ports(mut self) -> Self {
+        for (_, port) in [&mut self.blob, &mut self.queue, &mut self.table] {
+            *port = 0;
+        }
+        self
+    }
+}
+
+// Without the accounts' keys.
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("blob", &self.blob)
+            .field("queue", &self.queue)
+            .field("table", &self.table)
+            .field("strict", &self.strict)
+            .finish_non_exhaustive()
     }
 }
 

@@ -18,6 +18,8 @@ use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID, MAX_MESSAGE};
 use rowkey_wire::table::parse::{self, Options};
 use tracing::{debug, error};
 
+use crate::control::cut::{self, Sent};
+use crate::control::hub;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
 use crate::state::State;
 use crate::{cors, queue, route, table};
@@ -31,25 +33,46 @@ const MAX_BLOB_BODY: usize = 256 * 1024 * 1024;
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
 
 /// Answers a request. Whatever is wrong with it, there is an answer; only a broken connection is
-/// an error.
+/// an error, or one that is to be broken.
 pub(crate) async fn answer(
     state: &State,
     service: Service,
     address: IpAddr,
     request: Request<Incoming>,
-) -> Result<Answer, io::Error> {
+) -> Result<Sent, io::Error> {
     let (parts, body) = request.into_parts();
     let stamps = stamps(state, service, &parts);
     let body = read(body, max_body(service)).await?;
-    let outcome = match body {
-        Some(body) => {
-            let answer = respond_to(state, service, address, &parts, &body, &stamps);
+    if state.control.is_idle() {
+        let answer = execute(state, service, address, &parts, body, stamps, None).await;
+        return Ok(cut::whole(answer));
+    }
+    let mut visit = state.control.arrive(service, &parts, stamps.now);
+    let refusal = visit.before().await?;
+    let answer = execute(state, service, address, &parts, body, stamps, refusal).await;
+    visit.after(answer, &state.clock).await
+}
+
+/// Executes a request and makes its whole answer. With a `refusal` that is the answer.
+async fn execute(
+    state: &State,
+    service: Service,
+    address: IpAddr,
+    parts: &Parts,
+    body: Option<Bytes>,
+    stamps: Stamps,
+    refusal: Option<Rejection>,
+) -> Answer {
+    let outcome = match (refusal, body) {
+        (Some(rejection), _) => Err(Failure::front_end(rejection)),
+        (None, Some(body)) => {
+            let answer = respond_to(state, service, address, parts, &body, &stamps);
             AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
                 error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
                 Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR)))
             })
         }
-        None => Err(Failure::front_end(
+        (None, None) => Err(Failure::front_end(
             Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)
                 .detail("MaxLimit", max_body(service).to_string()),
         )),
@@ -59,15 +82,21 @@ pub(crate) async fn answer(
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let wanted = parse::wanted(&options, &parts.headers);
         let mut answer = respond::failure(&failure, wanted, &stamps);
-        if service == Service::Table && failure.layer == Layer::Data && parts.method == http::Method::POST {
+        if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_some() {
+            hub::ask_to_wait(&mut answer);
+        }
+        if service == Service::Table
+            && failure.layer == Layer::Data
+            && parts.method == http::Method::POST
+        {
             // Recorded: a wish counts as fulfilled even when nothing was inserted.
             respond::apply_prefer(&mut answer, parse::prefer(&parts.headers));
         }
         answer
     });
-    cors::apply(state, service, &parts, &mut answer);
+    cors::apply(state, service, parts, &mut answer);
     respond::finish(&mut answer, stamps);
-    Ok(answer)
+    answer
 }
 
 async fn respond_to(

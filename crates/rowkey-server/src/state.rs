@@ -11,6 +11,7 @@ use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 
 use crate::clock::ServerClock;
+use crate::control::Control;
 use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::store;
@@ -23,6 +24,7 @@ pub(crate) struct State {
     pub(crate) clock: ServerClock,
     pub(crate) strict: Strictness,
     pub(crate) ids: RequestIds,
+    pub(crate) control: Control,
 }
 
 /// An account: what it is called, who may use it, what it holds.
@@ -32,6 +34,21 @@ pub(crate) struct Account {
     pub(crate) keys: Vec<SigningKey>,
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
+}
+
+/// What an account holds. Copies share what neither of them has changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Holdings {
+    pub(crate) tables: store::Account,
+    pub(crate) queues: Queues,
+}
+
+impl Holdings {
+    /// Those of a new account.
+    pub(crate) fn new(strict: Strictness, now: DateTime) -> Self {
+        let queues = Queues::new(strict, now.ticks().cast_unsigned());
+        Self { tables: store::Account::new(strict), queues }
+    }
 }
 
 impl State {
@@ -47,13 +64,13 @@ impl State {
             .map(|(name, keys)| {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
-                let store = Mutex::new(store::Account::new(strict));
-                let queues = Mutex::new(Queues::new(strict, now.ticks().cast_unsigned()));
+                let Holdings { tables, queues } = Holdings::new(strict, now);
+                let (store, queues) = (Mutex::new(tables), Mutex::new(queues));
                 Ok(Account { name: name.clone(), keys: keys?, store, queues })
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
-        Ok(Self { accounts, clock, strict, ids })
+        Ok(Self { accounts, clock, strict, ids, control: Control::new(false, None) })
     }
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {
@@ -85,6 +102,19 @@ impl Account {
     /// The queues. Never held while waiting for anything.
     pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that it holds, at one instant.
+    pub(crate) fn holdings(&self) -> Holdings {
+        let (tables, queues) = (self.store(), self.queues());
+        Holdings { tables: tables.clone(), queues: queues.clone() }
+    }
+
+    /// Puts something else in the place of all that it holds.
+    pub(crate) fn replace(&self, holdings: Holdings) {
+        let (mut tables, mut queues) = (self.store(), self.queues());
+        *tables = holdings.tables;
+        *queues = holdings.queues;
     }
 
     /// The stored access policy with this id of a table, queue or container.

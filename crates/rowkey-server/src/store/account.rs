@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -15,6 +16,7 @@ use rowkey_wire::xml::ServiceProperties;
 
 use super::partition::Key;
 use super::properties;
+use super::query::Cut;
 use super::table::Table;
 use super::transaction::Failed;
 
@@ -22,10 +24,10 @@ use super::transaction::Failed;
 const NAME_BLOCKED: i64 = 40 * 10_000_000;
 
 /// The state of one account.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Account {
-    /// By name in lower case.
-    tables: BTreeMap<Key, Table>,
+    /// By name in lower case. Copies of the account share tables until one is changed.
+    tables: BTreeMap<Key, Arc<Table>>,
     /// Names of deleted tables, and until when they are blocked.
     blocked: BTreeMap<Key, DateTime>,
     properties: ServiceProperties,
@@ -56,11 +58,15 @@ impl Account {
             return Err(Rejection::new(ErrorCode::TABLE_BEING_DELETED));
         }
         self.blocked.remove(&folded);
-        Ok(self.tables.entry(folded).or_insert_with(|| Table::new(name, now)))
+        Ok(&**self.tables.entry(folded).or_insert_with(|| Arc::new(Table::new(name, now))))
     }
 
     /// Takes a table away. The caller drops it, which takes a while if it is large.
-    pub(crate) fn delete_table(&mut self, name: &str, now: DateTime) -> Result<Table, Rejection> {
+    pub(crate) fn delete_table(
+        &mut self,
+        name: &str,
+        now: DateTime,
+    ) -> Result<Arc<Table>, Rejection> {
         let folded = fold(name);
         let table = self
             .tables
@@ -77,17 +83,20 @@ impl Account {
 
     /// The table with this name; 404 `ResourceNotFound` without one.
     pub(crate) fn find_table(&self, name: &str) -> Result<&Table, Rejection> {
-        self.tables.get(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))
+        let table = self.tables.get(&fold(name)).map(|table| &**table);
+        table.ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))
     }
 
     /// The table with this name, for operations in it; 404 `TableNotFound` without one.
     pub(crate) fn table(&self, name: &str) -> Result<&Table, Rejection> {
-        self.tables.get(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+        let table = self.tables.get(&fold(name)).map(|table| &**table);
+        table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
     }
 
     /// The same, to change it.
     pub(crate) fn table_mut(&mut self, name: &str) -> Result<&mut Table, Rejection> {
-        self.tables.get_mut(&fold(name)).ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+        let table = self.tables.get_mut(&fold(name)).map(Arc::make_mut);
+        table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
     }
 
     /// Makes one change; gives the entity's new Timestamp.
@@ -116,23 +125,35 @@ impl Account {
             index: 0,
             rejection: Rejection::new(ErrorCode::TABLE_NOT_FOUND),
         })?;
-        table.transact(changes, *strict, || stamp(last, now))
+        Arc::make_mut(table).transact(changes, *strict, || stamp(last, now))
     }
 
     /// A page of tables, and the one with which the next page begins.
-    pub(crate) fn tables(&self, query: &TableQuery) -> (Vec<&Table>, Option<&Table>) {
+    pub(crate) fn tables(
+        &self,
+        query: &TableQuery,
+        cut: Option<Cut>,
+    ) -> (Vec<&Table>, Option<&Table>) {
         let from = query.next.as_deref().map(fold);
         let from = from.as_ref().map_or(Bound::Unbounded, Bound::Included);
-        let room = query.top.unwrap_or(MAX_PAGE) as usize;
+        let room = match cut {
+            Some(Cut::Rows(rows)) => query.top.unwrap_or(MAX_PAGE).min(rows),
+            Some(Cut::Partition) | None => query.top.unwrap_or(MAX_PAGE),
+        };
         let mut matching = self
             .tables
             .range::<Key, _>((from, Bound::Unbounded))
             .filter(|(folded, _)| {
                 query.filter.as_ref().is_none_or(|filter| names_match(filter, folded.as_str()))
             })
-            .map(|(_, table)| table);
-        let page = matching.by_ref().take(room).collect();
+            .map(|(_, table)| &**table);
+        let page = matching.by_ref().take(room as usize).collect();
         (page, matching.next())
+    }
+
+    /// All tables, in the order of their names without case.
+    pub(crate) fn all_tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.values().map(|table| &**table)
     }
 
     /// The service's properties.

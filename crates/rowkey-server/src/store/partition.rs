@@ -52,7 +52,7 @@ impl PartialOrd for Key {
 const SMALL: usize = 8;
 
 /// The rows of a partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Partition {
     /// Many rows.
     Large(BTreeMap<Key, Row>),

@@ -44,6 +44,15 @@ impl Window {
     }
 }
 
+/// Where a page ends early although there is more, as the service may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// With the first partition.
+    Partition,
+    /// After so many rows were looked at.
+    Rows(u32),
+}
+
 /// A page in the making.
 #[derive(Debug)]
 pub(crate) struct Scan {
@@ -54,6 +63,10 @@ pub(crate) struct Scan {
     /// Rows that may still be taken.
     room: u32,
     version: Option<u64>,
+    /// Where the page ends early.
+    cut: Option<Cut>,
+    /// The first partition that was looked at, if the page is to end with it.
+    first: Option<Key>,
 }
 
 /// How a step ended.
@@ -75,7 +88,12 @@ impl Scan {
             let first = (partition_key.clone(), row_key.clone().unwrap_or_default());
             at = at.max(Some(first));
         }
-        Self { filter, window, at, room, version: None }
+        Self { filter, window, at, room, version: None, cut: None, first: None }
+    }
+
+    /// The same, ending where `cut` says.
+    pub(crate) fn cut(self, cut: Option<Cut>) -> Self {
+        Self { cut, ..self }
     }
 
     /// Where a page that ends now is to be continued.
@@ -91,7 +109,7 @@ impl Scan {
             return Step::Page(place);
         }
         self.version = Some(table.version());
-        let Self { filter, window, at, room, .. } = self;
+        let Self { filter, window, at, room, cut, first, .. } = self;
         let (mut partition_keys, row_keys) =
             (filter.partition_keys.clone(), filter.row_keys.clone());
         if let Some((partition_key, _)) = at {
@@ -104,6 +122,11 @@ impl Scan {
         for (partition_key, partition) in table.partitions(partition_keys.from.as_ref()) {
             if partition_keys.ends_before(partition_key) {
                 return Step::End;
+            }
+            if *cut == Some(Cut::Partition)
+                && first.get_or_insert_with(|| partition_key.clone()) != partition_key
+            {
+                return Step::Page((partition_key.clone(), Key::default()));
             }
             let mut range = row_keys.clone();
             match at {
@@ -125,7 +148,7 @@ impl Scan {
                 if window.ends_before(partition_key, row_key) {
                     return Step::End;
                 }
-                if *room == 0 {
+                if *room == 0 || *cut == Some(Cut::Rows(0)) {
                     return Step::Page((partition_key.clone(), row_key.clone()));
                 }
                 if seen >= STEP {
@@ -133,6 +156,9 @@ impl Scan {
                     return Step::Pause;
                 }
                 seen += 1;
+                if let Some(Cut::Rows(left)) = cut {
+                    *left -= 1;
+                }
                 if filter.matches(partition_key, row_key, row) {
                     *room -= 1;
                     take(partition_key, row_key, row);

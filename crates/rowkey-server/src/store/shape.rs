@@ -101,7 +101,7 @@ impl Shape {
 }
 
 /// The shapes of a table. Those that no row has any more are forgotten.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     known: HashMap<u64, Vec<Weak<Shape>>>,
     /// The one asked for last: nearly always the one asked for next.

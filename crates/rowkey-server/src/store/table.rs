@@ -18,7 +18,7 @@ use super::row::Row;
 use super::shape::Shapes;
 
 /// The entities of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     name: Box<str>,
     created: DateTime,
@@ -127,6 +127,14 @@ impl Table {
     /// The partitions from this one on.
     pub(crate) fn partitions(&self, from: Bound<&Key>) -> impl Iterator<Item = (&Key, &Partition)> {
         self.partitions.range::<Key, _>((from, Bound::Unbounded))
+    }
+
+    /// All entities in the order of their keys.
+    pub(crate) fn entities(&self) -> impl Iterator<Item = (&Key, &Key, &Row)> {
+        self.partitions.iter().flat_map(|(partition_key, rows)| {
+            let rows = rows.from(Bound::Unbounded);
+            rows.map(move |(row_key, row)| (partition_key, row_key, row))
+        })
     }
 
     /// The name, as it was written when the table was created.

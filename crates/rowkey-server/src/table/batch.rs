@@ -18,6 +18,7 @@ use rowkey_wire::table::render::entity_location;
 use super::call::Call;
 use super::entity::{self, View, etag};
 use super::page;
+use crate::control::hub::NotCommitted;
 use crate::respond::{self, Answer, Failure};
 use crate::route;
 
@@ -40,31 +41,43 @@ pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
         let message = format!("One of the request inputs is not valid: {error}.");
         Failure::front_end(Rejection::with_message(ErrorCode::INVALID_INPUT, message))
     })?;
-    let (kind, body) = match request {
-        BatchRequest::Changes(parts) => changes(call, &parts),
-        BatchRequest::Query(part) => query(call, &part).await,
+    let ((kind, body), committed) = match request {
+        BatchRequest::Changes(parts) => changes(call, &parts)?,
+        BatchRequest::Query(part) => (query(call, &part).await, false),
     };
     let mut answer = respond::with_body(StatusCode::ACCEPTED, body);
+    if !committed {
+        answer.extensions_mut().insert(NotCommitted);
+    }
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, respond::value(kind));
     headers.insert(header::CACHE_CONTROL, respond::NO_CACHE);
     Ok(answer)
 }
 
-/// The answer to a changeset: one part for each change, or one that says what failed.
-fn changes(call: &Call<'_>, parts: &[PartRequest]) -> (String, Bytes) {
+/// The answer to a changeset: one part for each change, or one that says what failed. And whether
+/// the changes were made.
+fn changes(call: &Call<'_>, parts: &[PartRequest]) -> Result<((String, Bytes), bool), Failure> {
     let (batch_id, changeset_id) = (call.state.ids.next(), call.state.ids.next());
     let mut writer = ResponseWriter::new(
         batch_id.to_str().unwrap_or_default(),
         changeset_id.to_str().unwrap_or_default(),
     );
-    if let Err((index, rejection)) = apply(call, parts, &mut writer) {
+    let result = apply(call, parts, &mut writer);
+    if let Err((_, rejection)) = &result
+        && rejection.code == ErrorCode::SERVER_BUSY
+    {
+        // Recorded for no transaction; but it is the whole request that is to come again.
+        return Err(Failure::data(rejection.clone()));
+    }
+    let committed = result.is_ok();
+    if let Err((index, rejection)) = result {
         // A single change is not numbered, unless there is no table for it.
         let numbered = parts.len() > 1 || rejection.code == ErrorCode::TABLE_NOT_FOUND;
         let number = numbered.then_some(index);
         fail(call, parts.get(index), number, &rejection, &mut writer);
     }
-    writer.finish()
+    Ok((writer.finish(), committed))
 }
 
 /// Makes the changes and writes their answers.
@@ -88,6 +101,9 @@ fn apply(
     for (index, ((part, address), fields)) in parts.iter().zip(&addresses).zip(&bodies).enumerate()
     {
         changes.push(understand(call, part, address, fields).map_err(|failed| (index, failed))?);
+    }
+    if let Some(first) = changes.first() {
+        call.take_entities(&first.address, changes.len()).map_err(|rejection| (0, rejection))?;
     }
     let mut store = call.account.store();
     let stamps = store

@@ -9,7 +9,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::parse as odata;
 use rowkey_wire::odata::render::Origin;
-use rowkey_wire::table::op::{Op, Target};
+use rowkey_wire::table::op::{Address, Op, Target};
 use rowkey_wire::table::parse::{self, Options, Wanted};
 
 use super::{batch, entity, page, service, tables};
@@ -78,8 +78,14 @@ impl Call<'_> {
             return Err(Failure::data(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED)));
         }
         match op {
-            Op::GetEntity(address, select) => entity::get(self, &address, select.as_ref()),
-            Op::Change(change) => entity::change(self, &change),
+            Op::GetEntity(address, select) => {
+                self.take_entities(&address, 1).map_err(Failure::data)?;
+                entity::get(self, &address, select.as_ref())
+            }
+            Op::Change(change) => {
+                self.take_entities(&change.address, 1).map_err(Failure::data)?;
+                entity::change(self, &change)
+            }
             Op::QueryEntities(table, query) => page::query(self, table, query).await,
             Op::Batch => batch::perform(self).await,
             Op::CreateTable { name, prefer } => tables::create(self, name, prefer),
@@ -92,6 +98,17 @@ impl Call<'_> {
             Op::SetProperties => service::set_properties(self),
             Op::GetStats => Ok(service::get_stats(self)),
         }
+    }
+
+    /// Takes entities out of what their partition takes in a second, if the server counts that.
+    pub(super) fn take_entities(
+        &self,
+        address: &Address<'_>,
+        count: usize,
+    ) -> Result<(), Rejection> {
+        let Some(throttle) = &self.state.control.throttle else { return Ok(()) };
+        let place = (&*self.account.name, address.table, &*address.partition_key);
+        throttle.entities(place, count, self.stamps.now)
     }
 
     /// What addresses in the answer are built from.

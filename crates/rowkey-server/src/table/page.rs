@@ -13,7 +13,7 @@ use super::entity::View;
 use crate::respond::{self, Answer, Failure};
 use crate::store::Key;
 use crate::store::filter::Compiled;
-use crate::store::query::{Scan, Step};
+use crate::store::query::{Cut, Scan, Step};
 
 /// How long the service looks for the rows of one page: 5 s in ticks.
 const PAGE_TIME: i64 = 5 * 10_000_000;
@@ -28,11 +28,9 @@ pub(super) async fn query(
         (Key::from(partition_key.as_str()), Key::from(row_key.as_str()))
     });
     let room = query.top.unwrap_or(MAX_PAGE);
-    let mut page = Page {
-        scan: Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room),
-        body: Vec::new(),
-        rows: 0,
-    };
+    let scan = Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room);
+    let cut = call.state.control.pages.next();
+    let mut page = Page { scan: scan.cut(cut), body: Vec::new(), rows: 0, read: Vec::new() };
     let next = loop {
         match page.step(call, table, &query)? {
             Step::End => break None,
@@ -45,13 +43,21 @@ pub(super) async fn query(
             }
         }
     };
+    if let Some(throttle) = &call.state.control.throttle {
+        for (partition_key, count) in &page.read {
+            let place = (&*call.account.name, table, partition_key.as_str());
+            throttle.note_entities(place, *count, call.stamps.now);
+        }
+    }
     page.body.extend_from_slice(b"]}");
     let mut answer = respond::data(StatusCode::OK, call.wanted.level, page.body);
     if let Some((partition_key, row_key)) = next {
         let headers = answer.headers_mut();
         let token = |key: &Key| respond::value(token::encode(key.as_str()));
         headers.insert(headers::NEXT_PARTITION_KEY, token(&partition_key));
-        headers.insert(headers::NEXT_ROW_KEY, token(&row_key));
+        if cut != Some(Cut::Partition) || !row_key.as_str().is_empty() {
+            headers.insert(headers::NEXT_ROW_KEY, token(&row_key));
+        }
     }
     Ok(answer)
 }
@@ -65,6 +71,8 @@ struct Page {
     scan: Scan,
     body: Vec<u8>,
     rows: usize,
+    /// Partitions and how many rows of each were taken, if the server counts that.
+    read: Vec<(Key, usize)>,
 }
 
 impl Page {
@@ -75,7 +83,8 @@ impl Page {
         let select = query.select.as_ref();
         let (origin, level) = (call.origin(), call.wanted.level);
         let view = View { origin, level, table: table.name(), select };
-        let Self { scan, body, rows } = self;
+        let Self { scan, body, rows, read } = self;
+        let counts = call.state.control.throttle.is_some();
         if body.is_empty() {
             let select = select.map(|select| select.text.as_str());
             render::begin_list(body, level, origin, table.name(), select);
@@ -89,6 +98,12 @@ impl Page {
             view.members(body, (partition_key.as_str(), row_key.as_str()), row);
             body.push(b'}');
             *rows += 1;
+            if counts {
+                match read.last_mut() {
+                    Some((last, count)) if last == partition_key => *count += 1,
+                    _ => read.push((partition_key.clone(), 1)),
+                }
+            }
         }))
     }
 }

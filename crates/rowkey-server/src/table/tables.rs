@@ -56,8 +56,9 @@ pub(super) fn get(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
 /// Query Tables.
 pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> Answer {
     let level = call.wanted.level;
+    let cut = call.state.control.pages.next();
     let store = call.account.store();
-    let (page, next) = store.tables(query);
+    let (page, next) = store.tables(query, cut);
     let names = page.iter().map(|table| table.name());
     let mut answer =
         respond::data(StatusCode::OK, level, render::tables(level, call.origin(), names));

@@ -21,7 +21,7 @@ use crate::store::properties;
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
 
 /// The queues of one account.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queues {
     by_name: BTreeMap<String, Queue>,
     /// Names of deleted queues, and until when they are blocked.

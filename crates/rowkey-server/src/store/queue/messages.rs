@@ -17,7 +17,7 @@ use uuid::Uuid;
 const SECOND: i64 = 10_000_000;
 
 /// A queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     metadata: Metadata,
     policies: Vec<SignedIdentifier>,
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 type Place = (DateTime, u64);
 
 /// A message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) id: Uuid,
     pub(crate) inserted: DateTime,
@@ -54,6 +54,11 @@ impl Queue {
     /// A queue without messages.
     pub(crate) fn new(metadata: Metadata) -> Self {
         Self { metadata, ..Self::default() }
+    }
+
+    /// The messages in the order in which they become visible, expired ones included.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Message> {
+        self.order.values().filter_map(|id| self.messages.get(id))
     }
 
     /// Adds a message. `lifetime` and `visibility` are seconds; no lifetime is for ever.

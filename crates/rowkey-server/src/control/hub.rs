@@ -1,0 +1,172 @@
+//! What is asked of the server, and the way of a request through it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::request::Parts;
+use rowkey_wire::auth::Service;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+
+use super::cut::{self, Sent};
+use super::fault::Action;
+use super::injected::{Rule, Rules};
+use super::journal::Record;
+use super::pages::Disorder;
+use super::throttle::{Targets, Throttle};
+use crate::clock::ServerClock;
+use crate::operation::{Operation, Subject};
+use crate::respond::Answer;
+
+/// How many things are asked for that concern every request.
+#[derive(Debug, Default)]
+pub(crate) struct Active(AtomicU32);
+
+impl Active {
+    pub(crate) fn enter(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// All that a test may ask for.
+#[derive(Debug)]
+pub(crate) struct Control {
+    active: Arc<Active>,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) record: Option<Record>,
+    pub(crate) throttle: Option<Throttle>,
+    pub(crate) pages: Arc<Disorder>,
+}
+
+/// In the extensions of an answer that says it succeeded although nothing was changed: that of a
+/// transaction which was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotCommitted;
+
+impl Control {
+    pub(crate) fn new(journal: bool, targets: Option<Targets>) -> Self {
+        let active = Arc::new(Active::default());
+        let record = journal.then(Record::default);
+        let throttle = targets.map(Throttle::new);
+        for _ in 0..usize::from(record.is_some()) + usize::from(throttle.is_some()) {
+            active.enter();
+        }
+        let rules = Rules::new(Arc::clone(&active));
+        Self { active, rules, record, throttle, pages: Arc::default() }
+    }
+
+    /// Whether a request need not pass here at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Ends faults and chaos, and forgets what came.
+    pub(crate) fn clear(&self) {
+        self.rules.clear();
+        self.pages.clear();
+        if let Some(record) = &self.record {
+            record.clear();
+        }
+        if let Some(throttle) = &self.throttle {
+            throttle.clear();
+        }
+    }
+
+    /// A request has come. Its body has been read, nothing else has happened.
+    pub(crate) fn arrive<'a>(
+        &'a self,
+        service: Service,
+        request: &Parts,
+        now: DateTime,
+    ) -> Visit<'a> {
+        let subject = Subject::of(service, request);
+        let entry = self.record.as_ref().map(|record| (record, record.begin(&subject, now)));
+        let rule = self.rules.meet(&subject);
+        let busy = match (&rule, &self.throttle) {
+            (None, Some(throttle)) => throttle_request(throttle, &subject, now).err(),
+            _ => None,
+        };
+        Visit { entry, rule, busy, is_write: subject.operation.is_write() }
+    }
+}
+
+fn throttle_request(
+    throttle: &Throttle,
+    subject: &Subject<'_>,
+    now: DateTime,
+) -> Result<(), Rejection> {
+    use Operation as Op;
+    if let Op::DeleteMessage
+    | Op::GetMessages
+    | Op::PeekMessages
+    | Op::PutMessage
+    | Op::UpdateMessage = subject.operation
+    {
+        throttle.message(subject.account, &subject.resource, now)?;
+    }
+    throttle.request(subject.account, now)
+}
+
+/// How long a client that is told to slow down is to wait: a second makes up for everything.
+pub(crate) fn ask_to_wait(answer: &mut Answer) {
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Visit<'a> {
+    entry: Option<(&'a Record, u64)>,
+    rule: Option<Arc<Rule>>,
+    busy: Option<Rejection>,
+    is_write: bool,
+}
+
+impl Visit<'_> {
+    /// What happens before the request is executed. An error closes the connection; a rejection
+    /// is the answer.
+    pub(crate) async fn before(&mut self) -> io::Result<Option<Rejection>> {
+        match self.rule.as_deref().map(Rule::action) {
+            Some(Action::CloseBeforeCommit) => Err(cut::closed()),
+            Some(Action::Reject(code)) => Ok(Some(Rejection::new(code.clone()))),
+            Some(Action::Hold) => {
+                if let Some(rule) = &self.rule {
+                    rule.hold().await;
+                }
+                Ok(None)
+            }
+            Some(Action::CloseAfterCommit | Action::Delay(_) | Action::Truncate(_)) => Ok(None),
+            None => Ok(self.busy.take()),
+        }
+    }
+
+    /// What happens with the answer. An error closes the connection.
+    pub(crate) async fn after(self, answer: Answer, clock: &ServerClock) -> io::Result<Sent> {
+        let status = answer.status();
+        let committed = self.is_write
+            && status.is_success()
+            && answer.extensions().get::<NotCommitted>().is_none();
+        let note = |status| {
+            if let Some((record, number)) = self.entry {
+                record.end(number, status, committed);
+            }
+        };
+        let sent = match self.rule.as_deref().map(Rule::action) {
+            Some(Action::CloseAfterCommit) => None,
+            Some(Action::Truncate(bytes)) => cut::cut(answer, *bytes).await,
+            Some(Action::Delay(duration)) => {
+                note(None);
+                clock.sleep(*duration).await;
+                Some(cut::whole(answer))
+            }
+            _ => Some(cut::whole(answer)),
+        };
+        note(sent.as_ref().map(|_| status));
+        sent.ok_or_else(cut::closed)
+    }
+}

@@ -1,0 +1,228 @@
+//! The requests that came, in order, for tests to assert on.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use compact_str::CompactString;
+use http::StatusCode;
+use rowkey_wire::auth::Service;
+use rowkey_wire::edm::DateTime;
+
+use super::fault::is_about;
+use crate::operation::{Operation, Subject};
+
+/// How many requests a server remembers.
+const CAPACITY: usize = 10_000;
+
+/// The requests that a server got, oldest first, as they were when
+/// [`Server::journal`](crate::Server::journal) was called.
+///
+/// A server remembers the last 10,000 of them.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    entries: Vec<JournalEntry>,
+}
+
+/// A request in a [`Journal`].
+#[derive(Clone, Debug)]
+pub struct JournalEntry {
+    number: u64,
+    at: DateTime,
+    operation: Operation,
+    account: CompactString,
+    resource: CompactString,
+    status: Option<StatusCode>,
+    committed: bool,
+}
+
+impl Journal {
+    /// How many requests there were of this operation, whatever became of them.
+    pub fn count(&self, operation: Operation) -> usize {
+        self.iter().filter(|entry| entry.operation == operation).count()
+    }
+
+    /// The requests, oldest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, JournalEntry> {
+        self.entries.iter()
+    }
+
+    /// Only requests of this operation.
+    #[must_use = "the journal itself does not change"]
+    pub fn of(self, operation: Operation) -> Self {
+        self.filter(|entry| entry.operation == operation)
+    }
+
+    /// Only requests about this table, queue or container (with everything in it), or, written
+    /// `container/name`, this blob.
+    #[must_use = "the journal itself does not change"]
+    pub fn about(self, name: &str) -> Self {
+        self.filter(|entry| is_about(&entry.resource, name))
+    }
+
+    /// Only requests that came after the last of an earlier journal.
+    #[must_use = "the journal itself does not change"]
+    pub fn since(self, earlier: &Self) -> Self {
+        let last = earlier.entries.last().map_or(0, |entry| entry.number);
+        self.filter(|entry| entry.number > last)
+    }
+
+    /// Only requests that changed something.
+    #[must_use = "the journal itself does not change"]
+    pub fn committed(self) -> Self {
+        self.filter(JournalEntry::is_committed)
+    }
+
+    /// How many requests there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn filter(mut self, keep: impl FnMut(&JournalEntry) -> bool) -> Self {
+        self.entries.retain(keep);
+        self
+    }
+}
+
+impl<'a> IntoIterator for &'a Journal {
+    type Item = &'a JournalEntry;
+    type IntoIter = std::slice::Iter<'a, JournalEntry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl JournalEntry {
+    /// Its place among all requests that the server got, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When it came, by the server's clock.
+    pub fn at(&self) -> DateTime {
+        self.at
+    }
+
+    /// The service it was sent to.
+    pub fn service(&self) -> Service {
+        self.operation.service()
+    }
+
+    /// What it asked for.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The account in its address.
+    pub fn account(&self) -> &str {
+        &self.account
+    }
+
+    /// The table, the queue, the container, or `container/blob`, in its address. Empty for a
+    /// service, and for an entity group transaction, whose table is named in its parts only.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// The status of its answer; `None` while there is none, and when the connection was closed
+    /// instead of sending it.
+    pub fn status(&self) -> Option<u16> {
+        self.status.map(|status| status.as_u16())
+    }
+
+    /// Whether it changed something. It may have done so although nobody was told.
+    pub fn is_committed(&self) -> bool {
+        self.committed
+    }
+}
+
+/// Where requests are written down.
+#[derive(Debug, Default)]
+pub(crate) struct Record(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// Requests that came before the first that is kept.
+    forgotten: u64,
+    kept: VecDeque<JournalEntry>,
+}
+
+impl Record {
+    /// Writes down that a request came; gives its number.
+    pub(crate) fn begin(&self, subject: &Subject<'_>, at: DateTime) -> u64 {
+        let mut entries = self.entries();
+        if entries.kept.len() == CAPACITY {
+            entries.kept.pop_front();
+            entries.forgotten += 1;
+        }
+        let number = entries.forgotten + entries.kept.len() as u64 + 1;
+        entries.kept.push_back(JournalEntry {
+            number,
+            at,
+            operation: subject.operation,
+            account: subject.account.into(),
+            resource: CompactString::from(&*subject.resource),
+            status: None,
+            committed: false,
+        });
+        number
+    }
+
+    /// Writes down what became of it.
+    pub(crate) fn end(&self, number: u64, status: Option<StatusCode>, committed: bool) {
+        let mut entries = self.entries();
+        let index = number.checked_sub(entries.forgotten + 1);
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        if let Some(entry) = index.and_then(|index| entries.kept.get_mut(index)) {
+            entry.status = status;
+            entry.committed = committed;
+        }
+    }
+
+    /// What is written down now.
+    pub(crate) fn journal(&self) -> Journal {
+        Journal { entries: self.entries().kept.iter().cloned().collect() }
+    }
+
+    /// Forgets everything. Numbers go on.
+    pub(crate) fn clear(&self) {
+        let mut entries = self.entries();
+        entries.forgotten += entries.kept.len() as u64;
+        entries.kept.clear();
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_journal_forgets_the_oldest_and_still_finds_what_it_waits_for() {
+        let record = Record::default();
+        let subject = |operation| Subject { operation, account: "a", resource: "t".into() };
+        let first = record.begin(&subject(Operation::CreateTable), DateTime::MIN);
+        let last =
+            (0..CAPACITY).map(|_| record.begin(&subject(Operation::GetEntity), DateTime::MIN));
+        let last = last.last().unwrap();
+        record.end(first, Some(StatusCode::CREATED), true);
+        record.end(last, Some(StatusCode::OK), false);
+        let journal = record.journal();
+        assert_eq!((journal.len(), journal.count(Operation::CreateTable)), (CAPACITY, 0));
+        let statuses: Vec<_> = journal.iter().filter_map(JournalEntry::status).collect();
+        assert_eq!(statuses, [200]);
+        assert_eq!(journal.iter().last().unwrap().number(), CAPACITY as u64 + 1);
+        record.clear();
+        let next = record.begin(&subject(Operation::GetTable), DateTime::MIN);
+        assert_eq!(next, CAPACITY as u64 + 2);
+        assert_eq!(record.journal().since(&journal).len(), 1);
+    }
+}

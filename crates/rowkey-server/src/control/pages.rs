@@ -1,0 +1,175 @@
+//! Page chaos: the service may end any page anywhere, and clients had better know.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::store::query::Cut;
+
+/// So many empty pages come one after the other, at most: queries do come to their end.
+const MOST_EMPTY: u32 = 3;
+/// Cut pages look at so many rows, at most.
+const MOST_ROWS: u64 = 12;
+
+/// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos).
+///
+/// All of it is what the service does when a query takes long, crosses partitions, or just so. The
+/// same seed cuts the same requests in the same order at the same places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// What the random choices begin with.
+    pub seed: u64,
+    /// Pages end after a few rows, wherever that is, whether or not the rows match.
+    pub cut: bool,
+    /// Pages have no entities, but a token.
+    pub empty: bool,
+    /// Pages end with their partition, with a token that has a `NextPartitionKey` and no
+    /// `NextRowKey`.
+    pub partition_only: bool,
+}
+
+impl Pages {
+    /// All of it.
+    pub const fn seeded(seed: u64) -> Self {
+        Self { seed, cut: true, empty: true, partition_only: true }
+    }
+}
+
+/// Page chaos that lasts until this is dropped.
+#[must_use = "pages are whole again when this is dropped: keep it in a variable with a name"]
+pub struct Chaos {
+    disorder: Arc<Disorder>,
+    number: u64,
+}
+
+impl Chaos {
+    /// How many pages were told to end early. Those that had less to show anyway are counted.
+    pub fn cuts(&self) -> u64 {
+        self.disorder.choices().as_ref().map_or(0, |choices| choices.cuts)
+    }
+}
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        let mut choices = self.disorder.choices();
+        // Another one may have taken its place.
+        if choices.as_ref().is_some_and(|choices| choices.number == self.number) {
+            *choices = None;
+            self.disorder.is_on.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Chaos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chaos").field("cuts", &self.cuts()).finish_non_exhaustive()
+    }
+}
+
+/// The chaos that is in force.
+#[derive(Debug, Default)]
+pub(crate) struct Disorder {
+    is_on: AtomicBool,
+    choices: Mutex<Option<Choices>>,
+}
+
+#[derive(Debug)]
+struct Choices {
+    pages: Pages,
+    number: u64,
+    state: u64,
+    /// Empty pages since the last other one.
+    empty: u32,
+    cuts: u64,
+}
+
+impl Disorder {
+    /// Begins chaos, in the place of what was there.
+    pub(crate) fn begin(self: &Arc<Self>, pages: Pages) -> Chaos {
+        let mut choices = self.choices();
+        let number = choices.as_ref().map_or(0, |choices| choices.number + 1);
+        *choices = Some(Choices { pages, number, state: pages.seed, empty: 0, cuts: 0 });
+        self.is_on.store(true, Ordering::Relaxed);
+        Chaos { disorder: Arc::clone(self), number }
+    }
+
+    /// Ends it.
+    pub(crate) fn clear(&self) {
+        *self.choices() = None;
+        self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    /// Where the next page is to end; `None` leaves it as it is.
+    pub(crate) fn next(&self) -> Option<Cut> {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.choices().as_mut()?.next()
+    }
+
+    fn choices(&self) -> MutexGuard<'_, Option<Choices>> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Choices {
+    fn next(&mut self) -> Option<Cut> {
+        let random = self.random();
+        let Pages { cut, empty, partition_only, .. } = self.pages;
+        let choice = match random % 4 {
+            0 if empty && self.empty < MOST_EMPTY => Some(Cut::Rows(0)),
+            1 if partition_only => Some(Cut::Partition),
+            0..=2 if cut => {
+                Some(Cut::Rows(u32::try_from((random >> 32) % MOST_ROWS).unwrap_or(0) + 1))
+            }
+            _ => None,
+        };
+        self.empty = if choice == Some(Cut::Rows(0)) { self.empty + 1 } else { 0 };
+        self.cuts += u64::from(choice.is_some());
+        choice
+    }
+
+    /// `SplitMix64`.
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(pages: Pages) -> Vec<Option<Cut>> {
+        let disorder = Arc::<Disorder>::default();
+        let _chaos = disorder.begin(pages);
+        (0..200).map(|_| disorder.next()).collect()
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_choices_again_and_another_one_others() {
+        let one = drawn(Pages::seeded(1));
+        assert_eq!(one, drawn(Pages::seeded(1)));
+        assert_ne!(one, drawn(Pages::seeded(2)));
+        for choice in [None, Some(Cut::Rows(0)), Some(Cut::Rows(12)), Some(Cut::Partition)] {
+            assert!(one.contains(&choice), "{choice:?}");
+        }
+        assert!(!one.windows(4).any(|four| four == [Some(Cut::Rows(0)); 4]));
+        assert!(!drawn(Pages { empty: false, ..Pages::seeded(1) }).contains(&Some(Cut::Rows(0))));
+    }
+
+    #[test]
+    fn chaos_ends_with_its_guard_unless_there_is_another() {
+        let disorder = Arc::<Disorder>::default();
+        let first = disorder.begin(Pages::seeded(1));
+        let second = disorder.begin(Pages::seeded(1));
+        drop(first);
+        assert!((0..20).any(|_| disorder.next().is_some()));
+        assert!(second.cuts() > 0);
+        drop(second);
+        assert!((0..20).all(|_| disorder.next().is_none()));
+    }
+}
