@@ -176,11 +176,7 @@ pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
 
 /// The body of the Queue and Blob services' errors. `details` are elements that some codes add,
 /// such as `Reason` or `QueryParameterName`.
-pub fn render_xml_plain(
-    code: &ErrorCode,
-    message: &str,
-    details: &[(&str, String)],
-) -> String {
+pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, String)]) -> String {
     let mut writer = Writer::response();
     writer.start("Error");
     writer.leaf("Code", code.as_str());
@@ -347,10 +343,8 @@ fn message(code: &ErrorCode) -> &'static str {
         "InvalidHttpVerb" => "The HTTP verb specified was not recognized by the server.",
         "AppendPositionConditionNotMet" => "The append position condition specified was not met.",
         "BlobAlreadyExists" => "The specified blob already exists.",
-        "BlobIsSealed" => {
-            "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete."
-        }
-        "BlobNotFound" => "The specified blob does not exist.",
+        "BlobIsSealed" => "The blob is sealed and its contents cannot be modified.",
+        "BlobNotFound" | "CannotVerifyCopySource" => "The specified blob does not exist.",
         "BlockCountExceedsLimit" => {
             "The committed block count cannot exceed the maximum limit of 50,000 blocks."
         }
@@ -361,11 +355,8 @@ fn message(code: &ErrorCode) -> &'static str {
         "BothCrc64AndMd5RangeHeaderPresent" => {
             "Both x-ms-range-get-content-crc64 header and x-ms-range-get-content-md5 header are present."
         }
-        "CannotVerifyCopySource" => "The specified blob does not exist.",
         "ContainerAlreadyExists" => "The specified container already exists.",
-        "ContainerBeingDeleted" => {
-            "The specified container is being deleted. Try operation later."
-        }
+        "ContainerBeingDeleted" => "The specified container is being deleted. Try operation later.",
         "ContainerNotFound" => "The specified container does not exist.",
         "CopyAcrossAccountsNotSupported" => {
             "The copy source account and destination account must be the same."
@@ -387,14 +378,11 @@ fn message(code: &ErrorCode) -> &'static str {
         }
         "InvalidRange" => "The range specified is invalid for the current size of the resource.",
         "LeaseAlreadyPresent" => "There is already a lease present.",
-        "LeaseIdMismatchWithBlobOperation" => {
+        "LeaseIdMismatchWithBlobOperation" | "LeaseIdMismatchWithLeaseOperation" => {
             "The lease ID specified did not match the lease ID for the blob."
         }
         "LeaseIdMismatchWithContainerOperation" => {
             "The lease ID specified did not match the lease ID for the container."
-        }
-        "LeaseIdMismatchWithLeaseOperation" => {
-            "The lease ID specified did not match the lease ID for the blob."
         }
         "LeaseIdMissing" => {
             "There is currently a lease on the blob and no lease ID was specified in the request."
@@ -409,9 +397,10 @@ fn message(code: &ErrorCode) -> &'static str {
             "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."
         }
         "LeaseLost" => "A lease ID was specified, but the lease for the blob has expired.",
-        "LeaseNotPresentWithBlobOperation" => "There is currently no lease on the blob.",
+        "LeaseNotPresentWithBlobOperation" | "LeaseNotPresentWithLeaseOperation" => {
+            "There is currently no lease on the blob."
+        }
         "LeaseNotPresentWithContainerOperation" => "There is currently no lease on the container.",
-        "LeaseNotPresentWithLeaseOperation" => "There is currently no lease on the blob.",
         "MaxBlobSizeConditionNotMet" => "The max blob size condition specified was not met.",
         "MultipleConditionHeadersNotSupported" => "Multiple condition headers are not supported.",
         "NoPendingCopyOperation" => "There is currently no pending copy operation.",

@@ -101,21 +101,7 @@ pub fn op<'a>(
 pub fn message(body: &[u8]) -> Result<String, Rejection> {
     let text = match plain_message(body) {
         Some(text) => text.to_owned(),
-        None => {
-            let root = Element::read_root(body, "QueueMessage");
-            let mut root = root.map_err(|error| invalid_document(&error, body))?;
-            let element = root.children.iter_mut().find(|child| child.name == "MessageText");
-            match element {
-                Some(element) if element.children.is_empty() => std::mem::take(&mut element.text),
-                Some(_) => {
-                    return Err(invalid_document(&XmlError::Unexpected("MessageText"), body));
-                }
-                None => {
-                    return Err(Rejection::new(ErrorCode::MISSING_REQUIRED_XML_NODE)
-                        .detail("XmlNodeName", "MessageText"));
-                }
-            }
-        }
+        None => escaped_message(body)?,
     };
     if text.len() > MAX_MESSAGE {
         return Err(too_large());
@@ -132,7 +118,7 @@ pub fn too_large() -> Rejection {
 pub fn invalid_document(error: &XmlError, body: &[u8]) -> Rejection {
     let (line, position) = error.position().map_or((0, 0), |at| {
         let before = &body[..usize::try_from(at).unwrap_or(usize::MAX).min(body.len())];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         (line, before.len() - begin + 1)
     });
@@ -165,6 +151,18 @@ fn plain_message(body: &[u8]) -> Option<&str> {
         return None;
     }
     std::str::from_utf8(text).ok()
+}
+
+/// The text of any other body.
+fn escaped_message(body: &[u8]) -> Result<String, Rejection> {
+    let root = Element::read_root(body, "QueueMessage");
+    let mut root = root.map_err(|error| invalid_document(&error, body))?;
+    match root.children.iter_mut().find(|child| child.name == "MessageText") {
+        Some(element) if element.children.is_empty() => Ok(std::mem::take(&mut element.text)),
+        Some(_) => Err(invalid_document(&XmlError::Unexpected("MessageText"), body)),
+        None => Err(Rejection::new(ErrorCode::MISSING_REQUIRED_XML_NODE)
+            .detail("XmlNodeName", "MessageText")),
+    }
 }
 
 fn put<'a>(queue: &'a str, options: &Options<'_>, version: &str) -> Result<Op<'a>, Rejection> {

@@ -30,16 +30,16 @@ fn instant(text: &str) -> DateTime {
 }
 
 /// What the server understands of a request below the account.
-fn understood(method: Method, target: &str, version: &str) -> Result<String, Rejection> {
+fn understood(method: &Method, target: &str, version: &str) -> Result<String, Rejection> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let options = Options::parse(query).unwrap();
     let target = parse::target(path, &options)?;
-    let op = parse::op(&method, target, &options, &HeaderMap::new(), version)?;
+    let op = parse::op(method, target, &options, &HeaderMap::new(), version)?;
     Ok(format!("{op:?}"))
 }
 
 fn refused(
-    method: Method,
+    method: &Method,
     target: &str,
     version: &str,
 ) -> (ErrorCode, Vec<(&'static str, String)>) {
@@ -331,33 +331,36 @@ fn parameters_have_defaults_and_limits() {
         understood(method, &format!("{list}?{query}"), version).unwrap()
     };
     let get = Op::Get { queue: "abc", count: 1, visibility: 30 };
-    assert_eq!(op(Method::GET, "", NEW), format!("{get:?}"));
+    assert_eq!(op(&Method::GET, "", NEW), format!("{get:?}"));
     let peek = Op::Peek { queue: "abc", count: 32 };
-    assert_eq!(op(Method::GET, "peekonly=true&numofmessages=32", NEW), format!("{peek:?}"));
+    assert_eq!(op(&Method::GET, "peekonly=true&numofmessages=32", NEW), format!("{peek:?}"));
     let put =
         |lifetime, visibility| format!("{:?}", Op::Put { queue: "abc", lifetime, visibility });
-    assert_eq!(op(Method::POST, "", NEW), put(Some(604_800), 0));
-    assert_eq!(op(Method::POST, "messagettl=-1&visibilitytimeout=604800", NEW), put(None, 604_800));
-    assert_eq!(op(Method::POST, "messagettl=604801", NEW), put(Some(604_801), 0));
+    assert_eq!(op(&Method::POST, "", NEW), put(Some(604_800), 0));
+    assert_eq!(
+        op(&Method::POST, "messagettl=-1&visibilitytimeout=604800", NEW),
+        put(None, 604_800)
+    );
+    assert_eq!(op(&Method::POST, "messagettl=604801", NEW), put(Some(604_801), 0));
 
     let refused =
         |method, query: &str, version| refused(method, &format!("{list}?{query}"), version);
     let range = ErrorCode::OUT_OF_RANGE_QUERY_PARAMETER_VALUE;
     for (method, query, version) in [
-        (Method::GET, "numofmessages=0", NEW),
-        (Method::GET, "numofmessages=33", NEW),
-        (Method::GET, "visibilitytimeout=0", NEW),
-        (Method::GET, "visibilitytimeout=604801", NEW),
-        (Method::POST, "visibilitytimeout=-1", NEW),
-        (Method::POST, "messagettl=604801", OLD),
-        (Method::POST, "messagettl=-1", OLD),
+        (&Method::GET, "numofmessages=0", NEW),
+        (&Method::GET, "numofmessages=33", NEW),
+        (&Method::GET, "visibilitytimeout=0", NEW),
+        (&Method::GET, "visibilitytimeout=604801", NEW),
+        (&Method::POST, "visibilitytimeout=-1", NEW),
+        (&Method::POST, "messagettl=604801", OLD),
+        (&Method::POST, "messagettl=-1", OLD),
     ] {
         assert_eq!(refused(method, query, version).0, range, "{query}");
     }
     let detail = |name, text: &str| (name, text.to_owned());
     // queue error of an old .NET library, recorded: numofmessages=100.
     assert_eq!(
-        refused(Method::GET, "numofmessages=100", NEW).1,
+        refused(&Method::GET, "numofmessages=100", NEW).1,
         [
             detail("QueryParameterName", "numofmessages"),
             detail("QueryParameterValue", "100"),
@@ -367,16 +370,16 @@ fn parameters_have_defaults_and_limits() {
     );
     let invalid = ErrorCode::INVALID_QUERY_PARAMETER_VALUE;
     for (method, query) in [
-        (Method::GET, "numofmessages=x"),
-        (Method::POST, "messagettl=0"),
-        (Method::POST, "messagettl=-2"),
-        (Method::POST, "visibilitytimeout=604800"),
+        (&Method::GET, "numofmessages=x"),
+        (&Method::POST, "messagettl=0"),
+        (&Method::POST, "messagettl=-2"),
+        (&Method::POST, "visibilitytimeout=604800"),
     ] {
         assert_eq!(refused(method, query, NEW).0, invalid, "{query}");
     }
     // azure-storage-queue (JavaScript): the two times are equal.
     assert_eq!(
-        refused(Method::POST, "messagettl=30&visibilitytimeout=30", NEW),
+        refused(&Method::POST, "messagettl=30&visibilitytimeout=30", NEW),
         (
             invalid,
             vec![
@@ -393,24 +396,24 @@ fn messages_are_held_by_their_receipts() {
     let target = format!("/abc/messages/m?visibilitytimeout=0&popreceipt={RECEIPT}");
     let handle = Handle { queue: "abc", id: "m", stamp: receipt::parse(RECEIPT).unwrap() };
     let update = Op::Update { handle, visibility: 0 };
-    assert_eq!(understood(Method::PUT, &target, "").unwrap(), format!("{update:?}"));
+    assert_eq!(understood(&Method::PUT, &target, "").unwrap(), format!("{update:?}"));
     let delete = Op::DeleteMessage(handle);
-    assert_eq!(understood(Method::DELETE, &target, "").unwrap(), format!("{delete:?}"));
+    assert_eq!(understood(&Method::DELETE, &target, "").unwrap(), format!("{delete:?}"));
     for (method, target, code) in [
-        (Method::DELETE, "/abc/messages/m", ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER),
+        (&Method::DELETE, "/abc/messages/m", ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER),
         (
-            Method::PUT,
+            &Method::PUT,
             "/abc/messages/m?popreceipt=AgAAAAMAAAAAAAAA/zhldluP1QE=",
             ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER,
         ),
         (
-            Method::DELETE,
+            &Method::DELETE,
             "/abc/messages/m?popreceipt=abc",
             ErrorCode::INVALID_QUERY_PARAMETER_VALUE,
         ),
-        (Method::POST, "/abc/messages/m", ErrorCode::UNSUPPORTED_HTTP_VERB),
-        (Method::PUT, "/abc/messages", ErrorCode::UNSUPPORTED_HTTP_VERB),
-        (Method::GET, "/abc", ErrorCode::UNSUPPORTED_HTTP_VERB),
+        (&Method::POST, "/abc/messages/m", ErrorCode::UNSUPPORTED_HTTP_VERB),
+        (&Method::PUT, "/abc/messages", ErrorCode::UNSUPPORTED_HTTP_VERB),
+        (&Method::GET, "/abc", ErrorCode::UNSUPPORTED_HTTP_VERB),
     ] {
         assert_eq!(refused(method, target, "").0, code, "{target}");
     }
