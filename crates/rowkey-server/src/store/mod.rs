@@ -6,7 +6,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`account`] | [`Account`]: its tables by name, their life and death, its properties |
-//! | [`table`] | [`Table`]: partitions in order, single changes |
+//! | [`table`] | [`Table`](table::Table): partitions in order, single changes |
 //! | [`transaction`] | several changes of one partition, all or none |
 //! | [`partition`] | the rows of a partition, and [`Key`], which orders them |
 //! | [`row`] | [`Row`]: one entity, packed |

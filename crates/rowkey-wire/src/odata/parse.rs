@@ -226,7 +226,7 @@ mod tests {
         let many: Vec<String> = (0..253).map(|i| format!("\"p{i}\":1")).collect();
         let wide = "x".repeat(MAX_STRING_UNITS + 1);
         let cases = [
-            ("".to_owned(), "InvalidInput"),
+            (String::new(), "InvalidInput"),
             ("[]".to_owned(), "InvalidInput"),
             ("{\"a\":1".to_owned(), "InvalidInput"),
             ("{} {}".to_owned(), "InvalidInput"),
