@@ -36,6 +36,8 @@
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
 
 mod auth;
+mod blob;
+mod body;
 mod clock;
 mod control;
 mod cors;

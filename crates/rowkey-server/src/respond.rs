@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::Full;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -16,13 +15,14 @@ use rowkey_wire::odata::Metadata;
 use rowkey_wire::table::op::Prefer;
 use rowkey_wire::table::parse::Wanted;
 
+use crate::body::Body;
 use crate::clock::unix_seconds;
 
 /// An answer as hyper sends it.
 pub(crate) type Answer = Response<AnswerBody>;
 
 /// The body of an answer.
-pub(crate) type AnswerBody = Full<Bytes>;
+pub(crate) type AnswerBody = Body;
 
 const SERVER_BLOB: HeaderValue = HeaderValue::from_static(concat!(
     "Windows-Azure-Blob/1.0 rowkey-server/",
@@ -93,7 +93,7 @@ pub(crate) fn empty(status: StatusCode) -> Answer {
 
 /// An answer with a body.
 pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Body::from(body.into()));
     *answer.status_mut() = status;
     // Enough for every answer, so that the map never grows.
     answer.headers_mut().reserve(12);
@@ -230,7 +230,7 @@ fn content_type(level: Metadata) -> HeaderValue {
 }
 
 /// The `Date` header. Formatted once a second.
-fn date(now: DateTime) -> HeaderValue {
+pub(crate) fn date(now: DateTime) -> HeaderValue {
     thread_local! {
         static CACHED: RefCell<(i64, HeaderValue)> =
             const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };

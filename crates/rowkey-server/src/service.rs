@@ -22,13 +22,12 @@ use crate::control::cut::{self, Sent};
 use crate::control::hub;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
 use crate::state::State;
-use crate::{cors, queue, route, table};
+use crate::blob::upload::{Refused, discard};
+use crate::{blob, cors, queue, route, table};
 
 /// The longest body of a request to the Queue service: a message all of whose characters are
 /// escaped.
 const MAX_QUEUE_BODY: usize = 8 * MAX_MESSAGE;
-/// The longest body of a request to the Blob service: 256 MiB.
-const MAX_BLOB_BODY: usize = 256 * 1024 * 1024;
 /// The first version that repeats the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
 
@@ -40,43 +39,42 @@ pub(crate) async fn answer(
     address: IpAddr,
     request: Request<Incoming>,
 ) -> Result<Sent, io::Error> {
-    let (parts, body) = request.into_parts();
+    let (parts, mut body) = request.into_parts();
     let stamps = stamps(state, service, &parts);
-    let body = read(body, max_body(service)).await?;
     if state.control.is_idle() {
-        let answer = execute(state, service, address, &parts, body, stamps, None).await;
+        let answer = execute(state, service, address, &parts, &mut body, stamps, None).await?;
         return Ok(cut::whole(answer));
     }
     let mut visit = state.control.arrive(service, &parts, stamps.now);
     let refusal = visit.before().await?;
-    let answer = execute(state, service, address, &parts, body, stamps, refusal).await;
+    let answer = execute(state, service, address, &parts, &mut body, stamps, refusal).await?;
     visit.after(answer, &state.clock).await
 }
 
-/// Executes a request and makes its whole answer. With a `refusal` that is the answer.
+/// Executes a request and makes its whole answer. With a `refusal` that is the answer. An error is
+/// a connection that broke.
 async fn execute(
     state: &State,
     service: Service,
     address: IpAddr,
     parts: &Parts,
-    body: Option<Bytes>,
+    body: &mut Incoming,
     stamps: Stamps,
     refusal: Option<Rejection>,
-) -> Answer {
-    let outcome = match (refusal, body) {
-        (Some(rejection), _) => Err(Failure::front_end(rejection)),
-        (None, Some(body)) => {
-            let answer = respond_to(state, service, address, parts, &body, &stamps);
-            AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-                error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
-                Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR)))
-            })
-        }
-        (None, None) => Err(Failure::front_end(
-            Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)
-                .detail("MaxLimit", max_body(service).to_string()),
-        )),
+) -> io::Result<Answer> {
+    let outcome = if let Some(rejection) = refusal {
+        Err(Failure::front_end(rejection))
+    } else {
+        let answer = respond_to(state, service, address, parts, body, &stamps);
+        AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+            error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
+            Ok(Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR))))
+        })?
     };
+    if outcome.is_err() {
+        // Clients see why they are refused when all that they send is taken.
+        discard(body, &parts.headers).await;
+    }
     let mut answer = outcome.unwrap_or_else(|failure| {
         debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
@@ -96,32 +94,58 @@ async fn execute(
     });
     cors::apply(state, service, parts, &mut answer);
     respond::finish(&mut answer, stamps);
-    answer
+    Ok(answer)
 }
 
+/// The answer, or why the request is refused. An error is a connection that broke.
 async fn respond_to(
     state: &State,
     service: Service,
     address: IpAddr,
     request: &Parts,
-    body: &Bytes,
+    body: &mut Incoming,
     stamps: &Stamps,
-) -> Result<Answer, Failure> {
-    check_version(request)?;
-    let place = route::place(request).map_err(Failure::front_end)?;
+) -> io::Result<Result<Answer, Failure>> {
+    let whole = match service {
+        // Blobs are as long as they like, and are taken a piece at a time.
+        Service::Blob => Bytes::new(),
+        Service::Queue | Service::Table => {
+            let max = max_body(service);
+            match read(body, max).await? {
+                Some(body) => body,
+                None => {
+                    return Ok(Err(Failure::front_end(
+                        Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)
+                            .detail("MaxLimit", max.to_string()),
+                    )));
+                }
+            }
+        }
+    };
+    let place = match check_version(request)
+        .and_then(|()| route::place(request).map_err(Failure::front_end))
+    {
+        Ok(place) => place,
+        Err(failure) => return Ok(Err(failure)),
+    };
     if request.method == http::Method::OPTIONS {
-        return cors::preflight(state, service, &place, request).map_err(Failure::front_end);
+        let preflight = cors::preflight(state, service, &place, request);
+        return Ok(preflight.map_err(Failure::front_end));
     }
-    match service {
-        Service::Table => table::call::answer(state, &place, address, request, body, stamps).await,
-        Service::Queue => queue::call::answer(state, &place, address, request, body, stamps)
+    Ok(match service {
+        Service::Table => {
+            table::call::answer(state, &place, address, request, &whole, stamps).await
+        }
+        Service::Queue => queue::call::answer(state, &place, address, request, &whole, stamps)
             .map_err(Failure::front_end),
-        Service::Blob => Err(Failure::front_end(Rejection::with_message(
-            ErrorCode::NOT_IMPLEMENTED,
-            "The requested operation is not implemented: this server has tables and queues, and no \
-             blobs.",
-        ))),
-    }
+        Service::Blob => {
+            match blob::call::answer(state, &place, address, request, body, stamps).await {
+                Ok(answer) => Ok(answer),
+                Err(Refused::Rejected(rejection)) => Err(Failure::front_end(rejection)),
+                Err(Refused::Broken(error)) => return Err(error),
+            }
+        }
+    })
 }
 
 /// What the answer will say of the request. A version that is none is not repeated.
@@ -168,14 +192,13 @@ fn is_version(text: &[u8]) -> bool {
 /// that the client gets to see why.
 const fn max_body(service: Service) -> usize {
     match service {
-        Service::Blob => MAX_BLOB_BODY,
-        Service::Queue => MAX_QUEUE_BODY,
+        Service::Blob | Service::Queue => MAX_QUEUE_BODY,
         Service::Table => MAX_BATCH_BYTES,
     }
 }
 
 /// The body; `None` for one that is longer than `max`.
-async fn read(mut body: Incoming, max: usize) -> io::Result<Option<Bytes>> {
+async fn read(body: &mut Incoming, max: usize) -> io::Result<Option<Bytes>> {
     if body.is_end_stream() {
         return Ok(Some(Bytes::new()));
     }

@@ -15,6 +15,7 @@ use crate::control::Control;
 use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::store;
+use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
 
 /// The shared state.
@@ -34,6 +35,7 @@ pub(crate) struct Account {
     pub(crate) keys: Vec<SigningKey>,
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
+    blobs: Mutex<Blobs>,
 }
 
 /// What an account holds. Copies share what neither of them has changed since.
@@ -41,13 +43,14 @@ pub(crate) struct Account {
 pub(crate) struct Holdings {
     pub(crate) tables: store::Account,
     pub(crate) queues: Queues,
+    pub(crate) blobs: Blobs,
 }
 
 impl Holdings {
     /// Those of a new account.
     pub(crate) fn new(strict: Strictness, now: DateTime) -> Self {
         let queues = Queues::new(strict, now.ticks().cast_unsigned());
-        Self { tables: store::Account::new(strict), queues }
+        Self { tables: store::Account::new(strict), queues, blobs: Blobs::new(strict) }
     }
 }
 
@@ -64,9 +67,10 @@ impl State {
             .map(|(name, keys)| {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
-                let Holdings { tables, queues } = Holdings::new(strict, now);
-                let (store, queues) = (Mutex::new(tables), Mutex::new(queues));
-                Ok(Account { name: name.clone(), keys: keys?, store, queues })
+                let Holdings { tables, queues, blobs } = Holdings::new(strict, now);
+                let (store, queues, blobs) =
+                    (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
+                Ok(Account { name: name.clone(), keys: keys?, store, queues, blobs })
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
@@ -104,17 +108,23 @@ impl Account {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The containers and blobs. Never held while waiting for anything.
+    pub(crate) fn blobs(&self) -> MutexGuard<'_, Blobs> {
+        self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All that it holds, at one instant.
     pub(crate) fn holdings(&self) -> Holdings {
-        let (tables, queues) = (self.store(), self.queues());
-        Holdings { tables: tables.clone(), queues: queues.clone() }
+        let (tables, queues, blobs) = (self.store(), self.queues(), self.blobs());
+        Holdings { tables: tables.clone(), queues: queues.clone(), blobs: blobs.clone() }
     }
 
     /// Puts something else in the place of all that it holds.
     pub(crate) fn replace(&self, holdings: Holdings) {
-        let (mut tables, mut queues) = (self.store(), self.queues());
+        let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
         *tables = holdings.tables;
         *queues = holdings.queues;
+        *blobs = holdings.blobs;
     }
 
     /// The stored access policy with this id of a table, queue or container.
@@ -124,15 +134,16 @@ impl Account {
         match resource {
             Resource::Table(name) => find(self.store().table(name).ok()?.policies()),
             Resource::Queue(name) => find(self.queues().queue(name).ok()?.policies()),
-            // There are no containers yet.
-            Resource::Blob { .. } | Resource::Container(_) => None,
+            Resource::Blob { container, .. } | Resource::Container(container) => {
+                find(&self.blobs().container(container).ok()?.policies)
+            }
         }
     }
 
     /// The rules for scripts of other origins.
     pub(crate) fn cors(&self, service: Service) -> Vec<CorsRule> {
         let rules = match service {
-            Service::Blob => None,
+            Service::Blob => self.blobs().properties().cors.clone(),
             Service::Queue => self.queues().properties().cors.clone(),
             Service::Table => self.store().properties().cors.clone(),
         };

@@ -23,6 +23,7 @@
 //! | [`error`] | the three shapes of an error body |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
 //! | [`table`] | the operations of the Table service, both halves |
+//! | [`blob`] | the operations of the Blob service, both halves |
 //! | [`queue`] | the operations of the Queue service, both halves |
 //! | [`metadata`] | the names and values that queues, containers and blobs are described with |
 //! | [`request`] | a request before it is dated and signed |
@@ -30,6 +31,7 @@
 
 pub mod auth;
 pub mod batch;
+pub mod blob;
 pub mod code;
 pub mod edm;
 pub mod error;

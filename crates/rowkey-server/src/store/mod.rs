@@ -14,9 +14,11 @@
 //! | [`filter`] | a filter made ready to be asked of many rows |
 //! | [`queue`] | queues and their messages |
 //! | [`properties`] | the properties of a service |
+//! | [`blob`] | containers and blobs |
 //! | [`query`] | pages: which rows, how many at a time, where the next one begins |
 
 pub(crate) mod account;
+pub(crate) mod blob;
 pub(crate) mod filter;
 pub(crate) mod partition;
 pub(crate) mod properties;

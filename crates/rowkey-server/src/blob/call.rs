@@ -1,0 +1,212 @@
+//! One request to the Blob service, from its address to the operation that answers it.
+
+use std::net::IpAddr;
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use hyper::body::Incoming;
+use rowkey_wire::auth::Service;
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::blob::op::{AccountOp, BlobOp, ContainerOp, Op, Target};
+use rowkey_wire::blob::parse;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers;
+use rowkey_wire::table::parse::{Options, decode_path};
+
+use super::need::{self, need};
+use super::upload::Refused;
+use super::{change, containers, copy, read, write};
+use crate::auth::{self, Access, Caller};
+use crate::respond::{self, Answer, Stamps};
+use crate::route::Place;
+use crate::state::{Account, State};
+use crate::store::blob::Version;
+
+/// A request whose maker is known, and may do what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) account: &'a Account,
+    pub(super) place: &'a Place<'a>,
+    pub(super) request: &'a Parts,
+    pub(super) address: IpAddr,
+    pub(super) access: &'a Access,
+    pub(super) stamps: &'a Stamps,
+    /// The version that is asked for; empty if none is.
+    pub(super) version: &'a str,
+}
+
+/// Authenticates, understands, authorizes and answers a request. Its body is read only when all
+/// that came before it is right.
+pub(crate) async fn answer(
+    state: &State,
+    place: &Place<'_>,
+    address: IpAddr,
+    request: &Parts,
+    body: &mut Incoming,
+    stamps: &Stamps,
+) -> Result<Answer, Refused> {
+    let account = state.account_at(place)?;
+    let options = Options::parse(request.uri.query().unwrap_or_default())?;
+    let path = decode_path(place.path)?;
+    let target = parse::target(&path, &options);
+    let caller = Caller {
+        service: Service::Blob,
+        resource: match target {
+            Target::Account => None,
+            Target::Container(container) => Some(Resource::Container(container)),
+            Target::Blob { container, blob } => Some(Resource::Blob { container, name: blob }),
+        },
+        address,
+        now: stamps.now,
+        secondary: place.secondary,
+    };
+    let access = auth::authenticate(account, caller, request)?;
+    let op = parse::op(&request.method, target, &options, &request.headers)?;
+    place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
+    let public = matches!(access, Access::Anonymous) && need::is_public(account, target, &op);
+    access.allow(Service::Blob, &need(&op, public))?;
+    let version = version(request, &options);
+    let access = &access;
+    let call = Call { account, place, request, address, access, stamps, version };
+    let mut answer = call.perform(target, op, body).await?;
+    if stamps.version.is_none() && !version.is_empty() {
+        // A version that the signature names is answered like one in a header.
+        answer.headers_mut().insert(headers::VERSION, respond::value(version.to_owned()));
+    }
+    Ok(answer)
+}
+
+/// A container's name and a blob's.
+pub(super) type Names<'a> = (&'a str, &'a str);
+
+impl Call<'_> {
+    async fn perform(
+        &self,
+        target: Target<'_>,
+        op: Op<'_>,
+        body: &mut Incoming,
+    ) -> Result<Answer, Refused> {
+        match (target, op) {
+            (_, Op::Account(op)) => self.perform_on_account(op, body).await,
+            (Target::Container(name) | Target::Blob { container: name, .. }, Op::Container(op)) => {
+                self.perform_on_container(name, op, body).await
+            }
+            (Target::Blob { container, blob }, Op::Blob(op)) => {
+                self.perform_on_blob((container, blob), op, body).await
+            }
+            // An operation is on what its address names.
+            (Target::Account, Op::Container(_) | Op::Blob(_))
+            | (Target::Container(_), Op::Blob(_)) => {
+                Err(Rejection::new(ErrorCode::INVALID_URI).into())
+            }
+        }
+    }
+
+    async fn perform_on_account(
+        &self,
+        op: AccountOp,
+        body: &mut Incoming,
+    ) -> Result<Answer, Refused> {
+        match op {
+            AccountOp::GetInformation => Ok(containers::account_information()),
+            AccountOp::GetProperties => Ok(containers::get_properties(self)),
+            AccountOp::GetStats => Ok(containers::get_stats(self)),
+            AccountOp::ListContainers(options) => Ok(containers::list(self, &options)),
+            AccountOp::SetProperties => containers::set_properties(self, body).await,
+        }
+    }
+
+    async fn perform_on_container(
+        &self,
+        container: &str,
+        op: ContainerOp,
+        body: &mut Incoming,
+    ) -> Result<Answer, Refused> {
+        let answer = match op {
+            ContainerOp::Create(access, metadata) => {
+                containers::create(self, container, access, metadata)
+            }
+            ContainerOp::Delete(guard) => containers::delete(self, container, &guard),
+            ContainerOp::GetAcl(guard) => containers::get_acl(self, container, &guard),
+            ContainerOp::GetMetadata(guard) => containers::get_metadata(self, container, &guard),
+            ContainerOp::GetProperties(guard) => {
+                containers::get_container_properties(self, container, &guard)
+            }
+            ContainerOp::Lease(action, conditions) => {
+                containers::lease(self, container, action, &conditions)
+            }
+            ContainerOp::ListBlobs(options) => containers::list_blobs(self, container, &options),
+            ContainerOp::SetAcl(access, guard) => {
+                return containers::set_acl(self, container, access, &guard, body).await;
+            }
+            ContainerOp::SetMetadata(metadata, guard) => {
+                containers::set_metadata(self, container, metadata, &guard)
+            }
+        };
+        Ok(answer?)
+    }
+
+    async fn perform_on_blob(
+        &self,
+        names: Names<'_>,
+        op: BlobOp<'_>,
+        body: &mut Incoming,
+    ) -> Result<Answer, Refused> {
+        let answer = match op {
+            BlobOp::Read(what, guard) => read::read(self, names, what, &guard),
+            BlobOp::Put(put, guard) => return write::put(self, names, put, guard, body).await,
+            BlobOp::PutBlock(id, sums, guard) => {
+                return write::put_block(self, names, &id, sums, guard, body).await;
+            }
+            BlobOp::PutBlockList(description, sums, guard) => {
+                return write::put_block_list(self, names, description, sums, guard, body).await;
+            }
+            BlobOp::AppendBlock(limits, sums, guard) => {
+                return write::append(self, names, limits, sums, guard, body).await;
+            }
+            BlobOp::GetBlockList(lists, snapshot, guard) => {
+                read::block_list(self, names, lists, snapshot, &guard)
+            }
+            BlobOp::GetMetadata(snapshot, guard) => {
+                read::metadata(self, names, snapshot, &guard)
+            }
+            BlobOp::SetMetadata(metadata, guard) => {
+                change::set_metadata(self, names, metadata, &guard)
+            }
+            BlobOp::SetProperties(headers, guard) => {
+                change::set_properties(self, names, headers, &guard)
+            }
+            BlobOp::Snapshot(metadata, guard) => change::snapshot(self, names, metadata, &guard),
+            BlobOp::Delete(what, guard) => change::delete(self, names, what, &guard),
+            BlobOp::Lease(action, conditions) => change::lease(self, names, action, &conditions),
+            BlobOp::Seal(limits, guard) => change::seal(self, names, &limits, &guard),
+            BlobOp::Copy(copy, guard) => copy::copy(self, names, copy, &guard),
+            BlobOp::AbortCopy(guard) => copy::abort(self, names, &guard),
+            BlobOp::GetAccountInformation => Ok(containers::account_information()),
+        };
+        Ok(answer?)
+    }
+}
+
+/// An empty answer that says which version there is now.
+pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
+    let mut answer = respond::empty(status);
+    write_version(answer.headers_mut(), version);
+    answer
+}
+
+/// Adds `ETag` and `Last-Modified`.
+pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
+    headers.insert(header::ETAG, respond::value(version.tag.to_string()));
+    headers.insert(header::LAST_MODIFIED, respond::date(version.modified));
+}
+
+/// A header that is yes.
+pub(super) const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// The version that a request asks for: in its header, or else by its shared access signature.
+fn version<'a>(request: &'a Parts, options: &'a Options<'_>) -> &'a str {
+    let header = request.headers.get(headers::VERSION).and_then(|version| version.to_str().ok());
+    header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
+}

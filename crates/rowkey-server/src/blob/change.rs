@@ -1,0 +1,123 @@
+//! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, Delete, Guard, LeaseAction};
+use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+
+use super::call::{Call, Names, TRUE, versioned};
+use crate::respond::{self, Answer};
+use crate::store::blob::lease::Leased;
+
+/// Set Blob Properties.
+pub(super) fn set_properties(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    headers: ContentHeaders,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    container.set_headers(blob, headers, guard, version)?;
+    Ok(versioned(StatusCode::OK, version))
+}
+
+/// Set Blob Metadata.
+pub(super) fn set_metadata(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    metadata: Metadata,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    container.set_blob_metadata(blob, metadata, guard, version)?;
+    let mut answer = versioned(StatusCode::OK, version);
+    answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
+    Ok(answer)
+}
+
+/// Snapshot Blob.
+pub(super) fn snapshot(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    metadata: Metadata,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let (snapshot, version) = container.snapshot(blob, metadata, guard, version)?;
+    let mut answer = versioned(StatusCode::CREATED, version);
+    let headers = answer.headers_mut();
+    headers.insert(names::SNAPSHOT, respond::value(snapshot.to_iso7()));
+    headers.insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
+    Ok(answer)
+}
+
+/// Delete Blob.
+pub(super) fn delete(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    what: Delete,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, _) = blobs.container_mut(container, now)?;
+    container.delete(blob, what, guard, now)?;
+    let mut answer = respond::empty(StatusCode::ACCEPTED);
+    // There is no soft delete.
+    answer.headers_mut().insert(names::DELETE_TYPE_PERMANENT, TRUE);
+    Ok(answer)
+}
+
+/// Append Blob Seal.
+pub(super) fn seal(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    limits: &AppendLimits,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let version = container.seal(blob, limits, guard, version)?;
+    let mut answer = versioned(StatusCode::OK, version);
+    answer.headers_mut().insert(names::SEALED, TRUE);
+    Ok(answer)
+}
+
+/// Lease Blob.
+pub(super) fn lease(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    action: LeaseAction,
+    conditions: &Conditions,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let fresh = blobs.fresh_id(now);
+    let (container, _) = blobs.container_mut(container, now)?;
+    let (leased, version) = container.lease_blob(blob, action, conditions, fresh, now)?;
+    let mut answer = versioned(StatusCode::OK, version);
+    *answer.status_mut() = write_lease(answer.headers_mut(), leased);
+    Ok(answer)
+}
+
+/// Adds what a lease operation answers; gives its status.
+pub(super) fn write_lease(headers: &mut HeaderMap, leased: Leased) -> StatusCode {
+    let (status, id) = match leased {
+        Leased::Acquired(id) => (StatusCode::CREATED, Some(id)),
+        Leased::Changed(id) | Leased::Renewed(id) => (StatusCode::OK, Some(id)),
+        Leased::Released => (StatusCode::OK, None),
+        Leased::Broken(seconds) => {
+            headers.insert(names::LEASE_TIME, HeaderValue::from(seconds));
+            (StatusCode::ACCEPTED, None)
+        }
+    };
+    if let Some(id) = id {
+        headers.insert(names::LEASE_ID, respond::value(id.to_string()));
+    }
+    status
+}

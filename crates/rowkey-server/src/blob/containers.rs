@@ -1,0 +1,238 @@
+//! Containers, lists of them and of blobs, and the service's documents.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::body::Incoming;
+use rowkey_wire::blob::checksum::Checksum;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::{Guard, LeaseAction, ListBlobs, ListContainers, PublicAccess};
+use rowkey_wire::blob::render::{self, BlobView, ContainerView, CopyView, Item};
+use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+
+use super::call::{Call, versioned, write_version};
+use super::change::write_lease;
+use super::upload::{self, Refused};
+use crate::documents;
+use crate::respond::{self, Answer};
+use crate::store::blob::Container;
+use crate::store::blob::list::Listed;
+use crate::store::properties;
+
+const FALSE: HeaderValue = HeaderValue::from_static("false");
+const SKU: HeaderValue = HeaderValue::from_static("Standard_RAGRS");
+const KIND: HeaderValue = HeaderValue::from_static("StorageV2");
+/// From this many names on a deleted container is freed on a thread of its own.
+const LARGE: usize = 10_000;
+
+/// Create Container.
+pub(super) fn create(
+    call: &Call<'_>,
+    name: &str,
+    access: Option<PublicAccess>,
+    metadata: Metadata,
+) -> Result<Answer, Rejection> {
+    let version = call.account.blobs().create(name, access, metadata, call.stamps.now)?;
+    Ok(versioned(StatusCode::CREATED, version))
+}
+
+/// Delete Container.
+pub(super) fn delete(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
+    let container = call.account.blobs().delete(name, guard, call.stamps.now)?;
+    if container.names() > LARGE {
+        // Freeing a million blobs takes a while; nobody is to wait for it.
+        tokio::task::spawn_blocking(move || drop(container));
+    }
+    Ok(respond::empty(StatusCode::ACCEPTED))
+}
+
+/// Get Container Properties.
+pub(super) fn get_container_properties(
+    call: &Call<'_>,
+    name: &str,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let blobs = call.account.blobs();
+    let container = blobs.container(name)?;
+    container.check_read(guard, now)?;
+    let mut answer = versioned(StatusCode::OK, container.version);
+    let headers = answer.headers_mut();
+    let lease = container.lease.view(now);
+    headers.insert(names::LEASE_STATUS, HeaderValue::from_static(lease.status));
+    headers.insert(names::LEASE_STATE, HeaderValue::from_static(lease.state));
+    if let Some(duration) = lease.duration {
+        headers.insert(names::LEASE_DURATION, HeaderValue::from_static(duration));
+    }
+    write_access(headers, container);
+    headers.insert(names::HAS_IMMUTABILITY_POLICY, FALSE);
+    headers.insert(names::HAS_LEGAL_HOLD, FALSE);
+    container.metadata.write(headers);
+    Ok(answer)
+}
+
+/// Get Container Metadata.
+pub(super) fn get_metadata(
+    call: &Call<'_>,
+    name: &str,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let blobs = call.account.blobs();
+    let container = blobs.container(name)?;
+    container.check_read(guard, call.stamps.now)?;
+    let mut answer = versioned(StatusCode::OK, container.version);
+    container.metadata.write(answer.headers_mut());
+    Ok(answer)
+}
+
+/// Set Container Metadata.
+pub(super) fn set_metadata(
+    call: &Call<'_>,
+    name: &str,
+    metadata: Metadata,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(name, call.stamps.now)?;
+    container.set_metadata(metadata, guard, version)?;
+    Ok(versioned(StatusCode::OK, version))
+}
+
+/// Get Container ACL.
+pub(super) fn get_acl(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
+    let blobs = call.account.blobs();
+    let container = blobs.container(name)?;
+    container.check_read(guard, call.stamps.now)?;
+    let mut answer = documents::policies(&container.policies);
+    write_version(answer.headers_mut(), container.version);
+    write_access(answer.headers_mut(), container);
+    Ok(answer)
+}
+
+/// Set Container ACL. It takes effect at once; the service takes up to 30 s.
+pub(super) async fn set_acl(
+    call: &Call<'_>,
+    name: &str,
+    access: Option<PublicAccess>,
+    guard: &Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let headers = &call.request.headers;
+    let checksum = Checksum::new(false, false);
+    let (document, _) = upload::receive_document(body, headers, checksum).await?;
+    let policies = documents::read_policies(&document)?;
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(name, call.stamps.now)?;
+    container.set_acl(access, policies, guard, version)?;
+    Ok(versioned(StatusCode::OK, version))
+}
+
+/// Lease Container.
+pub(super) fn lease(
+    call: &Call<'_>,
+    name: &str,
+    action: LeaseAction,
+    conditions: &Conditions,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let fresh = blobs.fresh_id(now);
+    let (container, _) = blobs.container_mut(name, now)?;
+    let leased = container.lease(action, conditions, fresh, now)?;
+    let mut answer = versioned(StatusCode::OK, container.version);
+    *answer.status_mut() = write_lease(answer.headers_mut(), leased);
+    Ok(answer)
+}
+
+/// List Containers.
+pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
+    let blobs = call.account.blobs();
+    let (page, next) = blobs.list(options);
+    let views = page.into_iter().map(|(name, container)| ContainerView {
+        name,
+        modified: container.version.modified,
+        tag: container.version.tag,
+        lease: container.lease.view(call.stamps.now),
+        access: container.access,
+        metadata: options.metadata.then_some(&container.metadata),
+    });
+    let (endpoint, account) = (&call.place.endpoint, &call.account.name);
+    documents::document(render::containers(endpoint, account, options, views, next))
+}
+
+/// List Blobs.
+pub(super) fn list_blobs(
+    call: &Call<'_>,
+    name: &str,
+    options: &ListBlobs,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let blobs = call.account.blobs();
+    let (page, next) = blobs.container(name)?.list(options);
+    let items = page.into_iter().map(|listed| match listed {
+        Listed::Prefix(prefix) => Item::Prefix(prefix),
+        Listed::Uncommitted(name) => Item::Uncommitted(name),
+        Listed::Blob { name, snapshot, blob } => Item::Blob(BlobView {
+            name,
+            snapshot,
+            created: blob.created,
+            modified: blob.version.modified,
+            tag: blob.version.tag,
+            length: blob.content.len(),
+            headers: &blob.headers,
+            kind: blob.kind.blob_type(),
+            lease: snapshot.is_none().then(|| blob.lease.view(now)),
+            sealed: blob.kind.is_sealed(),
+            copy: blob.copy.as_deref().filter(|_| options.copy).map(|copy| CopyView {
+                id: &copy.id,
+                source: &copy.source,
+                length: copy.length,
+                completed: copy.completed,
+            }),
+            metadata: options.metadata.then_some(&blob.metadata),
+        }),
+    });
+    let next = next.map(|marker| marker.encode());
+    let (endpoint, version) = (&call.place.endpoint, call.version);
+    let document = render::blobs(endpoint, name, options, version, items, next.as_deref());
+    Ok(documents::document(document))
+}
+
+/// Get Account Information.
+pub(super) fn account_information() -> Answer {
+    let mut answer = respond::empty(StatusCode::OK);
+    let headers = answer.headers_mut();
+    headers.insert(names::SKU_NAME, SKU);
+    headers.insert(names::ACCOUNT_KIND, KIND);
+    headers.insert(names::IS_HNS_ENABLED, FALSE);
+    answer
+}
+
+/// Get Blob Service Properties.
+pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+    documents::properties(call.account.blobs().properties())
+}
+
+/// Set Blob Service Properties: sections that are not sent stay as they are.
+pub(super) async fn set_properties(
+    call: &Call<'_>,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let headers = &call.request.headers;
+    let checksum = Checksum::new(false, false);
+    let (document, _) = upload::receive_document(body, headers, checksum).await?;
+    let sent = documents::read_properties(&document)?;
+    properties::update(call.account.blobs().properties_mut(), sent);
+    Ok(respond::empty(StatusCode::ACCEPTED))
+}
+
+/// Get Blob Service Stats.
+pub(super) fn get_stats(call: &Call<'_>) -> Answer {
+    documents::stats(call.stamps)
+}
+
+fn write_access(headers: &mut HeaderMap, container: &Container) {
+    if let Some(access) = container.access {
+        headers.insert(names::PUBLIC_ACCESS, HeaderValue::from_static(access.as_str()));
+    }
+}

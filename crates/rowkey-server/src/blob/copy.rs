@@ -1,0 +1,135 @@
+//! Copies within an account. They are done when the answer is given, whichever way was asked for.
+
+use http::uri::Uri;
+use http::{HeaderValue, Request, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use rowkey_wire::auth::Service;
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::{BlobOp, Copy, Guard, Op, Read, Target};
+use rowkey_wire::blob::parse;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::table::parse::Options;
+
+use super::call::{Call, Names, versioned};
+use super::need::{self, need};
+use super::write::check_overwrite;
+use crate::auth::{self, Access, Caller};
+use crate::respond::{self, Answer};
+use crate::route;
+use crate::store::blob::entry::Copied;
+use crate::store::blob::write::copy_source;
+
+pub(super) const SUCCESS: HeaderValue = HeaderValue::from_static("success");
+
+/// Copy Blob and Copy Blob From URL.
+pub(super) fn copy(
+    call: &Call<'_>,
+    (container, name): Names<'_>,
+    copy: Copy<'_>,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let source = Source::find(call, copy.source)?;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let id = blobs.fresh_id(now).to_string();
+    let original = copy_source(
+        blobs.container(&source.container)?,
+        &source.blob,
+        source.snapshot,
+        &copy.source_guard,
+        now,
+    )?;
+    // Its pieces are shared, not copied.
+    let original = original.clone();
+    let copied = Copied {
+        id: id.clone(),
+        // Without the signature, which is a secret.
+        source: copy.source.split('?').next().unwrap_or_default().to_owned(),
+        completed: now,
+        length: original.content.len(),
+    };
+    let (container, version) = blobs.container_mut(container, now)?;
+    check_overwrite(call, container, name)?;
+    container.put_copy(name, &original, copied, copy.metadata, guard, version)?;
+    drop(blobs);
+    let mut answer = versioned(StatusCode::ACCEPTED, version);
+    let headers = answer.headers_mut();
+    headers.insert(names::COPY_ID, respond::value(id));
+    headers.insert(names::COPY_STATUS, SUCCESS);
+    Ok(answer)
+}
+
+/// Abort Copy Blob: there is never one to abort.
+pub(super) fn abort(
+    call: &Call<'_>,
+    (container, name): Names<'_>,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let blobs = call.account.blobs();
+    blobs.container(container)?.read(name, None, guard, call.stamps.now)?;
+    Err(Rejection::new(ErrorCode::NO_PENDING_COPY_OPERATION))
+}
+
+/// The blob that a copy is made of.
+struct Source {
+    container: String,
+    blob: String,
+    snapshot: Option<DateTime>,
+}
+
+impl Source {
+    /// Reads the address of the source, and finds out whether whoever asks may read it.
+    fn find(call: &Call<'_>, address: &str) -> Result<Self, Rejection> {
+        let invalid = || {
+            Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
+                .detail("HeaderName", names::COPY_SOURCE.as_str())
+        };
+        let uri: Uri = address.parse().map_err(|_| invalid())?;
+        let host = uri.host().ok_or_else(invalid)?.to_owned();
+        let (parts, ()) = Request::get(uri)
+            .header(header::HOST, host)
+            .body(())
+            .map_err(|_| invalid())?
+            .into_parts();
+        let place = route::place(&parts)?;
+        if place.account != call.account.name {
+            return Err(Rejection::with_message(
+                ErrorCode::NOT_IMPLEMENTED,
+                "The requested operation is not implemented on the specified resource: this \
+                 server copies within an account only.",
+            ));
+        }
+        let options = Options::parse(parts.uri.query().unwrap_or_default())?;
+        let path = percent_decode_str(place.path).decode_utf8().map_err(|_| invalid())?;
+        let target = parse::target(&path, &options);
+        let Target::Blob { container, blob } = target else { return Err(invalid()) };
+        let op = parse::op(&parts.method, target, &options, &parts.headers)?;
+        let Op::Blob(BlobOp::Read(Read { snapshot, .. }, _)) = op else { return Err(invalid()) };
+        // Whoever has the account's key may read all of it. Others need a signature or a public
+        // container for the source, too.
+        if !matches!(call.access, Access::Key) {
+            let caller = Caller {
+                service: Service::Blob,
+                resource: Some(Resource::Blob { container, name: blob }),
+                address: call.address,
+                now: call.stamps.now,
+                secondary: place.secondary,
+            };
+            let unverified = || Rejection {
+                status: StatusCode::FORBIDDEN,
+                ..Rejection::with_message(
+                    ErrorCode::CANNOT_VERIFY_COPY_SOURCE,
+                    "This request is not authorized to perform this operation.",
+                )
+            };
+            let access = auth::authenticate(call.account, caller, &parts).map_err(|_| unverified())?;
+            let public =
+                matches!(access, Access::Anonymous) && need::is_public(call.account, target, &op);
+            access.allow(Service::Blob, &need(&op, public)).map_err(|_| unverified())?;
+        }
+        Ok(Self { container: container.to_owned(), blob: blob.to_owned(), snapshot })
+    }
+}

@@ -1,0 +1,24 @@
+//! The Blob service over HTTP: requests to operations on the store, and back.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
+//! | [`upload`] | bodies: in pieces, with their checksums |
+//! | [`write`] | what puts bytes into a blob |
+//! | [`copy`] | copies within an account |
+//! | [`read`] | blobs and what describes them, in headers |
+//! | [`change`] | headers, metadata, leases, snapshots, deletion |
+//! | [`containers`] | containers, lists, and the service's documents |
+//! | [`need`] | what each operation needs of a shared access signature |
+
+pub(crate) mod call;
+mod change;
+mod containers;
+mod copy;
+mod need;
+mod read;
+pub(crate) mod upload;
+mod write;
+
+#[cfg(test)]
+mod tests;

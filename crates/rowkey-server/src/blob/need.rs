@@ -1,0 +1,64 @@
+//! What each operation needs of a shared access signature, and what everybody may do.
+
+use rowkey_wire::blob::op::{AccountOp, BlobOp, ContainerOp, Op, PublicAccess, Target};
+
+use crate::auth::Need;
+use crate::state::Account;
+
+/// The letters that an operation needs.
+pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
+    let need =
+        |resource_type, account, resource| Need { resource_type, account, resource, public };
+    match op {
+        Op::Account(op) => match op {
+            AccountOp::GetInformation => need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"]),
+            AccountOp::GetProperties | AccountOp::GetStats => need('s', &["r"], &[]),
+            AccountOp::ListContainers(_) => need('s', &["l"], &[]),
+            AccountOp::SetProperties => need('s', &["w"], &[]),
+        },
+        Op::Container(op) => match op {
+            ContainerOp::Create(..) => need('c', &["c", "w"], &[]),
+            ContainerOp::Delete(_) => need('c', &["d"], &[]),
+            ContainerOp::GetAcl(_) | ContainerOp::SetAcl(..) => need('c', &[], &[]),
+            ContainerOp::GetMetadata(_) | ContainerOp::GetProperties(_) => need('c', &["r"], &[]),
+            ContainerOp::Lease(..) | ContainerOp::SetMetadata(..) => need('c', &["w"], &[]),
+            ContainerOp::ListBlobs(_) => need('c', &["l"], &["l"]),
+        },
+        Op::Blob(op) => match op {
+            BlobOp::AppendBlock(..) | BlobOp::Seal(..) => need('o', &["a", "w"], &["a", "w"]),
+            BlobOp::Delete(..) => need('o', &["d"], &["d"]),
+            BlobOp::GetAccountInformation => need('o', &["r", "w"], &["r", "w"]),
+            BlobOp::GetBlockList(..) | BlobOp::GetMetadata(..) | BlobOp::Read(..) => {
+                need('o', &["r"], &["r"])
+            }
+            // Whether there is something to overwrite, for which `c` is not enough, is found out
+            // when it is done.
+            BlobOp::Copy(..)
+            | BlobOp::Put(..)
+            | BlobOp::PutBlock(..)
+            | BlobOp::PutBlockList(..)
+            | BlobOp::Snapshot(..) => need('o', &["w", "c"], &["w", "c"]),
+            BlobOp::AbortCopy(_)
+            | BlobOp::Lease(..)
+            | BlobOp::SetMetadata(..)
+            | BlobOp::SetProperties(..) => need('o', &["w"], &["w"]),
+        },
+    }
+}
+
+/// Whether the container lets everybody do this.
+pub(super) fn is_public(account: &Account, target: Target<'_>, op: &Op<'_>) -> bool {
+    let (Target::Container(name) | Target::Blob { container: name, .. }) = target else {
+        return false;
+    };
+    let access = account.blobs().container(name).ok().and_then(|container| container.access);
+    match op {
+        Op::Blob(BlobOp::Read(..) | BlobOp::GetMetadata(..) | BlobOp::GetBlockList(..)) => {
+            access.is_some()
+        }
+        Op::Container(
+            ContainerOp::ListBlobs(_) | ContainerOp::GetProperties(_) | ContainerOp::GetMetadata(_),
+        ) => access == Some(PublicAccess::Container),
+        _ => false,
+    }
+}

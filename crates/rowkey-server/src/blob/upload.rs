@@ -1,0 +1,158 @@
+//! Bodies of requests: taken in the pieces that they come in, summed up on the way.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
+use rowkey_wire::blob::op::Sums;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
+use crate::store::blob::Content;
+
+/// Bodies up to this many bytes are copied into memory of their own: pieces of connections'
+/// buffers would keep the whole buffer, a multiple of a small blob.
+const SMALL: usize = 64 * 1024;
+/// The most bytes that one request may bring, whatever it is for: all of it is kept in memory.
+pub(super) const MAX_BODY: u64 = 1024 * 1024 * 1024;
+/// The most bytes of a document.
+const MAX_DOCUMENT: u64 = 8 * 1024 * 1024;
+/// How much of a body that nobody wants is read all the same, so that the client gets to see why.
+const MAX_UNWANTED: u64 = 16 * 1024 * 1024;
+
+/// Why a request has no answer of its own.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The connection broke while the body came.
+    Broken(io::Error),
+    /// The request is refused.
+    Rejected(Rejection),
+}
+
+impl From<Rejection> for Refused {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+/// A body, and the sums over it that were wanted.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) content: Content,
+    pub(super) md5: Option<Md5Sum>,
+    pub(super) crc64: Option<Crc64Sum>,
+}
+
+/// Reads a body of up to `max` bytes.
+pub(super) async fn receive(
+    body: &mut Incoming,
+    headers: &HeaderMap,
+    max: u64,
+    mut checksum: Checksum,
+) -> Result<Upload, Refused> {
+    if headers.contains_key(header::TRANSFER_ENCODING)
+        && !headers.contains_key(header::CONTENT_LENGTH)
+    {
+        return Err(Rejection::new(ErrorCode::MISSING_CONTENT_LENGTH_HEADER).into());
+    }
+    let max = max.min(MAX_BODY);
+    let expected = body.size_hint().exact().unwrap_or_default();
+    if expected > max {
+        return Err(too_large(max).into());
+    }
+    let mut small = BytesMut::new();
+    let mut content = Content::default();
+    let is_small = expected <= SMALL as u64;
+    let mut length = 0;
+    while let Some(piece) = next(body).await? {
+        length += piece.len() as u64;
+        if length > max {
+            return Err(too_large(max).into());
+        }
+        checksum.update(&piece);
+        if !is_small {
+            content.push(piece);
+        } else if length == expected && small.is_empty() {
+            // The usual case: all in one piece.
+            content.push(Bytes::copy_from_slice(&piece));
+        } else {
+            small.extend_from_slice(&piece);
+        }
+    }
+    if !small.is_empty() {
+        content.push(small.freeze());
+    }
+    let (md5, crc64) = checksum.finish();
+    Ok(Upload { content, md5, crc64 })
+}
+
+/// Reads a document whole.
+pub(super) async fn receive_document(
+    body: &mut Incoming,
+    headers: &HeaderMap,
+    checksum: Checksum,
+) -> Result<(Bytes, Upload), Refused> {
+    let upload = receive(body, headers, MAX_DOCUMENT, checksum).await?;
+    let first = upload.content.pieces().next().unwrap_or_default();
+    let document = if first.len() as u64 == upload.content.len() {
+        first
+    } else {
+        upload.content.pieces().flatten().collect()
+    };
+    Ok((document, upload))
+}
+
+/// Reads what is left of a body that nobody wants, unless the client waits to be told to send it.
+pub(crate) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let mut length = 0;
+    while let Ok(Some(piece)) = next(body).await {
+        length += piece.len() as u64;
+        if length > MAX_UNWANTED {
+            return;
+        }
+    }
+}
+
+/// Refuses a body that is not what its sums say.
+pub(super) fn verify(sent: Sums, upload: &Upload) -> Result<(), Rejection> {
+    verify_md5(sent.md5, upload)?;
+    match (sent.crc64, upload.crc64) {
+        (Some(sent), Some(found)) if sent != found => {
+            Err(Rejection::new(ErrorCode::CRC64_MISMATCH)
+                .detail("UserSpecifiedCrc", checksum::encode(&sent))
+                .detail("ServerCalculatedCrc", checksum::encode(&found)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a body whose MD5 is another one.
+pub(super) fn verify_md5(sent: Option<Md5Sum>, upload: &Upload) -> Result<(), Rejection> {
+    match (sent, upload.md5) {
+        (Some(sent), Some(found)) if sent != found => Err(Rejection::new(ErrorCode::MD5_MISMATCH)
+            .detail("UserSpecifiedMd5", checksum::encode(&sent))
+            .detail("ServerCalculatedMd5", checksum::encode(&found))),
+        _ => Ok(()),
+    }
+}
+
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Refused::Broken(io::Error::other(error)))?;
+        // Trailers say nothing.
+        if let Ok(piece) = frame.into_data() {
+            return Ok(Some(piece));
+        }
+    }
+    Ok(None)
+}
+
+fn too_large(max: u64) -> Rejection {
+    Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
+}

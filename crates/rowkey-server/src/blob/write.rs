@@ -1,0 +1,176 @@
+//! What puts bytes into a blob: Put Blob, Put Block, Put Block List, Append Block.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::body::Incoming;
+use rowkey_wire::blob::block_list;
+use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::{AppendLimits, BlobType, Description, Guard, Put, Sums};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::queue::parse::invalid_document;
+
+use super::call::{Call, Names, TRUE, versioned};
+use super::upload::{self, MAX_BODY, Refused, Upload};
+use crate::respond::{self, Answer};
+use crate::store::blob::Container;
+
+/// The first version that has CRC64.
+const CRC64: &str = "2019-02-02";
+/// The first version with blocks of 4000 MiB.
+const LARGE_BLOCKS: &str = "2019-12-12";
+/// The first version with appended blocks of 100 MiB.
+const LARGE_APPENDS: &str = "2022-11-02";
+const MIB: u64 = 1024 * 1024;
+
+pub(super) const CONTENT_MD5: http::HeaderName = http::HeaderName::from_static("content-md5");
+
+/// Put Blob.
+pub(super) async fn put(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    put: Put,
+    guard: Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let Put { kind, mut description, sums } = put;
+    let headers = &call.request.headers;
+    let has_crc64 = call.version >= CRC64;
+    let (max, checksum) = match kind {
+        BlobType::Append => (0, Checksum::new(false, false)),
+        BlobType::Block => (MAX_BODY, Checksum::new(true, has_crc64 || sums.crc64.is_some())),
+    };
+    let upload = upload::receive(body, headers, max, checksum).await?;
+    upload::verify(sums, &upload)?;
+    upload::verify_md5(description.headers.md5, &upload)?;
+    let Upload { content, md5, crc64 } = upload;
+    description.headers.md5 = md5;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, now)?;
+    check_overwrite(call, container, blob)?;
+    container.put(blob, kind, content, description, &guard, version)?;
+    drop(blobs);
+    let mut answer = versioned(StatusCode::CREATED, version);
+    write_sums(answer.headers_mut(), md5, crc64.filter(|_| has_crc64));
+    Ok(answer)
+}
+
+/// Put Block.
+pub(super) async fn put_block(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    id: &str,
+    sums: Sums,
+    guard: Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let max = if call.version >= LARGE_BLOCKS { 4000 * MIB } else { 100 * MIB };
+    let checksum = block_checksum(call, sums);
+    let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
+    upload::verify(sums, &upload)?;
+    if upload.content.len() == 0 {
+        return Err(empty_block().into());
+    }
+    let Upload { content, md5, crc64 } = upload;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, _) = blobs.container_mut(container, now)?;
+    container.put_block(blob, id, content, &guard, now)?;
+    drop(blobs);
+    let mut answer = respond::empty(StatusCode::CREATED);
+    write_sums(answer.headers_mut(), md5, crc64);
+    Ok(answer)
+}
+
+/// Put Block List.
+pub(super) async fn put_block_list(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    description: Description,
+    sums: Sums,
+    guard: Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let has_crc64 = call.version >= CRC64;
+    let checksum = Checksum::new(!has_crc64 || sums.md5.is_some(), has_crc64 || sums.crc64.is_some());
+    let headers = &call.request.headers;
+    let (document, upload) = upload::receive_document(body, headers, checksum).await?;
+    upload::verify(sums, &upload)?;
+    let list = block_list::parse(&document).map_err(|error| invalid_document(&error, &document))?;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, now)?;
+    check_overwrite(call, container, blob)?;
+    container.put_block_list(blob, &list, description, &guard, version)?;
+    drop(blobs);
+    let mut answer = versioned(StatusCode::CREATED, version);
+    // Recorded: unlike blocks, lists are answered with this sum even if the client sent the other.
+    let md5 = upload.md5.filter(|_| !has_crc64);
+    write_sums(answer.headers_mut(), md5, upload.crc64);
+    Ok(answer)
+}
+
+/// Append Block.
+pub(super) async fn append(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    limits: AppendLimits,
+    sums: Sums,
+    guard: Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let max = if call.version >= LARGE_APPENDS { 100 * MIB } else { 4 * MIB };
+    let checksum = block_checksum(call, sums);
+    let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
+    upload::verify(sums, &upload)?;
+    if upload.content.len() == 0 {
+        return Err(empty_block().into());
+    }
+    let Upload { content, md5, crc64 } = upload;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, version) = blobs.container_mut(container, now)?;
+    let appended = container.append(blob, content, &limits, &guard, version)?;
+    drop(blobs);
+    let mut answer = versioned(StatusCode::CREATED, version);
+    let headers = answer.headers_mut();
+    headers.insert(names::APPEND_OFFSET, HeaderValue::from(appended.offset));
+    headers.insert(names::COMMITTED_BLOCKS, HeaderValue::from(appended.blocks));
+    write_sums(headers, md5, crc64);
+    Ok(answer)
+}
+
+/// Refuses to overwrite a blob for somebody who may only create some.
+pub(super) fn check_overwrite(
+    call: &Call<'_>,
+    container: &Container,
+    blob: &str,
+) -> Result<(), Rejection> {
+    if call.access.has("w") || container.blob(blob, None).is_err() {
+        return Ok(());
+    }
+    Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
+}
+
+/// Blocks are answered with one sum: the MD5 if the client sent it or knows no other.
+fn block_checksum(call: &Call<'_>, sums: Sums) -> Checksum {
+    let crc64 = sums.md5.is_none() && call.version >= CRC64 || sums.crc64.is_some();
+    Checksum::new(!crc64, crc64)
+}
+
+fn write_sums(headers: &mut HeaderMap, md5: Option<Md5Sum>, crc64: Option<Crc64Sum>) {
+    if let Some(md5) = md5 {
+        headers.insert(CONTENT_MD5, respond::value(checksum::encode(&md5)));
+    }
+    if let Some(crc64) = crc64 {
+        headers.insert(names::CONTENT_CRC64, respond::value(checksum::encode(&crc64)));
+    }
+    headers.insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
+}
+
+fn empty_block() -> Rejection {
+    Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
+        .detail("HeaderName", "Content-Length")
+        .detail("HeaderValue", "0")
+}

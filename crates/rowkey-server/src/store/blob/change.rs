@@ -1,0 +1,133 @@
+//! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
+
+use rowkey_wire::blob::op::{ContentHeaders, Delete, Guard, LeaseAction};
+use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+use uuid::Uuid;
+
+use super::account::Version;
+use super::condition;
+use super::container::{Container, blob_not_found};
+use super::entry::Blob;
+use super::lease::{Lease, Leased, Subject};
+
+impl Container {
+    /// Replaces the headers that a blob answers with: those that are not given are gone.
+    pub(crate) fn set_headers(
+        &mut self,
+        name: &str,
+        headers: ContentHeaders,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        self.changeable(name, guard, version)?.headers = headers;
+        Ok(())
+    }
+
+    /// Replaces a blob's metadata.
+    pub(crate) fn set_blob_metadata(
+        &mut self,
+        name: &str,
+        metadata: Metadata,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        self.changeable(name, guard, version)?.metadata = metadata;
+        Ok(())
+    }
+
+    /// Does what a lease operation asks for; gives the blob's version, which stays as it is.
+    pub(crate) fn lease_blob(
+        &mut self,
+        name: &str,
+        action: LeaseAction,
+        conditions: &Conditions,
+        fresh: Uuid,
+        now: DateTime,
+    ) -> Result<(Leased, Version), Rejection> {
+        let blob = self.blob_mut(name)?;
+        condition::for_change(conditions, blob.version)?;
+        let leased = blob.lease.apply(action, fresh, Subject::Blob, now)?;
+        Ok((leased, blob.version))
+    }
+
+    /// Keeps what a blob is now; gives what names the snapshot, and its version.
+    pub(crate) fn snapshot(
+        &mut self,
+        name: &str,
+        metadata: Metadata,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(DateTime, Version), Rejection> {
+        let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
+        let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
+        blob.lease.check_read(guard.lease, Subject::Blob, version.modified)?;
+        condition::for_change(&guard.conditions, blob.version)?;
+        let mut copy = Blob { lease: Lease::None, ..blob.clone() };
+        if !metadata.is_empty() {
+            copy.metadata = metadata;
+            copy.version = version;
+        }
+        let snapshot_version = copy.version;
+        // The tag is an instant that is later than all before, near now.
+        let instant = DateTime::from_ticks(version.tag.0.cast_signed()).unwrap_or(version.modified);
+        entry.snapshots.insert(instant, copy);
+        Ok((instant, snapshot_version))
+    }
+
+    /// Deletes a blob, or snapshots of it.
+    pub(crate) fn delete(
+        &mut self,
+        name: &str,
+        what: Delete,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<(), Rejection> {
+        let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
+        match what {
+            Delete::Snapshot(instant) => {
+                let snapshot = entry.snapshots.get(&instant).ok_or_else(blob_not_found)?;
+                condition::for_change(&guard.conditions, snapshot.version)?;
+                entry.snapshots.remove(&instant);
+            }
+            Delete::Snapshots => {
+                let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
+                blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+                condition::for_change(&guard.conditions, blob.version)?;
+                entry.snapshots.clear();
+            }
+            Delete::Blob | Delete::BlobAndSnapshots => {
+                let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
+                blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+                condition::for_change(&guard.conditions, blob.version)?;
+                if what == Delete::Blob && !entry.snapshots.is_empty() {
+                    return Err(Rejection::new(ErrorCode::SNAPSHOTS_PRESENT));
+                }
+                self.entries.remove(name);
+                return Ok(());
+            }
+        }
+        if entry.is_empty() {
+            self.entries.remove(name);
+        }
+        Ok(())
+    }
+
+    /// The blob with this name, which is about to get this version.
+    fn changeable(
+        &mut self,
+        name: &str,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<&mut Blob, Rejection> {
+        let blob = self.blob_mut(name)?;
+        blob.lease.check_write(guard.lease, Subject::Blob, version.modified)?;
+        condition::for_change(&guard.conditions, blob.version)?;
+        blob.lease.after_write(version.modified);
+        blob.version = version;
+        Ok(blob)
+    }
+}

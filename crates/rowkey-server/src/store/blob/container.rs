@@ -1,0 +1,157 @@
+//! A container: its blobs in the order of their names, and what it is described with.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use rowkey_wire::blob::op::{Guard, LeaseAction, PublicAccess};
+use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::xml::SignedIdentifier;
+use uuid::Uuid;
+
+use super::account::Version;
+use super::condition;
+use super::entry::{Blob, Entry};
+use super::lease::{Lease, Leased, Subject};
+
+/// The state of a container.
+#[derive(Clone, Debug)]
+pub(crate) struct Container {
+    pub(crate) version: Version,
+    pub(crate) access: Option<PublicAccess>,
+    pub(crate) metadata: Metadata,
+    pub(crate) policies: Vec<SignedIdentifier>,
+    pub(crate) lease: Lease,
+    pub(super) entries: BTreeMap<Box<str>, Entry>,
+}
+
+impl Container {
+    /// A container without blobs.
+    pub(super) fn new(
+        version: Version,
+        access: Option<PublicAccess>,
+        metadata: Metadata,
+    ) -> Self {
+        Self {
+            version,
+            access,
+            metadata,
+            policies: Vec::new(),
+            lease: Lease::None,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// Refuses to look at it for somebody who says to hold a lease that he does not.
+    pub(crate) fn check_read(&self, guard: &Guard, now: DateTime) -> Result<(), Rejection> {
+        self.lease.check_read(guard.lease, Subject::Container, now)
+    }
+
+    /// Replaces its metadata.
+    pub(crate) fn set_metadata(
+        &mut self,
+        metadata: Metadata,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        self.check_change(guard, version)?;
+        self.metadata = metadata;
+        self.version = version;
+        Ok(())
+    }
+
+    /// Replaces who may read it, and the stored access policies.
+    pub(crate) fn set_acl(
+        &mut self,
+        access: Option<PublicAccess>,
+        policies: Vec<SignedIdentifier>,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        self.check_change(guard, version)?;
+        self.access = access;
+        self.policies = policies;
+        self.version = version;
+        Ok(())
+    }
+
+    /// Does what a lease operation asks for.
+    pub(crate) fn lease(
+        &mut self,
+        action: LeaseAction,
+        conditions: &Conditions,
+        fresh: Uuid,
+        now: DateTime,
+    ) -> Result<Leased, Rejection> {
+        condition::for_change(conditions, self.version)?;
+        self.lease.apply(action, fresh, Subject::Container, now)
+    }
+
+    /// How many names there are.
+    pub(crate) fn names(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What has this name, if anything.
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// The blob with this name, or a snapshot of it.
+    pub(crate) fn blob(
+        &self,
+        name: &str,
+        snapshot: Option<DateTime>,
+    ) -> Result<&Blob, Rejection> {
+        let entry = self.entries.get(name).ok_or_else(blob_not_found)?;
+        match snapshot {
+            None => entry.blob.as_ref(),
+            Some(instant) => entry.snapshots.get(&instant),
+        }
+        .ok_or_else(blob_not_found)
+    }
+
+    /// The blob with this name to read it; whoever reads must say what it is to be.
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        snapshot: Option<DateTime>,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<&Blob, Rejection> {
+        let blob = self.blob(name, snapshot)?;
+        if snapshot.is_none() {
+            blob.lease.check_read(guard.lease, Subject::Blob, now)?;
+        }
+        condition::for_read(&guard.conditions, blob.version)?;
+        Ok(blob)
+    }
+
+    /// The blob with this name, to change it.
+    pub(super) fn blob_mut(&mut self, name: &str) -> Result<&mut Blob, Rejection> {
+        self.entries
+            .get_mut(name)
+            .and_then(|entry| entry.blob.as_mut())
+            .ok_or_else(blob_not_found)
+    }
+
+    /// What has this name from here on.
+    pub(super) fn entries_from(
+        &self,
+        from: Bound<&str>,
+    ) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.range::<str, _>((from, Bound::Unbounded)).map(|(name, entry)| (&**name, entry))
+    }
+
+    fn check_change(&self, guard: &Guard, version: Version) -> Result<(), Rejection> {
+        self.lease.check_read(guard.lease, Subject::Container, version.modified)?;
+        condition::for_change(&guard.conditions, self.version)
+    }
+}
+
+pub(super) fn blob_not_found() -> Rejection {
+    Rejection::new(ErrorCode::BLOB_NOT_FOUND)
+}

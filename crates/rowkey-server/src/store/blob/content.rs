@@ -1,0 +1,99 @@
+//! The bytes of a blob, in the pieces they came in: nothing is copied to read a part, to append,
+//! to snapshot or to make one blob of many blocks.
+
+use bytes::Bytes;
+
+/// Bytes in pieces.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content {
+    /// Each piece after the offset of its end. No piece is empty.
+    pieces: Vec<(u64, Bytes)>,
+}
+
+impl Content {
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.pieces.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// Adds a piece at the end.
+    pub(crate) fn push(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            let end = self.len() + piece.len() as u64;
+            self.pieces.push((end, piece));
+        }
+    }
+
+    /// Adds all of another at the end.
+    pub(crate) fn extend(&mut self, other: impl IntoIterator<Item = Bytes>) {
+        for piece in other {
+            self.push(piece);
+        }
+    }
+
+    /// The pieces from `first` up to `end`, cut to fit.
+    pub(crate) fn range(&self, first: u64, end: u64) -> impl Iterator<Item = Bytes> {
+        let from = self.pieces.partition_point(|(piece_end, _)| *piece_end <= first);
+        self.pieces[from..].iter().map_while(move |(piece_end, piece)| {
+            let begin = piece_end - piece.len() as u64;
+            if begin >= end {
+                return None;
+            }
+            // Both are within the piece, whose length is one of memory.
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+            let cut = at(first.saturating_sub(begin))..at(end.min(*piece_end) - begin);
+            Some(piece.slice(cut))
+        })
+    }
+
+    /// All pieces.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Bytes> {
+        self.pieces.iter().map(|(_, piece)| piece.clone())
+    }
+}
+
+impl From<Bytes> for Content {
+    fn from(piece: Bytes) -> Self {
+        let mut content = Self::default();
+        content.push(piece);
+        content
+    }
+}
+
+impl FromIterator<Bytes> for Content {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let mut content = Self::default();
+        content.extend(pieces);
+        content
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_range_of_pieces_is_the_range_of_the_whole() {
+        let whole = b"0123456789";
+        let pieces = ["", "012", "3", "", "45678", "9"].map(|text| Bytes::from_static(text.as_bytes()));
+        let content: Content = pieces.into_iter().collect();
+        assert_eq!(content.len(), 10);
+        for first in 0..=10 {
+            for end in first..=10 {
+                let part: Vec<u8> = content.range(first, end).flatten().collect();
+                let expected = &whole[usize::try_from(first).unwrap()..usize::try_from(end).unwrap()];
+                assert_eq!(part, expected, "{first}..{end}");
+            }
+        }
+        assert_eq!(Content::default().range(0, 0).count(), 0);
+        assert_eq!(content.pieces().count(), 4);
+    }
+
+    #[test]
+    fn a_range_shares_the_memory_of_its_pieces() {
+        let piece = Bytes::from(vec![1; 100]);
+        let content = Content::from(piece.clone());
+        let part = content.range(10, 20).next().unwrap();
+        assert_eq!(part.as_ptr(), piece[10..].as_ptr());
+    }
+}

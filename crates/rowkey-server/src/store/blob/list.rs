@@ -1,0 +1,122 @@
+//! Pages of blobs: by prefix, with names cut at a delimiter, snapshots before their blob.
+
+use std::ops::Bound;
+
+use rowkey_wire::blob::marker::Marker;
+use rowkey_wire::blob::op::ListBlobs;
+use rowkey_wire::edm::DateTime;
+
+use super::container::Container;
+use super::entry::{Blob, Entry};
+
+/// Entries in one page at most.
+pub(crate) const MAX_PAGE: u32 = 5000;
+
+/// One entry of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed<'a> {
+    Blob { name: &'a str, snapshot: Option<DateTime>, blob: &'a Blob },
+    /// What names begin with, up to the delimiter.
+    Prefix(&'a str),
+    /// The name of blocks that are in no list yet.
+    Uncommitted(&'a str),
+}
+
+impl Container {
+    /// A page, and where the next one begins.
+    pub(crate) fn list(&self, options: &ListBlobs) -> (Vec<Listed<'_>>, Option<Marker>) {
+        let room = options.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
+        let start = options.marker.as_ref().map_or("", |marker| marker.name.as_str());
+        let mut from = Bound::Included(start.max(options.prefix.as_str()));
+        let mut page = Vec::new();
+        let mut after_prefix;
+        loop {
+            let Some((name, entry)) = self.entries_from(from).next() else { return (page, None) };
+            if !name.starts_with(&options.prefix) {
+                return (page, None);
+            }
+            if let Some(prefix) = common_prefix(name, options) {
+                if has_listed(self, prefix, options) {
+                    if page.len() == room {
+                        return (page, Some(marker(prefix, None)));
+                    }
+                    page.push(Listed::Prefix(prefix));
+                }
+                // What sorts after everything that begins so.
+                after_prefix = successor(prefix);
+                match &after_prefix {
+                    Some(next) => from = Bound::Included(next),
+                    None => return (page, None),
+                }
+                continue;
+            }
+            for listed in listed(name, entry, options) {
+                if page.len() == room {
+                    let snapshot = match listed {
+                        Listed::Blob { snapshot, .. } => snapshot,
+                        _ => None,
+                    };
+                    return (page, Some(marker(name, snapshot)));
+                }
+                page.push(listed);
+            }
+            from = Bound::Excluded(name);
+        }
+    }
+}
+
+/// What of one name is listed, from the marker on: snapshots, the oldest first, then the blob.
+fn listed<'a>(
+    name: &'a str,
+    entry: &'a Entry,
+    options: &ListBlobs,
+) -> impl Iterator<Item = Listed<'a>> {
+    let from = options.marker.as_ref().filter(|marker| marker.name == name);
+    let from = from.map(|marker| marker.snapshot.unwrap_or(DateTime::MAX));
+    let snapshots = entry
+        .snapshots
+        .range(from.unwrap_or(DateTime::MIN)..)
+        .filter(|_| options.snapshots)
+        .map(move |(instant, blob)| Listed::Blob { name, snapshot: Some(*instant), blob });
+    let uncommitted = options.uncommitted && !entry.staged.is_empty();
+    let own = match &entry.blob {
+        Some(blob) => Some(Listed::Blob { name, snapshot: None, blob }),
+        None => uncommitted.then_some(Listed::Uncommitted(name)),
+    };
+    snapshots.chain(own)
+}
+
+/// Whether anything is listed that begins so.
+fn has_listed(container: &Container, prefix: &str, options: &ListBlobs) -> bool {
+    container
+        .entries_from(Bound::Included(prefix))
+        .take_while(|(name, _)| name.starts_with(prefix))
+        .any(|(name, entry)| listed(name, entry, options).next().is_some())
+}
+
+/// The name up to the first delimiter after the prefix.
+fn common_prefix<'a>(name: &'a str, options: &ListBlobs) -> Option<&'a str> {
+    let delimiter = options.delimiter.as_deref()?;
+    let rest = &name[options.prefix.len()..];
+    let at = rest.find(delimiter)?;
+    Some(&name[..options.prefix.len() + at + delimiter.len()])
+}
+
+/// The least text that is greater than all that begin with `prefix`.
+fn successor(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        let next = match last {
+            char::MAX => continue,
+            '\u{D7FF}' => '\u{E000}',
+            other => char::from_u32(u32::from(other) + 1)?,
+        };
+        text.push(next);
+        return Some(text);
+    }
+    None
+}
+
+fn marker(name: &str, snapshot: Option<DateTime>) -> Marker {
+    Marker { name: name.to_owned(), snapshot }
+}

@@ -1,0 +1,317 @@
+//! What puts bytes into a blob: at once, as blocks, at its end, as a copy.
+//!
+//! Everything is checked before anything changes.
+
+use std::collections::HashMap;
+
+use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
+use rowkey_wire::blob::op::{AppendLimits, BlobType, Description, Guard};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
+
+use super::account::Version;
+use super::condition;
+use super::container::{Container, blob_not_found};
+use super::content::Content;
+use super::entry::{Blob, Copied, Kind};
+use super::lease::Subject;
+
+/// Blocks of a blob that may wait for a list.
+const MAX_STAGED: usize = 100_000;
+/// Blocks that an append blob may have.
+const MAX_APPENDED: u32 = 50_000;
+/// Ticks from 0001-01-01 to 1601-01-01.
+const FILETIME: u64 = DateTime::MIN.ticks().cast_unsigned();
+
+/// What an append answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Appended {
+    /// Where the block begins.
+    pub(crate) offset: u64,
+    /// How many blocks there are now.
+    pub(crate) blocks: u32,
+}
+
+impl Container {
+    /// Puts a blob at once, in the place of what has the name.
+    pub(crate) fn put(
+        &mut self,
+        name: &str,
+        kind: BlobType,
+        content: Content,
+        description: Description,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        let kind = match kind {
+            BlobType::Append => Kind::Append { blocks: 0, sealed: false },
+            BlobType::Block => Kind::Block(Vec::new()),
+        };
+        self.check_put(name, guard, version.modified)?;
+        self.replace(name, kind, content, description, version);
+        Ok(())
+    }
+
+    /// Keeps a block until a list takes it up.
+    pub(crate) fn put_block(
+        &mut self,
+        name: &str,
+        id: &str,
+        content: Content,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<(), Rejection> {
+        let entry = self.entries.get_mut(name);
+        if let Some(blob) = entry.as_ref().and_then(|entry| entry.blob.as_ref()) {
+            if !matches!(blob.kind, Kind::Block(_)) {
+                return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
+            }
+            blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+        } else if guard.lease.is_some() {
+            return Err(Rejection::new(ErrorCode::LEASE_NOT_PRESENT_WITH_BLOB_OPERATION));
+        }
+        if let Some(entry) = entry {
+            entry.drop_stale(now);
+            let other_length = entry.staged.keys().next().is_some_and(|known| known.len() != id.len());
+            let committed = match entry.blob.as_ref().map(|blob| &blob.kind) {
+                Some(Kind::Block(blocks)) => blocks.first(),
+                _ => None,
+            };
+            if other_length || committed.is_some_and(|(known, _)| known.len() != id.len()) {
+                return Err(Rejection::new(ErrorCode::INVALID_BLOB_OR_BLOCK));
+            }
+            if entry.staged.len() >= MAX_STAGED && !entry.staged.contains_key(id) {
+                return Err(Rejection::new(ErrorCode::BLOCK_COUNT_EXCEEDS_LIMIT));
+            }
+        }
+        let entry = self.entries.entry(name.into()).or_default();
+        entry.staged.insert(id.into(), content);
+        entry.staged_at = Some(now);
+        Ok(())
+    }
+
+    /// Makes a blob of blocks.
+    pub(crate) fn put_block_list(
+        &mut self,
+        name: &str,
+        list: &[(Source, String)],
+        description: Description,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        if list.len() > MAX_BLOCKS {
+            return Err(Rejection::new(ErrorCode::BLOCK_LIST_TOO_LONG));
+        }
+        let current = self.entries.get(name).and_then(|entry| entry.blob.as_ref());
+        if current.is_some_and(|blob| !matches!(blob.kind, Kind::Block(_))) {
+            return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
+        }
+        self.check_put(name, guard, version.modified)?;
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.drop_stale(version.modified);
+        }
+        let (blocks, content) = self
+            .gather(name, list)
+            .ok_or_else(|| Rejection::new(ErrorCode::INVALID_BLOCK_LIST))?;
+        self.replace(name, Kind::Block(blocks), content, description, version);
+        Ok(())
+    }
+
+    /// Adds a block at the end of an append blob.
+    pub(crate) fn append(
+        &mut self,
+        name: &str,
+        block: Content,
+        limits: &AppendLimits,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<Appended, Rejection> {
+        let blob = self.append_blob(name, guard, version.modified)?;
+        let Kind::Append { blocks, sealed } = &mut blob.kind else {
+            return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
+        };
+        if *sealed {
+            return Err(Rejection::new(ErrorCode::BLOB_IS_SEALED));
+        }
+        let offset = blob.content.len();
+        check_position(limits, offset)?;
+        if limits.max_size.is_some_and(|max| offset + block.len() > max) {
+            return Err(Rejection::new(ErrorCode::MAX_BLOB_SIZE_CONDITION_NOT_MET));
+        }
+        if *blocks >= MAX_APPENDED {
+            return Err(Rejection::new(ErrorCode::BLOCK_COUNT_EXCEEDS_LIMIT));
+        }
+        *blocks += 1;
+        let blocks = *blocks;
+        blob.content.extend(block.pieces());
+        blob.version = version;
+        blob.lease.after_write(version.modified);
+        Ok(Appended { offset, blocks })
+    }
+
+    /// Closes an append blob to appends.
+    pub(crate) fn seal(
+        &mut self,
+        name: &str,
+        limits: &AppendLimits,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<Version, Rejection> {
+        let blob = self.append_blob(name, guard, version.modified)?;
+        check_position(limits, blob.content.len())?;
+        let Kind::Append { sealed, .. } = &mut blob.kind else {
+            return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
+        };
+        if !*sealed {
+            *sealed = true;
+            blob.version = version;
+        }
+        Ok(blob.version)
+    }
+
+    /// Puts a copy of another blob in the place of what has the name.
+    pub(crate) fn put_copy(
+        &mut self,
+        name: &str,
+        source: &Blob,
+        copied: Copied,
+        metadata: Metadata,
+        guard: &Guard,
+        version: Version,
+    ) -> Result<(), Rejection> {
+        self.check_put(name, guard, version.modified)?;
+        let metadata = if metadata.is_empty() { source.metadata.clone() } else { metadata };
+        let description = Description { headers: source.headers.clone(), metadata };
+        // A sealed blob is copied open: its copy may grow on.
+        let kind = match &source.kind {
+            Kind::Append { blocks, .. } => Kind::Append { blocks: *blocks, sealed: false },
+            Kind::Block(blocks) => Kind::Block(blocks.clone()),
+        };
+        let content = source.content.clone();
+        let blob = self.replace(name, kind, content, description, version);
+        blob.copy = Some(Box::new(copied));
+        Ok(())
+    }
+
+    /// Refuses what may not be put. There need not be anything with the name.
+    fn check_put(&self, name: &str, guard: &Guard, now: DateTime) -> Result<(), Rejection> {
+        let current = self.entries.get(name).and_then(|entry| entry.blob.as_ref());
+        match current {
+            Some(blob) => blob.lease.check_write(guard.lease, Subject::Blob, now)?,
+            None if guard.lease.is_some() => {
+                return Err(Rejection::new(ErrorCode::LEASE_NOT_PRESENT_WITH_BLOB_OPERATION));
+            }
+            None => {}
+        }
+        let version = current.map(|blob| blob.version);
+        condition::for_put(&guard.conditions, version, guard.lease.is_some())
+    }
+
+    /// Puts a blob; snapshots and a lease that is held stay.
+    fn replace(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        content: Content,
+        description: Description,
+        version: Version,
+    ) -> &mut Blob {
+        // Looked up twice, because most names are new or known, and known ones need no copy.
+        if !self.entries.contains_key(name) {
+            self.entries.insert(name.into(), super::entry::Entry::default());
+        }
+        let entry = self.entries.entry(name.into()).or_default();
+        entry.staged.clear();
+        let (created, mut lease) = match &entry.blob {
+            Some(blob) => (blob.created, blob.lease),
+            None => (version.modified, super::lease::Lease::None),
+        };
+        lease.after_write(version.modified);
+        let Description { headers, metadata } = description;
+        entry.blob.insert(Blob { kind, content, created, version, headers, metadata, lease, copy: None })
+    }
+
+    /// The append blob with this name, to change it.
+    fn append_blob(
+        &mut self,
+        name: &str,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<&mut Blob, Rejection> {
+        let blob = self.blob_mut(name)?;
+        if !matches!(blob.kind, Kind::Append { .. }) {
+            return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
+        }
+        blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+        // Recorded: a tag from before the service's time is out of range here, and here alone.
+        if let Some(rowkey_wire::blob::tag::Match::Tag(tag)) = guard.conditions.matches
+            && tag.0 < FILETIME
+        {
+            return Err(Rejection::new(ErrorCode::OUT_OF_RANGE_INPUT));
+        }
+        condition::for_change(&guard.conditions, blob.version)?;
+        Ok(blob)
+    }
+
+    /// The blocks that a list names, and their bytes. `None` when one is missing.
+    #[expect(clippy::type_complexity, reason = "named once, taken apart at once")]
+    fn gather(
+        &self,
+        name: &str,
+        list: &[(Source, String)],
+    ) -> Option<(Vec<(Box<str>, u64)>, Content)> {
+        let entry = self.entries.get(name);
+        let mut committed: HashMap<&str, (u64, u64)> = HashMap::new();
+        let current = entry.and_then(|entry| entry.blob.as_ref());
+        if let Some(Kind::Block(blocks)) = current.map(|blob| &blob.kind) {
+            let mut at = 0;
+            for (id, size) in blocks {
+                committed.insert(id, (at, at + size));
+                at += size;
+            }
+        }
+        let mut content = Content::default();
+        let mut blocks = Vec::with_capacity(list.len());
+        for (source, id) in list {
+            let staged = entry.and_then(|entry| entry.staged.get(id.as_str()));
+            let staged = staged.filter(|_| *source != Source::Committed);
+            let before = content.len();
+            match (staged, committed.get(id.as_str()), current) {
+                (Some(staged), _, _) => content.extend(staged.pieces()),
+                (None, Some((first, end)), Some(blob)) if *source != Source::Uncommitted => {
+                    content.extend(blob.content.range(*first, *end));
+                }
+                _ => return None,
+            }
+            blocks.push((id.as_str().into(), content.len() - before));
+        }
+        Some((blocks, content))
+    }
+}
+
+/// The blob that a copy is made of.
+pub(crate) fn copy_source<'a>(
+    container: &'a Container,
+    name: &str,
+    snapshot: Option<DateTime>,
+    guard: &Guard,
+    now: DateTime,
+) -> Result<&'a Blob, Rejection> {
+    let blob = container.blob(name, snapshot).map_err(|_| blob_not_found())?;
+    if snapshot.is_none() {
+        blob.lease.check_read(guard.lease, Subject::Blob, now)?;
+    }
+    condition::for_source(&guard.conditions, blob.version)?;
+    Ok(blob)
+}
+
+fn check_position(limits: &AppendLimits, length: u64) -> Result<(), Rejection> {
+    match limits.position {
+        Some(position) if position != length => {
+            Err(Rejection::new(ErrorCode::APPEND_POSITION_CONDITION_NOT_MET))
+        }
+        _ => Ok(()),
+    }
+}

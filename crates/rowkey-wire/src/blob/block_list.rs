@@ -1,0 +1,176 @@
+//! Which blocks make up a blob: the bodies of Put Block List and Get Block List.
+//!
+//! Reference: [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list).
+
+use crate::xml::{Element, Writer, XmlError};
+
+/// Blocks that a blob may have.
+pub const MAX_BLOCKS: usize = 50_000;
+
+/// Where the service looks for a block that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Among the blocks that the blob has.
+    Committed,
+    /// Among the blocks that were put since, and else among those that the blob has.
+    Latest,
+    /// Among the blocks that were put since.
+    Uncommitted,
+}
+
+impl Source {
+    const fn element(self) -> &'static str {
+        match self {
+            Self::Committed => "Committed",
+            Self::Latest => "Latest",
+            Self::Uncommitted => "Uncommitted",
+        }
+    }
+}
+
+/// A block of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The id in base64.
+    pub id: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The blocks of a blob.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockList {
+    /// Those that the blob is made of, in order.
+    pub committed: Vec<Block>,
+    /// Those that were put since.
+    pub uncommitted: Vec<Block>,
+}
+
+/// The body of Put Block List (the client's half). Ids are in base64.
+pub fn encode<'a>(blocks: impl IntoIterator<Item = (Source, &'a str)>) -> String {
+    let mut writer = Writer::request();
+    writer.start("BlockList");
+    for (source, id) in blocks {
+        writer.leaf(source.element(), id);
+    }
+    writer.end("BlockList");
+    writer.finish()
+}
+
+/// The answer to Get Block List (the client's half).
+pub fn decode(body: &[u8]) -> Result<BlockList, XmlError> {
+    let root = Element::read_root(body, "BlockList")?;
+    let blocks = |name: &str| -> Result<Vec<Block>, XmlError> {
+        let children = root.child(name).map(|list| list.children.as_slice()).unwrap_or_default();
+        let blocks = children.iter().filter(|child| child.name == "Block");
+        blocks
+            .map(|block| {
+                let id = block.require("Name")?.text.clone();
+                let size = block.require("Size")?.text.parse();
+                Ok(Block { id, size: size.map_err(|_| XmlError::Value("Size"))? })
+            })
+            .collect()
+    };
+    Ok(BlockList {
+        committed: blocks("CommittedBlocks")?,
+        uncommitted: blocks("UncommittedBlocks")?,
+    })
+}
+
+/// The body of Put Block List (the server's half).
+pub fn parse(body: &[u8]) -> Result<Vec<(Source, String)>, XmlError> {
+    let root = Element::read_root(body, "BlockList")?;
+    if !root.text.trim_ascii().is_empty() {
+        return Err(XmlError::Unexpected("BlockList"));
+    }
+    root.children
+        .into_iter()
+        .map(|child| {
+            let sources = [Source::Committed, Source::Latest, Source::Uncommitted];
+            let source = sources.into_iter().find(|source| source.element() == child.name);
+            let source = source.ok_or(XmlError::Unexpected("BlockList"))?;
+            Ok((source, child.text.trim_ascii().to_owned()))
+        })
+        .collect()
+}
+
+/// The answer to Get Block List (the server's half). Lists that were not asked for are `None`.
+pub fn render<'a, C, U>(committed: Option<C>, uncommitted: Option<U>) -> String
+where
+    C: ExactSizeIterator<Item = (&'a str, u64)>,
+    U: ExactSizeIterator<Item = (&'a str, u64)>,
+{
+    let mut writer = Writer::response();
+    writer.start("BlockList");
+    if let Some(blocks) = committed {
+        write_blocks(&mut writer, "CommittedBlocks", blocks);
+    }
+    if let Some(blocks) = uncommitted {
+        write_blocks(&mut writer, "UncommittedBlocks", blocks);
+    }
+    writer.end("BlockList");
+    writer.finish()
+}
+
+fn write_blocks<'a>(
+    writer: &mut Writer,
+    name: &str,
+    blocks: impl ExactSizeIterator<Item = (&'a str, u64)>,
+) {
+    if blocks.len() == 0 {
+        return writer.empty(name);
+    }
+    writer.start(name);
+    for (id, size) in blocks {
+        writer.start("Block");
+        writer.leaf("Name", id);
+        writer.leaf("Size", &size.to_string());
+        writer.end("Block");
+    }
+    writer.end(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `test_block_blob.test_put_block_list_invalid_block_id`
+    const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<BlockList><Latest>MQ==</Latest><Latest>Mg==</Latest><Latest>NA==</Latest></BlockList>";
+    /// `test_storage_blob.test_get_block_list_committed_blocks`
+    const RESPONSE: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><CommittedBlocks><Block><Name>MQ==</Name><Size>3</Size></Block><Block><Name>Mg==</Name><Size>3</Size></Block><Block><Name>Mw==</Name><Size>3</Size></Block></CommittedBlocks><UncommittedBlocks /></BlockList>";
+    /// `test_block_blob.test_get_block_list_uncommitted_blocks`
+    const UNCOMMITTED: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><UncommittedBlocks><Block><Name>MQ==</Name><Size>3</Size></Block></UncommittedBlocks></BlockList>";
+
+    #[test]
+    fn the_request_is_written_and_read_as_recorded() {
+        let blocks = ["MQ==", "Mg==", "NA=="].map(|id| (Source::Latest, id));
+        assert_eq!(encode(blocks), REQUEST);
+        let read = parse(REQUEST.as_bytes()).unwrap();
+        assert_eq!(read, blocks.map(|(source, id)| (source, id.to_owned())));
+    }
+
+    #[test]
+    fn the_answer_is_written_and_read_as_recorded() {
+        let blocks = [("MQ==", 3), ("Mg==", 3), ("Mw==", 3)];
+        let none: [(&str, u64); 0] = [];
+        assert_eq!(render(Some(blocks.into_iter()), Some(none.into_iter())), RESPONSE);
+        let one = [("MQ==", 3)];
+        assert_eq!(render(None::<std::array::IntoIter<_, 0>>, Some(one.into_iter())), UNCOMMITTED);
+        let list = decode(RESPONSE.as_bytes()).unwrap();
+        assert_eq!(list.committed.len(), 3);
+        assert_eq!(list.committed[1], Block { id: "Mg==".into(), size: 3 });
+        assert!(list.uncommitted.is_empty());
+    }
+
+    #[test]
+    fn other_documents_are_refused() {
+        assert_eq!(parse(b"<List/>"), Err(XmlError::Missing("BlockList")));
+        assert_eq!(parse(b"<BlockList/>"), Ok(vec![]));
+        for body in ["<BlockList>x</BlockList>", "<BlockList><Other>MQ==</Other></BlockList>"] {
+            assert_eq!(parse(body.as_bytes()), Err(XmlError::Unexpected("BlockList")));
+        }
+        assert!(
+            decode(b"<BlockList><CommittedBlocks><Block/></CommittedBlocks></BlockList>").is_err()
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! Answers to what they mean: the client's half.

@@ -1,0 +1,1 @@
+//! Intent to request, one function an operation: the client's half.

@@ -1,0 +1,348 @@
+//! The closed set of what can be asked of the Blob service.
+//!
+//! As for tables, an address names a [`Target`], and all of a request together an [`Op`]. Bodies
+//! are not looked at here: those of blobs are as long as they like, and come a piece at a time.
+
+use http::HeaderValue;
+use uuid::Uuid;
+
+use super::checksum::{Crc64Sum, Md5Sum};
+use super::marker::Marker;
+use super::tag::Conditions;
+use crate::edm::DateTime;
+use crate::metadata::Metadata;
+
+/// What an address names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// The account.
+    Account,
+    /// A container.
+    Container(&'a str),
+    /// A blob in a container.
+    Blob {
+        /// The container.
+        container: &'a str,
+        /// The blob, with all slashes of its name.
+        blob: &'a str,
+    },
+}
+
+/// An operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op<'a> {
+    /// On the account.
+    Account(AccountOp),
+    /// On a container.
+    Container(ContainerOp),
+    /// On a blob.
+    Blob(BlobOp<'a>),
+}
+
+/// An operation on the account.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AccountOp {
+    /// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information)
+    GetInformation,
+    /// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties)
+    GetProperties,
+    /// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats)
+    GetStats,
+    /// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2)
+    ListContainers(ListContainers),
+    /// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties);
+    /// the body is a document.
+    SetProperties,
+}
+
+/// The options of a list of containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListContainers {
+    /// What names begin with.
+    pub prefix: String,
+    /// The name to go on with.
+    pub marker: String,
+    /// The most in a page, as the client said.
+    pub max_results: Option<u32>,
+    /// Whether metadata is wanted.
+    pub metadata: bool,
+}
+
+/// An operation on a container.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ContainerOp {
+    /// [Create Container](https://learn.microsoft.com/rest/api/storageservices/create-container)
+    Create(Option<PublicAccess>, Metadata),
+    /// [Delete Container](https://learn.microsoft.com/rest/api/storageservices/delete-container)
+    Delete(Guard),
+    /// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl)
+    GetAcl(Guard),
+    /// [Get Container Metadata](https://learn.microsoft.com/rest/api/storageservices/get-container-metadata)
+    GetMetadata(Guard),
+    /// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties)
+    GetProperties(Guard),
+    /// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container)
+    Lease(LeaseAction, Conditions),
+    /// [List Blobs](https://learn.microsoft.com/rest/api/storageservices/list-blobs)
+    ListBlobs(ListBlobs),
+    /// [Set Container ACL](https://learn.microsoft.com/rest/api/storageservices/set-container-acl);
+    /// the body is a document.
+    SetAcl(Option<PublicAccess>, Guard),
+    /// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata)
+    SetMetadata(Metadata, Guard),
+}
+
+/// The options of a list of blobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListBlobs {
+    /// What names begin with.
+    pub prefix: String,
+    /// What ends the part of a name that is listed, `/`; none: whole names are.
+    pub delimiter: Option<String>,
+    /// Where to go on.
+    pub marker: Option<Marker>,
+    /// The most in a page, as the client said.
+    pub max_results: Option<u32>,
+    /// Whether copies are described.
+    pub copy: bool,
+    /// Whether metadata is wanted.
+    pub metadata: bool,
+    /// Whether snapshots are listed, too.
+    pub snapshots: bool,
+    /// Whether blobs are listed that so far are blocks without a list.
+    pub uncommitted: bool,
+}
+
+/// Who may read a container without authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicAccess {
+    /// Its blobs may be read.
+    Blob,
+    /// Its blobs may be read and listed.
+    Container,
+}
+
+impl PublicAccess {
+    /// The text in headers and lists.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Blob => "blob",
+            Self::Container => "container",
+        }
+    }
+}
+
+/// What is required before something is read or changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// The lease that the client says it holds.
+    pub lease: Option<Uuid>,
+    /// The conditions.
+    pub conditions: Conditions,
+}
+
+/// What is to become of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAction {
+    /// It begins.
+    Acquire {
+        /// Seconds, 15 to 60; none: without an end.
+        seconds: Option<u32>,
+        /// The id that the client would like.
+        proposed: Option<Uuid>,
+    },
+    /// It ends, now or after a while.
+    Break {
+        /// Seconds, 0 to 60; none: what remains.
+        period: Option<u32>,
+    },
+    /// It gets another id.
+    Change {
+        /// The id it has.
+        lease: Uuid,
+        /// The id it is to have.
+        proposed: Uuid,
+    },
+    /// It ends, and another may begin at once.
+    Release(Uuid),
+    /// Its time begins anew.
+    Renew(Uuid),
+}
+
+/// An operation on a blob.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlobOp<'a> {
+    /// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob)
+    AbortCopy(Guard),
+    /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block); the body
+    /// is the block.
+    AppendBlock(AppendLimits, Sums, Guard),
+    /// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob) and
+    /// [Copy Blob From URL](https://learn.microsoft.com/rest/api/storageservices/copy-blob-from-url)
+    Copy(Copy<'a>, Guard),
+    /// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob)
+    Delete(Delete, Guard),
+    /// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information)
+    GetAccountInformation,
+    /// [Get Block List](https://learn.microsoft.com/rest/api/storageservices/get-block-list)
+    GetBlockList(BlockLists, Option<DateTime>, Guard),
+    /// [Get Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata)
+    GetMetadata(Option<DateTime>, Guard),
+    /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
+    Lease(LeaseAction, Conditions),
+    /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob); the body is the
+    /// blob.
+    Put(Put, Guard),
+    /// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block); the body is
+    /// the block.
+    PutBlock(String, Sums, Guard),
+    /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list); the
+    /// body is a document.
+    PutBlockList(Description, Sums, Guard),
+    /// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob) and
+    /// [Get Blob Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-properties)
+    Read(Read, Guard),
+    /// [Append Blob Seal](https://learn.microsoft.com/rest/api/storageservices/append-blob-seal)
+    Seal(AppendLimits, Guard),
+    /// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata)
+    SetMetadata(Metadata, Guard),
+    /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties)
+    SetProperties(ContentHeaders, Guard),
+    /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
+    Snapshot(Metadata, Guard),
+}
+
+/// What sort of blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobType {
+    /// Grows at its end.
+    Append,
+    /// Made of blocks.
+    Block,
+}
+
+impl BlobType {
+    /// The text in headers and lists.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Append => "AppendBlob",
+            Self::Block => "BlockBlob",
+        }
+    }
+}
+
+/// The headers of HTTP that a blob answers with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentHeaders {
+    /// `Cache-Control`
+    pub cache_control: Option<HeaderValue>,
+    /// `Content-Disposition`
+    pub disposition: Option<HeaderValue>,
+    /// `Content-Encoding`
+    pub encoding: Option<HeaderValue>,
+    /// `Content-Language`
+    pub language: Option<HeaderValue>,
+    /// `Content-MD5`
+    pub md5: Option<Md5Sum>,
+    /// `Content-Type`
+    pub content_type: Option<HeaderValue>,
+}
+
+/// The sums that a client sends of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// `Content-MD5`
+    pub md5: Option<Md5Sum>,
+    /// `x-ms-content-crc64`
+    pub crc64: Option<Crc64Sum>,
+}
+
+/// What a blob is described with when it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The headers of HTTP.
+    pub headers: ContentHeaders,
+    /// The metadata.
+    pub metadata: Metadata,
+}
+
+/// A blob that is put at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Its sort.
+    pub kind: BlobType,
+    /// What it is described with.
+    pub description: Description,
+    /// The sums of the body.
+    pub sums: Sums,
+}
+
+/// What an append requires of the blob's length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppendLimits {
+    /// How long it must be before.
+    pub position: Option<u64>,
+    /// How long it may be afterwards.
+    pub max_size: Option<u64>,
+}
+
+/// What is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delete {
+    /// The blob, if it has no snapshots.
+    Blob,
+    /// The blob and its snapshots.
+    BlobAndSnapshots,
+    /// One snapshot.
+    Snapshot(DateTime),
+    /// All snapshots.
+    Snapshots,
+}
+
+/// Which blocks are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockLists {
+    /// Both.
+    All,
+    /// Those that the blob is made of.
+    Committed,
+    /// Those that were put since.
+    Uncommitted,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The snapshot; none: the blob itself.
+    pub snapshot: Option<DateTime>,
+    /// Whether the content is wanted, not only what describes it.
+    pub content: bool,
+    /// The part that is wanted.
+    pub range: Option<Range>,
+    /// Whether the MD5 of that part is wanted.
+    pub range_md5: bool,
+    /// Whether the CRC64 of that part is wanted.
+    pub range_crc64: bool,
+}
+
+/// `bytes=first-last`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first byte, counted from 0.
+    pub first: u64,
+    /// The last byte; none: the end.
+    pub last: Option<u64>,
+}
+
+/// A copy of another blob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy<'a> {
+    /// The address of the other blob.
+    pub source: &'a str,
+    /// What is required of the other blob.
+    pub source_guard: Guard,
+    /// Metadata; none: that of the other blob.
+    pub metadata: Metadata,
+    /// Whether the copy must be done when the answer comes.
+    pub sync: bool,
+}

@@ -1,0 +1,305 @@
+//! Lists of containers and of blobs as the service writes them (the server's half).
+
+use std::fmt::Write as _;
+
+use http::HeaderValue;
+
+use super::checksum;
+use super::op::{BlobType, ContentHeaders, ListBlobs, ListContainers, PublicAccess};
+use super::tag::Tag;
+use crate::edm::DateTime;
+use crate::headers::http_date;
+use crate::metadata::Metadata;
+use crate::xml::Writer;
+use crate::xml::element::push_escaped;
+
+/// The first version that lists when a blob was created.
+const CREATION_TIME: &str = "2017-11-09";
+/// The first version that lists whether a blob is encrypted.
+const ENCRYPTED: &str = "2016-05-31";
+/// The first version that lists a checksum that no blob has.
+const CRC64: &str = "2019-02-02";
+
+/// What a list says of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// `unlocked` or `locked`
+    pub status: &'static str,
+    /// `available`, `leased`, `expired`, `breaking` or `broken`
+    pub state: &'static str,
+    /// `fixed` or `infinite`, of a lease that is held
+    pub duration: Option<&'static str>,
+}
+
+/// A container in a list.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// When it was changed.
+    pub modified: DateTime,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its lease.
+    pub lease: LeaseView,
+    /// Who may read it.
+    pub access: Option<PublicAccess>,
+    /// Its metadata, if that is wanted.
+    pub metadata: Option<&'a Metadata>,
+}
+
+/// A copy that a blob came from.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyView<'a> {
+    /// The copy's id.
+    pub id: &'a str,
+    /// Where from.
+    pub source: &'a str,
+    /// Bytes.
+    pub length: u64,
+    /// When it was done.
+    pub completed: DateTime,
+}
+
+/// A blob, a snapshot or a prefix in a list.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// A blob or a snapshot.
+    Blob(BlobView<'a>),
+    /// Names that begin alike.
+    Prefix(&'a str),
+    /// Blocks without a list so far, by the name of the blob that they may become.
+    Uncommitted(&'a str),
+}
+
+/// A blob in a list.
+#[derive(Clone, Copy, Debug)]
+pub struct BlobView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Which snapshot it is, if one.
+    pub snapshot: Option<DateTime>,
+    /// When it was created.
+    pub created: DateTime,
+    /// When it was changed.
+    pub modified: DateTime,
+    /// Its tag.
+    pub tag: Tag,
+    /// Bytes.
+    pub length: u64,
+    /// Its headers.
+    pub headers: &'a ContentHeaders,
+    /// Its sort.
+    pub kind: BlobType,
+    /// Its lease; snapshots have none.
+    pub lease: Option<LeaseView>,
+    /// Whether it was sealed.
+    pub sealed: bool,
+    /// Where it came from, if that is wanted.
+    pub copy: Option<CopyView<'a>>,
+    /// Its metadata, if that is wanted.
+    pub metadata: Option<&'a Metadata>,
+}
+
+/// The answer to List Containers. `next` is the name to go on with.
+pub fn containers<'a>(
+    endpoint: &str,
+    account: &str,
+    options: &ListContainers,
+    containers: impl Iterator<Item = ContainerView<'a>>,
+    next: Option<&str>,
+) -> String {
+    let mut writer = results(endpoint, None);
+    optional(&mut writer, "Prefix", &options.prefix);
+    optional(&mut writer, "Marker", &options.marker);
+    if let Some(max) = options.max_results {
+        writer.leaf("MaxResults", &max.to_string());
+    }
+    let mut containers = containers.peekable();
+    list(&mut writer, "Containers", containers.peek().is_none(), |writer| {
+        for container in containers {
+            write_container(writer, &container);
+        }
+    });
+    let next = next.map(|name| format!("/{account}/{name}")).unwrap_or_default();
+    writer.leaf("NextMarker", &next);
+    writer.end("EnumerationResults");
+    writer.finish()
+}
+
+/// The answer to List Blobs. `next` is the marker to go on with; versions list different things.
+pub fn blobs<'a>(
+    endpoint: &str,
+    container: &str,
+    options: &ListBlobs,
+    version: &str,
+    items: impl Iterator<Item = Item<'a>>,
+    next: Option<&str>,
+) -> String {
+    let mut writer = results(endpoint, Some(container));
+    optional(&mut writer, "Prefix", &options.prefix);
+    if let Some(marker) = &options.marker {
+        writer.leaf("Marker", &marker.name);
+    }
+    if let Some(max) = options.max_results {
+        writer.leaf("MaxResults", &max.to_string());
+    }
+    optional(&mut writer, "Delimiter", options.delimiter.as_deref().unwrap_or_default());
+    let mut items = items.peekable();
+    list(&mut writer, "Blobs", items.peek().is_none(), |writer| {
+        for item in items {
+            match item {
+                Item::Blob(blob) => write_blob(writer, &blob, version),
+                Item::Prefix(name) => {
+                    writer.start("BlobPrefix");
+                    writer.leaf("Name", name);
+                    writer.end("BlobPrefix");
+                }
+                Item::Uncommitted(name) => write_uncommitted(writer, name, version),
+            }
+        }
+    });
+    writer.leaf("NextMarker", next.unwrap_or_default());
+    writer.end("EnumerationResults");
+    writer.finish()
+}
+
+fn write_container(writer: &mut Writer, container: &ContainerView<'_>) {
+    writer.start("Container");
+    writer.leaf("Name", container.name);
+    writer.start("Properties");
+    writer.leaf("Last-Modified", &http_date(container.modified.to_chrono()));
+    writer.leaf("Etag", &container.tag.to_string());
+    write_lease(writer, container.lease);
+    if let Some(access) = container.access {
+        writer.leaf("PublicAccess", access.as_str());
+    }
+    writer.leaf("HasImmutabilityPolicy", "false");
+    writer.leaf("HasLegalHold", "false");
+    writer.end("Properties");
+    write_metadata(writer, container.metadata);
+    writer.end("Container");
+}
+
+fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
+    writer.start("Blob");
+    writer.leaf("Name", blob.name);
+    if let Some(snapshot) = blob.snapshot {
+        writer.leaf("Snapshot", &snapshot.to_iso7());
+    }
+    writer.start("Properties");
+    if version >= CREATION_TIME {
+        writer.leaf("Creation-Time", &http_date(blob.created.to_chrono()));
+    }
+    writer.leaf("Last-Modified", &http_date(blob.modified.to_chrono()));
+    writer.leaf("Etag", &blob.tag.unquoted());
+    writer.leaf("Content-Length", &blob.length.to_string());
+    let headers = blob.headers;
+    let mut header = |name: &str, value: &Option<HeaderValue>| {
+        let text = value.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
+        writer.leaf(name, &String::from_utf8_lossy(text));
+    };
+    header("Content-Type", &headers.content_type);
+    header("Content-Encoding", &headers.encoding);
+    header("Content-Language", &headers.language);
+    if version >= CRC64 {
+        writer.empty("Content-CRC64");
+    }
+    writer.leaf("Content-MD5", &headers.md5.map(|md5| checksum::encode(&md5)).unwrap_or_default());
+    let mut header = |name: &str, value: &Option<HeaderValue>| {
+        let text = value.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
+        writer.leaf(name, &String::from_utf8_lossy(text));
+    };
+    header("Cache-Control", &headers.cache_control);
+    header("Content-Disposition", &headers.disposition);
+    writer.leaf("BlobType", blob.kind.as_str());
+    if let Some(lease) = blob.lease {
+        write_lease(writer, lease);
+    }
+    if let Some(copy) = blob.copy {
+        writer.leaf("CopyId", copy.id);
+        writer.leaf("CopySource", copy.source);
+        writer.leaf("CopyStatus", "success");
+        writer.leaf("CopyProgress", &format!("{0}/{0}", copy.length));
+        writer.leaf("CopyCompletionTime", &http_date(copy.completed.to_chrono()));
+    }
+    if blob.sealed {
+        writer.leaf("Sealed", "true");
+    }
+    if version >= ENCRYPTED {
+        writer.leaf("ServerEncrypted", "true");
+    }
+    writer.end("Properties");
+    write_metadata(writer, blob.metadata);
+    writer.end("Blob");
+}
+
+fn write_uncommitted(writer: &mut Writer, name: &str, version: &str) {
+    writer.start("Blob");
+    writer.leaf("Name", name);
+    writer.start("Properties");
+    writer.leaf("Content-Length", "0");
+    writer.leaf("BlobType", BlobType::Block.as_str());
+    write_lease(writer, LeaseView { status: "unlocked", state: "available", duration: None });
+    if version >= ENCRYPTED {
+        writer.leaf("ServerEncrypted", "false");
+    }
+    writer.end("Properties");
+    writer.end("Blob");
+}
+
+fn write_lease(writer: &mut Writer, lease: LeaseView) {
+    writer.leaf("LeaseStatus", lease.status);
+    writer.leaf("LeaseState", lease.state);
+    if let Some(duration) = lease.duration {
+        writer.leaf("LeaseDuration", duration);
+    }
+}
+
+fn write_metadata(writer: &mut Writer, metadata: Option<&Metadata>) {
+    let Some(metadata) = metadata else { return };
+    list(writer, "Metadata", metadata.is_empty(), |writer| {
+        for (name, value) in metadata.iter() {
+            writer.leaf(name, &value);
+        }
+    });
+}
+
+/// The document's beginning. Its root is the only element with attributes.
+fn results(endpoint: &str, container: Option<&str>) -> Writer {
+    let mut root = "EnumerationResults ServiceEndpoint=\"".to_owned();
+    push_attribute(endpoint, &mut root);
+    root.push_str("/\"");
+    if let Some(container) = container {
+        root.push_str(" ContainerName=\"");
+        push_attribute(container, &mut root);
+        root.push('"');
+    }
+    let mut writer = Writer::response();
+    writer.start(&root);
+    writer
+}
+
+/// Attributes stand in quotes, and the `Host` header, which is in one, may have some.
+fn push_attribute(text: &str, out: &mut String) {
+    let mut escaped = String::with_capacity(text.len());
+    push_escaped(text, &mut escaped);
+    // Writing to a `String` cannot fail.
+    let _ = out.write_str(&escaped.replace('"', "&quot;"));
+}
+
+fn optional(writer: &mut Writer, name: &str, text: &str) {
+    if !text.is_empty() {
+        writer.leaf(name, text);
+    }
+}
+
+fn list(writer: &mut Writer, name: &str, empty: bool, write: impl FnOnce(&mut Writer)) {
+    if empty {
+        writer.empty(name);
+    } else {
+        writer.start(name);
+        write(writer);
+        writer.end(name);
+    }
+}

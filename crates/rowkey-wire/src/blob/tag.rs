@@ -1,0 +1,161 @@
+//! Entity tags of containers and blobs, `"0x8D9C0DFD1829915"`, and the conditions on them.
+
+use std::fmt;
+
+use crate::code::ErrorCode;
+use crate::error::Rejection;
+
+/// What a tag is made of: a number that grows with every change, in the service an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tag(pub u64);
+
+impl Tag {
+    /// The text without quotes, as lists of blobs have it.
+    pub fn unquoted(self) -> String {
+        format!("0x{:X}", self.0)
+    }
+
+    /// Reads a tag with or without quotes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+        // `from_str_radix` would also take a sign.
+        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        u64::from_str_radix(digits, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"0x{:X}\"", self.0)
+    }
+}
+
+/// What `If-Match` or `If-None-Match` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// Whatever exists: `*`.
+    Any,
+    /// One tag.
+    Tag(Tag),
+    /// Something that the service never gave.
+    Unknown,
+}
+
+impl Match {
+    /// Reads the value of a header.
+    pub fn parse(text: &str) -> Self {
+        match text.trim() {
+            "*" => Self::Any,
+            other => Tag::parse(other).map_or(Self::Unknown, Self::Tag),
+        }
+    }
+
+    fn holds(self, current: Tag) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tag(tag) => tag == current,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The conditions of a request (the server's half). Times are seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// `If-Match`
+    pub matches: Option<Match>,
+    /// `If-None-Match`
+    pub none_match: Option<Match>,
+    /// `If-Modified-Since`
+    pub modified_since: Option<i64>,
+    /// `If-Unmodified-Since`
+    pub unmodified_since: Option<i64>,
+}
+
+/// How the conditions of a request turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All are met.
+    Met,
+    /// `If-Match` or `If-Unmodified-Since` is not met.
+    Failed,
+    /// `If-None-Match` or `If-Modified-Since` is not met: a reader has what there is.
+    Unchanged,
+}
+
+impl Conditions {
+    /// No conditions.
+    pub const NONE: Self =
+        Self { matches: None, none_match: None, modified_since: None, unmodified_since: None };
+
+    /// Compares with what there is. Where a tag is given, the time beside it does not count.
+    pub fn evaluate(&self, tag: Tag, modified: i64) -> Outcome {
+        match (self.matches, self.unmodified_since) {
+            (Some(matches), _) if !matches.holds(tag) => return Outcome::Failed,
+            (None, Some(since)) if modified > since => return Outcome::Failed,
+            _ => {}
+        }
+        match (self.none_match, self.modified_since) {
+            (Some(none), _) if none.holds(tag) => Outcome::Unchanged,
+            (None, Some(since)) if modified <= since => Outcome::Unchanged,
+            _ => Outcome::Met,
+        }
+    }
+
+    /// Refuses combinations that mean nothing to the service.
+    pub fn check(&self) -> Result<(), Rejection> {
+        if self.matches.is_some() && self.none_match.is_some() {
+            return Err(Rejection::new(ErrorCode::MULTIPLE_CONDITION_HEADERS_NOT_SUPPORTED));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_look_as_recorded() {
+        // test_append_blob.test_seal_append_blob
+        let tag = Tag::parse("\"0x8D82ED021326975\"").unwrap();
+        assert_eq!(tag.to_string(), "\"0x8D82ED021326975\"");
+        assert_eq!(tag.unquoted(), "0x8D82ED021326975");
+        assert_eq!(Tag::parse("0x8D82ED021326975"), Some(tag));
+        for text in ["", "0x", "0x+1", "garbage", "\"0x1", "0x11111111111111111", "W/\"0x1\""] {
+            assert_eq!(Tag::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn conditions_on_tags_win_over_those_on_times() {
+        let (tag, other) = (Tag(7), Match::Tag(Tag(8)));
+        let (same, any) = (Match::Tag(tag), Match::Any);
+        let none = Conditions::NONE;
+        let cases = [
+            (none, Outcome::Met),
+            (Conditions { matches: Some(same), ..none }, Outcome::Met),
+            (Conditions { matches: Some(any), ..none }, Outcome::Met),
+            (Conditions { matches: Some(other), ..none }, Outcome::Failed),
+            (Conditions { matches: Some(Match::Unknown), ..none }, Outcome::Failed),
+            (Conditions { none_match: Some(same), ..none }, Outcome::Unchanged),
+            (Conditions { none_match: Some(any), ..none }, Outcome::Unchanged),
+            (Conditions { none_match: Some(other), ..none }, Outcome::Met),
+            (Conditions { modified_since: Some(99), ..none }, Outcome::Met),
+            (Conditions { modified_since: Some(100), ..none }, Outcome::Unchanged),
+            (Conditions { unmodified_since: Some(99), ..none }, Outcome::Failed),
+            (Conditions { unmodified_since: Some(100), ..none }, Outcome::Met),
+            (Conditions { matches: Some(same), unmodified_since: Some(0), ..none }, Outcome::Met),
+            (
+                Conditions { none_match: Some(other), modified_since: Some(200), ..none },
+                Outcome::Met,
+            ),
+        ];
+        for (conditions, outcome) in cases {
+            assert_eq!(conditions.evaluate(tag, 100), outcome, "{conditions:?}");
+        }
+    }
+}
