@@ -38,12 +38,12 @@ impl Load {
         Ok(try_join_all(each).await?.concat())
     }
 
-    /// Sends one request and returns the whole answer.
+    /// Sends one request and returns the body of the answer.
     pub async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
         let mut answer = Vec::new();
         let connection = self.connections.first_mut().ok_or(io::ErrorKind::NotConnected)?;
-        connection.exchange(request, Some(&mut answer)).await?;
-        Ok(answer)
+        let in_chunks = connection.exchange(request, Some(&mut answer)).await?;
+        Ok(if in_chunks { joined(&answer) } else { answer })
     }
 }
 
@@ -60,8 +60,13 @@ impl Connection {
         Ok(Self { stream, buffer: vec![0; 256 << 10].into() })
     }
 
-    /// Sends a request and reads its answer, which must be a success.
-    async fn exchange(&mut self, request: &[u8], mut kept: Option<&mut Vec<u8>>) -> io::Result<()> {
+    /// Sends a request and reads its answer, which must be a success; returns whether its body was
+    /// in chunks.
+    async fn exchange(
+        &mut self,
+        request: &[u8],
+        mut kept: Option<&mut Vec<u8>>,
+    ) -> io::Result<bool> {
         self.stream.write_all(request).await?;
         let mut filled = 0;
         let head = loop {
@@ -98,7 +103,7 @@ impl Connection {
                 kept.extend_from_slice(more);
             }
         }
-        Ok(())
+        Ok(length.is_none())
     }
 }
 
@@ -139,7 +144,23 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// How often `marker` stands in an answer. Where chunks meet it may be overlooked.
+/// A body in chunks without what is between them.
+fn joined(mut chunks: &[u8]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(chunks.len());
+    while let Some(end) = find(chunks, b"\r\n") {
+        let size = std::str::from_utf8(&chunks[..end]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or_default();
+        let chunk = chunks.get(end + 2..end + 2 + size).unwrap_or_default();
+        if chunk.is_empty() {
+            break;
+        }
+        body.extend_from_slice(chunk);
+        chunks = chunks.get(end + 4 + size..).unwrap_or_default();
+    }
+    body
+}
+
+/// How often `marker` stands in an answer.
 pub fn count(answer: &[u8], marker: &str) -> usize {
     answer.windows(marker.len()).filter(|window| *window == marker.as_bytes()).count()
 }
@@ -149,4 +170,16 @@ pub fn percentile(times: &mut [Duration], percent: usize) -> Duration {
     times.sort_unstable();
     let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
     times.get(at).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_in_chunks_is_put_together() {
+        // From RFC 9112, 7.1, as servers write it.
+        assert_eq!(joined(b"4\r\nWiki\r\n5\r\npedia\r\n0\r\n\r\n"), b"Wikipedia");
+        assert_eq!(joined(b"0\r\n\r\n"), b"");
+    }
 }
