@@ -1,1 +1,348 @@
-//! Answers to what they mean: the client's half.
+//! Answers to what they mean: the client's half. Block lists are read by
+//! [`super::block_list::decode`], policies, properties and statistics by [`crate::xml`], metadata
+//! by [`crate::metadata::decode`].
+
+use chrono::{DateTime, Utc};
+use http::header::{self, HeaderMap, HeaderName};
+
+use super::checksum::{self, Crc64Sum, Md5Sum};
+use super::headers as names;
+use super::op::{BlobType, PublicAccess};
+use crate::etag::ETag;
+use crate::headers::parse_http_date;
+use crate::xml::{Element, XmlError};
+
+/// What has been written: the tag and the time of the new state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The tag.
+    pub etag: ETag,
+    /// When, in whole seconds.
+    pub modified: Option<DateTime<Utc>>,
+}
+
+/// What an append did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the block begins.
+    pub offset: u64,
+    /// How many blocks the blob has now.
+    pub blocks: u32,
+}
+
+/// The lease of a blob or a container, as headers and lists say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// There is none.
+    Available,
+    /// It was broken and has not ended yet.
+    Breaking,
+    /// It was broken and has ended.
+    Broken,
+    /// It ended and was not renewed.
+    Expired,
+    /// It is held.
+    Leased,
+}
+
+/// What describes a blob.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// Bytes of the whole blob, whatever part was read.
+    pub length: u64,
+    /// The sort; `None` for one that this project does not know, such as page blobs.
+    pub blob_type: Option<BlobType>,
+    /// The tag.
+    pub etag: Option<ETag>,
+    /// When it was changed, in whole seconds.
+    pub modified: Option<DateTime<Utc>>,
+    /// When it was created, in whole seconds.
+    pub created: Option<DateTime<Utc>>,
+    /// `Content-Type`
+    pub content_type: Option<String>,
+    /// `Content-Encoding`
+    pub encoding: Option<String>,
+    /// `Content-Language`
+    pub language: Option<String>,
+    /// `Content-Disposition`
+    pub disposition: Option<String>,
+    /// `Cache-Control`
+    pub cache_control: Option<String>,
+    /// The MD5 of the whole blob, if it was stored with one.
+    pub md5: Option<Md5Sum>,
+    /// The lease; snapshots have none.
+    pub lease: Option<LeaseState>,
+    /// How many blocks an append blob has.
+    pub blocks: Option<u32>,
+    /// Whether an append blob is closed to appends.
+    pub sealed: bool,
+    /// The copy that made it.
+    pub copy: Option<Copied>,
+    /// The metadata; names in lower case. In lists empty also when it was not asked for.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// A copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Its id.
+    pub id: String,
+    /// How far it is: `success`, `pending`, `aborted` or `failed`.
+    pub status: String,
+    /// Where from; answers to the copy itself do not say.
+    pub source: Option<String>,
+}
+
+/// What describes a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The name; empty in answers about one container.
+    pub name: String,
+    /// The tag.
+    pub etag: Option<ETag>,
+    /// When it was changed, in whole seconds.
+    pub modified: Option<DateTime<Utc>>,
+    /// The lease.
+    pub lease: Option<LeaseState>,
+    /// Who may read it without authorization.
+    pub access: Option<PublicAccess>,
+    /// The metadata; in lists empty also when it was not asked for.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// A page of containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerPage {
+    /// The containers.
+    pub containers: Vec<Container>,
+    /// Where the list goes on; `None` at its end.
+    pub next: Option<String>,
+}
+
+/// A page of blobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlobPage {
+    /// Blobs and prefixes, in the order of their names.
+    pub items: Vec<Item>,
+    /// Where the list goes on; `None` at its end.
+    pub next: Option<String>,
+}
+
+/// What a list of blobs holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A blob or a snapshot.
+    Blob(Box<ListedBlob>),
+    /// What names begin with, up to the delimiter.
+    Prefix(String),
+}
+
+/// A blob in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedBlob {
+    /// The name.
+    pub name: String,
+    /// What names the snapshot, if it is one.
+    pub snapshot: Option<String>,
+    /// What describes it.
+    pub properties: Properties,
+}
+
+/// The tag and the time of what was written; `None` if the answer has no tag.
+pub fn written(headers: &HeaderMap) -> Option<Written> {
+    Some(Written { etag: etag(headers)?, modified: date(headers, &header::LAST_MODIFIED) })
+}
+
+/// The answer to Append Block.
+pub fn appended(headers: &HeaderMap) -> Option<Appended> {
+    Some(Appended {
+        offset: number(headers, &names::APPEND_OFFSET)?,
+        blocks: number(headers, &names::COMMITTED_BLOCKS)?,
+    })
+}
+
+/// What names the snapshot that was made.
+pub fn snapshot(headers: &HeaderMap) -> Option<String> {
+    text(headers, &names::SNAPSHOT)
+}
+
+/// The id of the lease that was acquired, renewed or changed.
+pub fn lease_id(headers: &HeaderMap) -> Option<uuid::Uuid> {
+    text(headers, &names::LEASE_ID)?.parse().ok()
+}
+
+/// The seconds until the lease that was broken is over.
+pub fn lease_time(headers: &HeaderMap) -> Option<u32> {
+    number(headers, &names::LEASE_TIME)
+}
+
+/// The copy, in the answer to the request for it, or of a blob that was made by one.
+pub fn copied(headers: &HeaderMap) -> Option<Copied> {
+    Some(Copied {
+        id: text(headers, &names::COPY_ID)?,
+        status: text(headers, &names::COPY_STATUS)?,
+        source: text(headers, &names::COPY_SOURCE),
+    })
+}
+
+/// The MD5 of the bytes in the answer, or of those that were put.
+pub fn content_md5(headers: &HeaderMap) -> Option<Md5Sum> {
+    checksum::decode(&text(headers, &HeaderName::from_static("content-md5"))?)
+}
+
+/// The CRC64 of the bytes in the answer, or of those that were put.
+pub fn content_crc64(headers: &HeaderMap) -> Option<Crc64Sum> {
+    checksum::decode(&text(headers, &names::CONTENT_CRC64)?)
+}
+
+/// What the answer to Get Blob or Get Blob Properties says of the blob.
+pub fn properties(headers: &HeaderMap) -> Properties {
+    let range = text(headers, &header::CONTENT_RANGE);
+    // `bytes 0-5/1024`: the part is in `Content-Length`, and `Content-MD5` may be the part's.
+    let whole = range.as_deref().and_then(|range| range.rsplit('/').next()?.parse().ok());
+    let md5 = text(headers, &names::CONTENT_MD5).and_then(|text| checksum::decode(&text));
+    Properties {
+        length: whole.or_else(|| number(headers, &header::CONTENT_LENGTH)).unwrap_or_default(),
+        blob_type: blob_type(text(headers, &names::BLOB_TYPE).as_deref()),
+        etag: etag(headers),
+        modified: date(headers, &header::LAST_MODIFIED),
+        created: date(headers, &names::CREATION_TIME),
+        content_type: text(headers, &header::CONTENT_TYPE),
+        encoding: text(headers, &header::CONTENT_ENCODING),
+        language: text(headers, &header::CONTENT_LANGUAGE),
+        disposition: text(headers, &header::CONTENT_DISPOSITION),
+        cache_control: text(headers, &header::CACHE_CONTROL),
+        md5: md5.or_else(|| content_md5(headers).filter(|_| range.is_none())),
+        lease: lease_state(text(headers, &names::LEASE_STATE).as_deref()),
+        blocks: number(headers, &names::COMMITTED_BLOCKS),
+        sealed: text(headers, &names::SEALED).is_some_and(|text| text == "true"),
+        copy: copied(headers),
+        metadata: crate::metadata::decode(headers),
+    }
+}
+
+/// What the answer to Get Container Properties says.
+pub fn container(headers: &HeaderMap) -> Container {
+    Container {
+        name: String::new(),
+        etag: etag(headers),
+        modified: date(headers, &header::LAST_MODIFIED),
+        lease: lease_state(text(headers, &names::LEASE_STATE).as_deref()),
+        access: access(text(headers, &names::PUBLIC_ACCESS).as_deref()),
+        metadata: crate::metadata::decode(headers),
+    }
+}
+
+/// The answer to List Containers.
+pub fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
+    let root = Element::read_root(body, "EnumerationResults")?;
+    let list = root.child("Containers").map(|list| list.children.as_slice()).unwrap_or_default();
+    let containers = list.iter().filter(|child| child.name == "Container").map(|element| {
+        let properties = element.require("Properties")?;
+        Ok(Container {
+            name: element.require("Name")?.text.clone(),
+            etag: properties.text_of("Etag").map(ETag::new),
+            modified: properties.text_of("Last-Modified").and_then(parse_http_date),
+            lease: lease_state(properties.text_of("LeaseState")),
+            access: access(properties.text_of("PublicAccess")),
+            metadata: metadata(element),
+        })
+    });
+    let containers = containers.collect::<Result<_, XmlError>>()?;
+    Ok(ContainerPage { containers, next: root.text_of("NextMarker").map(str::to_owned) })
+}
+
+/// The answer to List Blobs.
+pub fn blobs(body: &[u8]) -> Result<BlobPage, XmlError> {
+    let root = Element::read_root(body, "EnumerationResults")?;
+    let list = root.child("Blobs").map(|list| list.children.as_slice()).unwrap_or_default();
+    let items = list.iter().filter_map(|element| match element.name.as_str() {
+        "Blob" => Some(listed(element).map(|blob| Item::Blob(Box::new(blob)))),
+        "BlobPrefix" => Some(element.require("Name").map(|name| Item::Prefix(name.text.clone()))),
+        _ => None,
+    });
+    let items = items.collect::<Result<_, XmlError>>()?;
+    Ok(BlobPage { items, next: root.text_of("NextMarker").map(str::to_owned) })
+}
+
+fn listed(element: &Element) -> Result<ListedBlob, XmlError> {
+    let properties = element.require("Properties")?;
+    let owned = |name| properties.text_of(name).map(str::to_owned);
+    let copy = owned("CopyId").zip(owned("CopyStatus"));
+    let length = properties.text_of("Content-Length").unwrap_or("0").parse();
+    Ok(ListedBlob {
+        name: element.require("Name")?.text.clone(),
+        snapshot: element.text_of("Snapshot").map(str::to_owned),
+        properties: Properties {
+            length: length.map_err(|_| XmlError::Value("Content-Length"))?,
+            blob_type: blob_type(properties.text_of("BlobType")),
+            // Without quotes here, and with them everywhere else.
+            etag: properties.text_of("Etag").map(|tag| ETag::new(format!("\"{tag}\""))),
+            modified: properties.text_of("Last-Modified").and_then(parse_http_date),
+            created: properties.text_of("Creation-Time").and_then(parse_http_date),
+            content_type: owned("Content-Type"),
+            encoding: owned("Content-Encoding"),
+            language: owned("Content-Language"),
+            disposition: owned("Content-Disposition"),
+            cache_control: owned("Cache-Control"),
+            md5: properties.text_of("Content-MD5").and_then(checksum::decode),
+            lease: lease_state(properties.text_of("LeaseState")),
+            blocks: None,
+            sealed: properties.text_of("Sealed") == Some("true"),
+            copy: copy.map(|(id, status)| Copied { id, status, source: owned("CopySource") }),
+            metadata: metadata(element),
+        },
+    })
+}
+
+fn metadata(element: &Element) -> Vec<(String, String)> {
+    let list = element.child("Metadata").map(|list| list.children.as_slice());
+    let pairs = list.unwrap_or_default().iter();
+    pairs.map(|pair| (pair.name.clone(), pair.text.clone())).collect()
+}
+
+fn etag(headers: &HeaderMap) -> Option<ETag> {
+    text(headers, &header::ETAG).map(ETag::new)
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<DateTime<Utc>> {
+    parse_http_date(&text(headers, name)?)
+}
+
+fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &HeaderName) -> Option<T> {
+    text(headers, name)?.parse().ok()
+}
+
+/// A header's text; an empty one says nothing.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn blob_type(text: Option<&str>) -> Option<BlobType> {
+    match text? {
+        "AppendBlob" => Some(BlobType::Append),
+        "BlockBlob" => Some(BlobType::Block),
+        _ => None,
+    }
+}
+
+fn lease_state(text: Option<&str>) -> Option<LeaseState> {
+    match text? {
+        "available" => Some(LeaseState::Available),
+        "breaking" => Some(LeaseState::Breaking),
+        "broken" => Some(LeaseState::Broken),
+        "expired" => Some(LeaseState::Expired),
+        "leased" => Some(LeaseState::Leased),
+        _ => None,
+    }
+}
+
+fn access(text: Option<&str>) -> Option<PublicAccess> {
+    match text? {
+        "blob" => Some(PublicAccess::Blob),
+        "container" => Some(PublicAccess::Container),
+        _ => None,
+    }
+}

@@ -1,1 +1,378 @@
+//! Answers and requests of recordings, read and written by either half.
 
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::checksum;
+use super::decode::{self, Item, LeaseState};
+use super::op::{
+    AccountOp, BlobOp, BlobType, ContainerOp, ContentHeaders, Delete, LeaseAction, ListBlobs,
+    ListContainers, Op, PublicAccess, Range, Target,
+};
+use super::parse;
+use super::render::{self, BlobView, ContainerView, Item as View, LeaseView};
+use super::tag::{Match, Tag};
+use crate::code::ErrorCode;
+use crate::edm::DateTime;
+use crate::error::Rejection;
+use crate::metadata::Metadata;
+use crate::table::parse::Options;
+
+/// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, but for the tier.
+const BLOBS: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"https://storagename.blob.core.windows.net/\" ContainerName=\"containerab171296\"><Delimiter>/</Delimiter><Blobs><BlobPrefix><Name>a/</Name></BlobPrefix><Blob><Name>blob4</Name><Properties><Creation-Time>Tue, 07 Apr 2020 18:54:08 GMT</Creation-Time><Last-Modified>Tue, 07 Apr 2020 18:54:08 GMT</Last-Modified><Etag>0x8D7DB250DC88401</Etag><Content-Length>11</Content-Length><Content-Type>application/octet-stream</Content-Type><Content-Encoding /><Content-Language /><Content-CRC64 /><Content-MD5>XrY7u+Ae7tCTyyK7j1rNww==</Content-MD5><Cache-Control /><Content-Disposition /><BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted></Properties></Blob></Blobs><NextMarker /></EnumerationResults>";
+
+/// `test_storage_blob.test_list_containers_with_maxresults_and_marker`, cut to one container; and
+/// the two elements that versions since 2017-11-09 add.
+const CONTAINERS: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"https://storagename.blob.core.windows.net/\"><Prefix>utcontainer77f61af6</Prefix><MaxResults>1</MaxResults><Containers><Container><Name>utcontainer77f61af6a</Name><Properties><Last-Modified>Tue, 23 Jun 2015 00:57:07 GMT</Last-Modified><Etag>\"0x8D27B66A9B58E64\"</Etag><LeaseStatus>locked</LeaseStatus><LeaseState>leased</LeaseState><LeaseDuration>infinite</LeaseDuration><PublicAccess>blob</PublicAccess><HasImmutabilityPolicy>false</HasImmutabilityPolicy><HasLegalHold>false</HasLegalHold></Properties><Metadata><hello>world</hello></Metadata></Container></Containers><NextMarker>/storagename/utcontainer77f61af6b</NextMarker></EnumerationResults>";
+
+const ENDPOINT: &str = "https://storagename.blob.core.windows.net";
+const AVAILABLE: LeaseView = LeaseView { status: "unlocked", state: "available", duration: None };
+
+fn instant(text: &str) -> DateTime {
+    text.parse().unwrap()
+}
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect()
+}
+
+/// The operation that a request asks for.
+fn op<'a>(
+    method: &str,
+    path: &'a str,
+    query: &str,
+    headers: &'a HeaderMap,
+) -> Result<Op<'a>, Rejection> {
+    let options = Options::parse(query).unwrap();
+    let method: Method = method.parse().unwrap();
+    parse::op(&method, parse::target(path, &options), &options, headers)
+}
+
+fn code(method: &str, path: &str, query: &str, pairs: &[(&'static str, &'static str)]) -> String {
+    op(method, path, query, &headers(pairs)).unwrap_err().code.as_str().to_owned()
+}
+
+#[test]
+fn a_list_of_blobs_is_written_and_read_as_recorded() {
+    let content = ContentHeaders {
+        content_type: Some(HeaderValue::from_static("application/octet-stream")),
+        md5: checksum::decode("XrY7u+Ae7tCTyyK7j1rNww=="),
+        ..ContentHeaders::default()
+    };
+    let blob = BlobView {
+        name: "blob4",
+        snapshot: None,
+        created: instant("2020-04-07T18:54:08Z"),
+        modified: instant("2020-04-07T18:54:08Z"),
+        tag: Tag::parse("0x8D7DB250DC88401").unwrap(),
+        length: 11,
+        headers: &content,
+        kind: BlobType::Block,
+        lease: Some(AVAILABLE),
+        sealed: false,
+        copy: None,
+        metadata: None,
+    };
+    let options = ListBlobs { delimiter: Some("/".into()), ..ListBlobs::default() };
+    let items = [View::Prefix("a/"), View::Blob(blob)].into_iter();
+    let container = "containerab171296";
+    assert_eq!(render::blobs(ENDPOINT, container, &options, "2019-07-07", items, None), BLOBS);
+    let page = decode::blobs(BLOBS.as_bytes()).unwrap();
+    assert_eq!(page.next, None);
+    let [Item::Prefix(prefix), Item::Blob(blob)] = page.items.as_slice() else { panic!() };
+    assert_eq!((prefix.as_str(), blob.name.as_str()), ("a/", "blob4"));
+    let properties = &blob.properties;
+    assert_eq!(properties.etag.as_ref().unwrap().as_str(), "\"0x8D7DB250DC88401\"");
+    assert_eq!((properties.length, properties.lease), (11, Some(LeaseState::Available)));
+    assert_eq!((properties.blob_type, properties.md5), (Some(BlobType::Block), content.md5));
+}
+
+#[test]
+fn snapshots_metadata_and_blocks_alone_are_listed_as_recorded() {
+    // test_container.test_list_blobs_with_include_multiple and …_include_uncommittedblobs.
+    let metadata =
+        Metadata::parse(&headers(&[("x-ms-meta-number", "1"), ("x-ms-meta-name", "bob")]));
+    let metadata = metadata.unwrap();
+    let content = ContentHeaders::default();
+    let blob = BlobView {
+        name: "a<b",
+        snapshot: Some(instant("2019-06-14T17:42:41.1421008Z")),
+        created: instant("2019-06-14T17:42:41Z"),
+        modified: instant("2019-06-14T17:42:41Z"),
+        tag: Tag(1),
+        length: 0,
+        headers: &content,
+        kind: BlobType::Append,
+        lease: None,
+        sealed: true,
+        copy: None,
+        metadata: Some(&metadata),
+    };
+    let items = [View::Blob(blob), View::Uncommitted("u")].into_iter();
+    let options = ListBlobs::default();
+    let text = render::blobs("http://h\"<", "c", &options, "2014-02-14", items, Some("m"));
+    assert!(text.contains("ServiceEndpoint=\"http://h&quot;&lt;/\""), "{text}");
+    assert!(text.contains(
+        "<Blob><Name>a&lt;b</Name><Snapshot>2019-06-14T17:42:41.1421008Z</Snapshot><Properties><Last-Modified>"
+    ));
+    assert!(text.contains("<BlobType>AppendBlob</BlobType><Sealed>true</Sealed></Properties><Metadata><name>bob</name><number>1</number></Metadata></Blob>"));
+    assert!(text.contains("<Blob><Name>u</Name><Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties></Blob>"));
+    let page = decode::blobs(text.as_bytes()).unwrap();
+    assert_eq!(page.next.as_deref(), Some("m"));
+    let Item::Blob(first) = &page.items[0] else { panic!() };
+    assert_eq!(first.snapshot.as_deref(), Some("2019-06-14T17:42:41.1421008Z"));
+    assert_eq!(first.properties.metadata.len(), 2);
+    assert!(first.properties.sealed);
+}
+
+#[test]
+fn a_list_of_containers_is_written_and_read_as_recorded() {
+    let metadata = Metadata::parse(&headers(&[("x-ms-meta-hello", "world")])).unwrap();
+    let container = ContainerView {
+        name: "utcontainer77f61af6a",
+        modified: instant("2015-06-23T00:57:07Z"),
+        tag: Tag::parse("0x8D27B66A9B58E64").unwrap(),
+        lease: LeaseView { status: "locked", state: "leased", duration: Some("infinite") },
+        access: Some(PublicAccess::Blob),
+        metadata: Some(&metadata),
+    };
+    let options = ListContainers {
+        prefix: "utcontainer77f61af6".into(),
+        max_results: Some(1),
+        ..ListContainers::default()
+    };
+    let one = [container].into_iter();
+    let next = Some("utcontainer77f61af6b");
+    let text = render::containers(ENDPOINT, "storagename", &options, one, next);
+    assert_eq!(text, CONTAINERS);
+    let page = decode::containers(CONTAINERS.as_bytes()).unwrap();
+    assert_eq!(page.next.as_deref(), Some("/storagename/utcontainer77f61af6b"));
+    let container = &page.containers[0];
+    assert_eq!(container.name, "utcontainer77f61af6a");
+    assert_eq!(container.etag.as_ref().unwrap().as_str(), "\"0x8D27B66A9B58E64\"");
+    assert_eq!(container.lease, Some(LeaseState::Leased));
+    assert_eq!(container.access, Some(PublicAccess::Blob));
+    assert_eq!(container.metadata, [("hello".to_owned(), "world".to_owned())]);
+}
+
+#[test]
+fn the_headers_of_a_blob_are_read_as_recorded() {
+    // test_append_blob.test_append_blob_from_bytes, and a range of another.
+    let whole = decode::properties(&headers(&[
+        ("content-length", "26"),
+        ("content-type", "application/octet-stream"),
+        ("etag", "\"0x8D7597DA7816039\""),
+        ("last-modified", "Fri, 25 Oct 2019 19:00:51 GMT"),
+        ("x-ms-blob-committed-block-count", "1"),
+        ("x-ms-blob-type", "AppendBlob"),
+        ("x-ms-creation-time", "Fri, 25 Oct 2019 19:00:51 GMT"),
+        ("x-ms-lease-state", "available"),
+        ("x-ms-meta-hello", "world"),
+    ]));
+    assert_eq!((whole.length, whole.blocks), (26, Some(1)));
+    assert_eq!(whole.blob_type, Some(BlobType::Append));
+    assert_eq!(whole.created, whole.modified);
+    assert!(whole.created.is_some() && whole.etag.is_some());
+    assert_eq!(whole.metadata, [("hello".to_owned(), "world".to_owned())]);
+    let part = headers(&[
+        ("content-length", "6"),
+        ("content-md5", "NKSyp8tqZTuXVmEkUQkxYA=="),
+        ("content-range", "bytes 0-5/1024"),
+        ("x-ms-blob-content-md5", "yaNM/IXZgmmMasifdgcavQ=="),
+    ]);
+    let described = decode::properties(&part);
+    assert_eq!(described.length, 1024);
+    assert_eq!(described.md5, checksum::decode("yaNM/IXZgmmMasifdgcavQ=="));
+    assert_eq!(decode::content_md5(&part), checksum::decode("NKSyp8tqZTuXVmEkUQkxYA=="));
+}
+
+#[test]
+fn the_headers_of_writes_are_read() {
+    let answer = headers(&[
+        ("etag", "\"0x8D82F6678181EEA\""),
+        ("last-modified", "Fri, 24 Jul 2020 00:14:02 GMT"),
+        ("x-ms-blob-append-offset", "7"),
+        ("x-ms-blob-committed-block-count", "2"),
+        ("x-ms-lease-time", "15"),
+        ("x-ms-lease-id", "2a57c317-bd8a-497d-811b-399b44ab7dad"),
+        ("x-ms-snapshot", "2019-10-25T18:13:14.4082805Z"),
+        ("x-ms-copy-id", "1"),
+        ("x-ms-copy-status", "pending"),
+        ("x-ms-content-crc64", "vo7q9sPVKY0="),
+    ]);
+    assert_eq!(decode::written(&answer).unwrap().etag.as_str(), "\"0x8D82F6678181EEA\"");
+    let appended = decode::appended(&answer).unwrap();
+    assert_eq!((appended.offset, appended.blocks), (7, 2));
+    assert_eq!(decode::lease_time(&answer), Some(15));
+    assert!(decode::lease_id(&answer).is_some());
+    assert_eq!(decode::snapshot(&answer).as_deref(), Some("2019-10-25T18:13:14.4082805Z"));
+    assert_eq!(decode::copied(&answer).unwrap().status, "pending");
+    assert_eq!(decode::content_crc64(&answer), checksum::decode("vo7q9sPVKY0="));
+    let nothing = HeaderMap::new();
+    assert_eq!(decode::written(&nothing), None);
+    assert_eq!(decode::appended(&nothing), None);
+    assert_eq!(decode::copied(&nothing), None);
+    assert_eq!(decode::container(&nothing).lease, None);
+}
+
+#[test]
+fn addresses_name_the_account_containers_and_blobs() {
+    let target = |path, query| parse::target(path, &Options::parse(query).unwrap());
+    assert_eq!(target("/", "comp=list"), Target::Account);
+    assert_eq!(target("", "restype=service&comp=stats"), Target::Account);
+    assert_eq!(target("/c", "restype=container"), Target::Container("c"));
+    assert_eq!(target("/", "restype=container"), Target::Container("$root"));
+    assert_eq!(target("/c/a/b", ""), Target::Blob { container: "c", blob: "a/b" });
+    assert_eq!(target("/b", ""), Target::Blob { container: "$root", blob: "b" });
+    assert_eq!(target("/c/", "restype=container"), Target::Container("c"));
+}
+
+#[test]
+fn requests_become_operations() {
+    let none = HeaderMap::new();
+    assert_eq!(
+        op("GET", "/", "restype=account&comp=properties", &none),
+        Ok(Op::Account(AccountOp::GetInformation))
+    );
+    let sent = headers(&[("x-ms-blob-public-access", "container")]);
+    assert_eq!(
+        op("PUT", "/abc", "restype=container", &sent),
+        Ok(Op::Container(ContainerOp::Create(Some(PublicAccess::Container), Metadata::default())))
+    );
+    let query = "restype=container&comp=list&include=snapshots,metadata,tags,versions&maxresults=2";
+    let Ok(Op::Container(ContainerOp::ListBlobs(list))) = op("GET", "/abc", query, &none) else {
+        panic!()
+    };
+    assert!(list.snapshots && list.metadata && !list.uncommitted);
+    assert_eq!(list.max_results, Some(2));
+    let sent = headers(&[("x-ms-range", "bytes=2-5"), ("range", "bytes=0-0"), ("if-match", "*")]);
+    let Ok(Op::Blob(BlobOp::Read(read, guard))) = op("GET", "/abc/b", "", &sent) else { panic!() };
+    assert_eq!(read.range, Some(Range { first: 2, last: Some(5) }));
+    assert_eq!(guard.conditions.matches, Some(Match::Any));
+    let sent = headers(&[("x-ms-delete-snapshots", "include")]);
+    let Ok(Op::Blob(BlobOp::Delete(what, _))) = op("DELETE", "/abc/b", "", &sent) else { panic!() };
+    assert_eq!(what, Delete::BlobAndSnapshots);
+    let sent = headers(&[("x-ms-lease-action", "Acquire"), ("x-ms-lease-duration", "-1")]);
+    let Ok(Op::Blob(BlobOp::Lease(action, _))) = op("PUT", "/abc/b", "comp=lease", &sent) else {
+        panic!()
+    };
+    assert_eq!(action, LeaseAction::Acquire { seconds: None, proposed: None });
+}
+
+#[test]
+fn what_put_blob_says_of_itself_becomes_the_headers_of_the_blob() {
+    let sent = headers(&[
+        ("x-ms-blob-type", "BlockBlob"),
+        ("x-ms-access-tier", "Hot"),
+        ("content-type", "text/plain"),
+        ("content-language", "de"),
+        ("x-ms-blob-content-language", "spanish"),
+        ("x-ms-blob-content-md5", "XrY7u+Ae7tCTyyK7j1rNww=="),
+    ]);
+    let Ok(Op::Blob(BlobOp::Put(put, _))) = op("PUT", "/abc/b", "", &sent) else { panic!() };
+    let content = put.description.headers;
+    assert_eq!(content.content_type.unwrap(), "text/plain");
+    assert_eq!(content.language.unwrap(), "spanish");
+    assert_eq!(content.md5, checksum::decode("XrY7u+Ae7tCTyyK7j1rNww=="));
+    assert_eq!(put.sums.md5, None);
+}
+
+#[test]
+fn ranges_that_are_none_are_not_looked_at() {
+    for text in ["bytes=-5", "bytes=5", "bytes=5-2", "items=0-1", "bytes=a-b", "bytes=0-1,2-3"] {
+        let mut sent = HeaderMap::new();
+        sent.insert("range", HeaderValue::from_static(text));
+        let Ok(Op::Blob(BlobOp::Read(read, _))) = op("GET", "/abc/b", "", &sent) else { panic!() };
+        assert_eq!(read.range, None, "{text}");
+    }
+}
+
+#[test]
+fn malformed_requests_are_refused_as_the_service_refuses_them() {
+    // test_common_blob.test_get_blob_metadata_fail
+    let rejection = op("GET", "/abc/b", "snapshot=1&comp=metadata", &HeaderMap::new()).unwrap_err();
+    assert_eq!(rejection.code, ErrorCode::INVALID_QUERY_PARAMETER_VALUE);
+    assert_eq!(
+        rejection.details,
+        [("QueryParameterName", "snapshot".to_owned()), ("QueryParameterValue", "1".to_owned())]
+    );
+    for (method, path, query, pairs, expected) in [
+        ("PUT", "/aBc", "restype=container", &[][..], "InvalidResourceName"),
+        ("PUT", "/ab", "restype=container", &[], "OutOfRangeInput"),
+        ("PUT", "/abc/b", "", &[], "MissingRequiredHeader"),
+        ("PUT", "/abc/b", "", &[("x-ms-blob-type", "Blob")], "InvalidHeaderValue"),
+        ("PUT", "/abc/b", "", &[("x-ms-blob-type", "PageBlob")], "NotImplemented"),
+        ("PUT", "/abc/b", "comp=tier", &[], "NotImplemented"),
+        ("PUT", "/abc/b", "comp=tags", &[], "NotImplemented"),
+        ("POST", "/abc/b", "comp=query", &[], "NotImplemented"),
+        ("POST", "/", "comp=batch", &[], "NotImplemented"),
+        ("PUT", "/abc/b", "comp=block", &[], "MissingRequiredQueryParameter"),
+        ("PUT", "/abc/b", "comp=block&blockid=%21", &[], "InvalidQueryParameterValue"),
+        ("PUT", "/abc/b", "comp=nothing", &[], "InvalidQueryParameterValue"),
+        ("POST", "/abc/b", "", &[], "MethodNotAllowed"),
+        (
+            "GET",
+            "/abc",
+            "restype=container&comp=list&maxresults=0",
+            &[],
+            "OutOfRangeQueryParameterValue",
+        ),
+        (
+            "GET",
+            "/abc",
+            "restype=container&comp=list&maxresults=x",
+            &[],
+            "InvalidQueryParameterValue",
+        ),
+        ("GET", "/abc", "restype=container&comp=list&marker=x", &[], "InvalidMarker"),
+        ("GET", "/abc", "restype=container&comp=list&include=x", &[], "InvalidQueryParameterValue"),
+        ("GET", "/abc/b", "", &[("x-ms-lease-id", "x")], "InvalidHeaderValue"),
+        ("GET", "/abc/b", "", &[("if-modified-since", "x")], "InvalidHeaderValue"),
+        ("PUT", "/abc/b", "comp=lease", &[], "MissingRequiredHeader"),
+        ("PUT", "/abc/b", "comp=lease", &[("x-ms-lease-action", "x")], "InvalidHeaderValue"),
+        (
+            "PUT",
+            "/abc/b",
+            "comp=lease",
+            &[("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "14")],
+            "InvalidHeaderValue",
+        ),
+        (
+            "PUT",
+            "/abc/b",
+            "comp=lease",
+            &[("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "61")],
+            "InvalidHeaderValue",
+        ),
+        ("PUT", "/abc/b", "comp=appendblock", &[("content-md5", "x")], "InvalidMd5"),
+        (
+            "PUT",
+            "/abc/b",
+            "comp=appendblock",
+            &[("content-md5", "XrY7u+Ae7tCTyyK7j1rNww=="), ("x-ms-content-crc64", "vo7q9sPVKY0=")],
+            "BothCrc64AndMd5HeaderPresent",
+        ),
+        (
+            "GET",
+            "/abc/b",
+            "",
+            &[
+                ("x-ms-range", "bytes=0-1"),
+                ("x-ms-range-get-content-md5", "true"),
+                ("x-ms-range-get-content-crc64", "true"),
+            ],
+            "BothCrc64AndMd5RangeHeaderPresent",
+        ),
+        (
+            "GET",
+            "/abc/b",
+            "",
+            &[("if-match", "*"), ("if-none-match", "*")],
+            "MultipleConditionHeadersNotSupported",
+        ),
+    ] {
+        assert_eq!(code(method, path, query, pairs), expected, "{method} {path}?{query} {pairs:?}");
+    }
+}

@@ -1,1 +1,0 @@
-//! Intent to request, one function an operation: the client's half.

@@ -1,0 +1,238 @@
+//! Blobs as a whole, what describes them, copies and snapshots.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method};
+
+use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum, with_body};
+use crate::blob::headers as names;
+use crate::blob::op::{BlobType, ContentHeaders, Sums};
+use crate::metadata::{self, MetadataError};
+use crate::request::Request;
+
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// A part of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first byte, counted from 0.
+    pub first: u64,
+    /// The last byte; none: the end.
+    pub last: Option<u64>,
+    /// The sum of the part that is wanted, if any; the part has at most 4 MiB then.
+    pub sum: Option<RangeSum>,
+}
+
+/// Which sum of a part is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeSum {
+    /// In `x-ms-content-crc64`.
+    Crc64,
+    /// In `Content-MD5`.
+    Md5,
+}
+
+/// What becomes of the snapshots of a blob that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteSnapshots<'a> {
+    /// There must be none.
+    None,
+    /// They are deleted, too.
+    Include,
+    /// They are deleted, and the blob is not.
+    Only,
+    /// This one is deleted, and nothing else.
+    One(&'a str),
+}
+
+/// A copy within an account.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy<'a> {
+    /// The address of the other blob, encoded; with a signature unless the request is signed with
+    /// the account's key.
+    pub source: &'a str,
+    /// What must hold of the other blob.
+    pub source_conditions: &'a Conditions,
+    /// Whether the answer is to wait until the copy is done.
+    pub sync: bool,
+}
+
+/// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): a block blob at once.
+pub fn put_block_blob<'a>(
+    place: Place<'_>,
+    content: Bytes,
+    description: &ContentHeaders,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    sums: &Sums,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = put(place, BlobType::Block, content, description, conditions);
+    sum(&mut request.headers, sums);
+    metadata::encode(&mut request.headers, metadata)?;
+    Ok(request)
+}
+
+/// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): an empty append blob.
+pub fn put_append<'a>(
+    place: Place<'_>,
+    description: &ContentHeaders,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = put(place, BlobType::Append, Bytes::new(), description, conditions);
+    metadata::encode(&mut request.headers, metadata)?;
+    Ok(request)
+}
+
+/// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob), or a part of it.
+pub fn get(
+    place: Place<'_>,
+    snapshot: Option<&str>,
+    range: Option<Range>,
+    conditions: &Conditions,
+) -> Request {
+    let mut request = read(Method::GET, blob(place, ""), snapshot, conditions);
+    if let Some(Range { first, last, sum }) = range {
+        let last = last.map(|last| last.to_string()).unwrap_or_default();
+        set(&mut request.headers, names::RANGE, Some(format!("bytes={first}-{last}")));
+        match sum {
+            Some(RangeSum::Crc64) => request.headers.insert(names::RANGE_GET_CRC64, TRUE),
+            Some(RangeSum::Md5) => request.headers.insert(names::RANGE_GET_MD5, TRUE),
+            None => None,
+        };
+    }
+    request
+}
+
+/// [Get Blob Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-properties).
+pub fn get_properties(
+    place: Place<'_>,
+    snapshot: Option<&str>,
+    conditions: &Conditions,
+) -> Request {
+    read(Method::HEAD, blob(place, ""), snapshot, conditions)
+}
+
+/// [Get Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata).
+pub fn get_metadata(place: Place<'_>, snapshot: Option<&str>, conditions: &Conditions) -> Request {
+    read(Method::GET, blob(place, "?comp=metadata"), snapshot, conditions)
+}
+
+/// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties):
+/// all headers, in place of what there was.
+pub fn set_properties(
+    place: Place<'_>,
+    description: &ContentHeaders,
+    conditions: &Conditions,
+) -> Request {
+    let mut request = bare(Method::PUT, blob(place, "?comp=properties"));
+    describe(&mut request.headers, description);
+    conditions.write(&mut request.headers);
+    request
+}
+
+/// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata): all
+/// of it, in place of what there was.
+pub fn set_metadata<'a>(
+    place: Place<'_>,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    described(blob(place, "?comp=metadata"), metadata, conditions)
+}
+
+/// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob). Without
+/// metadata the snapshot has that of the blob.
+pub fn snapshot<'a>(
+    place: Place<'_>,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    described(blob(place, "?comp=snapshot"), metadata, conditions)
+}
+
+/// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob).
+pub fn delete(
+    place: Place<'_>,
+    snapshots: DeleteSnapshots<'_>,
+    conditions: &Conditions,
+) -> Request {
+    let one = match snapshots {
+        DeleteSnapshots::One(snapshot) => Some(snapshot),
+        _ => None,
+    };
+    let mut request = read(Method::DELETE, blob(place, ""), one, conditions);
+    let value = match snapshots {
+        DeleteSnapshots::Include => HeaderValue::from_static("include"),
+        DeleteSnapshots::Only => HeaderValue::from_static("only"),
+        DeleteSnapshots::None | DeleteSnapshots::One(_) => return request,
+    };
+    request.headers.insert(names::DELETE_SNAPSHOTS, value);
+    request
+}
+
+/// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob). Without metadata the
+/// copy has that of the other blob.
+pub fn copy<'a>(
+    place: Place<'_>,
+    copy: &Copy<'_>,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = described(blob(place, ""), metadata, conditions)?;
+    let headers = &mut request.headers;
+    set(headers, names::COPY_SOURCE, Some(copy.source.to_owned()));
+    copy.source_conditions.write_for_source(headers);
+    if copy.sync {
+        headers.insert(names::REQUIRES_SYNC, TRUE);
+    }
+    Ok(request)
+}
+
+/// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob). Of the
+/// conditions only the lease counts.
+pub fn abort_copy(place: Place<'_>, copy_id: &str, conditions: &Conditions) -> Request {
+    let mut target = blob(place, "?comp=copy");
+    parameter(&mut target, "copyid", Some(copy_id));
+    let mut request = bare(Method::PUT, target);
+    request.headers.insert(names::COPY_ACTION, HeaderValue::from_static("abort"));
+    let lease = conditions.lease.map(|lease| lease.to_string());
+    set(&mut request.headers, names::LEASE_ID, lease);
+    request
+}
+
+fn put(
+    place: Place<'_>,
+    kind: BlobType,
+    content: Bytes,
+    description: &ContentHeaders,
+    conditions: &Conditions,
+) -> Request {
+    let mut request = with_body(Method::PUT, blob(place, ""), content);
+    request.headers.insert(names::BLOB_TYPE, HeaderValue::from_static(kind.as_str()));
+    describe(&mut request.headers, description);
+    conditions.write(&mut request.headers);
+    request
+}
+
+fn read(
+    method: Method,
+    mut target: String,
+    snapshot: Option<&str>,
+    conditions: &Conditions,
+) -> Request {
+    parameter(&mut target, "snapshot", snapshot);
+    let mut request = bare(method, target);
+    conditions.write(&mut request.headers);
+    request
+}
+
+fn described<'a>(
+    target: String,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = bare(Method::PUT, target);
+    metadata::encode(&mut request.headers, metadata)?;
+    conditions.write(&mut request.headers);
+    Ok(request)
+}

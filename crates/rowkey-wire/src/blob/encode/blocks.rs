@@ -1,0 +1,98 @@
+//! Blobs in pieces: blocks and lists of them, blocks at the end of an append blob.
+
+use bytes::Bytes;
+use http::Method;
+
+use super::parts::{
+    Conditions, Place, bare, blob, describe, document, parameter, set, sum, with_body,
+};
+use crate::blob::block_list::{self, Source};
+use crate::blob::headers as names;
+use crate::blob::op::{AppendLimits, BlockLists, ContentHeaders, Sums};
+use crate::metadata::{self, MetadataError};
+use crate::request::Request;
+
+/// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is base64 of at
+/// most 64 bytes, for all blocks of a blob as many. Of the conditions only the lease counts.
+pub fn put_block(
+    place: Place<'_>,
+    id: &str,
+    block: Bytes,
+    sums: &Sums,
+    conditions: &Conditions,
+) -> Request {
+    let mut target = blob(place, "?comp=block");
+    parameter(&mut target, "blockid", Some(id));
+    let mut request = with_body(Method::PUT, target, block);
+    sum(&mut request.headers, sums);
+    let lease = conditions.lease.map(|lease| lease.to_string());
+    set(&mut request.headers, names::LEASE_ID, lease);
+    request
+}
+
+/// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list): the blob
+/// becomes these blocks. Ids are base64.
+pub fn put_block_list<'a, 'b>(
+    place: Place<'_>,
+    blocks: impl IntoIterator<Item = (Source, &'b str)>,
+    content: &ContentHeaders,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = document(blob(place, "?comp=blocklist"), block_list::encode(blocks));
+    metadata::encode(&mut request.headers, metadata)?;
+    describe(&mut request.headers, content);
+    conditions.write(&mut request.headers);
+    Ok(request)
+}
+
+/// [Get Block List](https://learn.microsoft.com/rest/api/storageservices/get-block-list). The answer
+/// is read by [`block_list::decode`].
+pub fn get_block_list(
+    place: Place<'_>,
+    lists: BlockLists,
+    snapshot: Option<&str>,
+    conditions: &Conditions,
+) -> Request {
+    let mut target = blob(place, "?comp=blocklist");
+    let lists = match lists {
+        BlockLists::All => "all",
+        BlockLists::Committed => "committed",
+        BlockLists::Uncommitted => "uncommitted",
+    };
+    parameter(&mut target, "blocklisttype", Some(lists));
+    parameter(&mut target, "snapshot", snapshot);
+    let mut request = bare(Method::GET, target);
+    conditions.write(&mut request.headers);
+    request
+}
+
+/// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block).
+pub fn append_block(
+    place: Place<'_>,
+    block: Bytes,
+    limits: &AppendLimits,
+    sums: &Sums,
+    conditions: &Conditions,
+) -> Request {
+    let mut request = with_body(Method::PUT, blob(place, "?comp=appendblock"), block);
+    sum(&mut request.headers, sums);
+    limit(&mut request, limits);
+    conditions.write(&mut request.headers);
+    request
+}
+
+/// [Append Blob Seal](https://learn.microsoft.com/rest/api/storageservices/append-blob-seal): nothing
+/// can be appended any more.
+pub fn seal(place: Place<'_>, limits: &AppendLimits, conditions: &Conditions) -> Request {
+    let mut request = bare(Method::PUT, blob(place, "?comp=seal"));
+    limit(&mut request, limits);
+    conditions.write(&mut request.headers);
+    request
+}
+
+fn limit(request: &mut Request, limits: &AppendLimits) {
+    let text = |number: Option<u64>| number.map(|number| number.to_string());
+    set(&mut request.headers, names::APPEND_POSITION, text(limits.position));
+    set(&mut request.headers, names::MAX_SIZE, text(limits.max_size));
+}

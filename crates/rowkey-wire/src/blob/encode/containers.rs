@@ -1,0 +1,167 @@
+//! Containers, lists of them and of their blobs, and the service's documents.
+
+use http::Method;
+
+use super::parts::{Conditions, bare, container, document, parameter, set};
+use crate::blob::headers as names;
+use crate::blob::op::PublicAccess;
+use crate::metadata::{self, MetadataError};
+use crate::request::Request;
+use crate::xml::{SignedIdentifier, encode_acl};
+
+/// Which containers a list asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListContainers<'a> {
+    /// What their names begin with.
+    pub prefix: Option<&'a str>,
+    /// Where the page before ended.
+    pub marker: Option<&'a str>,
+    /// The most containers in a page, 1 to 5,000.
+    pub max: Option<u32>,
+    /// Whether their metadata is wanted, too.
+    pub metadata: bool,
+}
+
+/// Which blobs a list asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListBlobs<'a> {
+    /// What their names begin with.
+    pub prefix: Option<&'a str>,
+    /// What ends the part of their names that is listed, such as `/`.
+    pub delimiter: Option<&'a str>,
+    /// Where the page before ended.
+    pub marker: Option<&'a str>,
+    /// The most blobs and prefixes in a page, 1 to 5,000.
+    pub max: Option<u32>,
+    /// Whether their metadata is wanted, too.
+    pub metadata: bool,
+    /// Whether snapshots are wanted, too. Not together with a delimiter.
+    pub snapshots: bool,
+    /// Whether blobs are wanted of which there are only blocks.
+    pub uncommitted: bool,
+    /// Whether it is wanted where copies came from.
+    pub copy: bool,
+}
+
+/// [Create Container](https://learn.microsoft.com/rest/api/storageservices/create-container).
+pub fn create_container<'a>(
+    name: &str,
+    access: Option<PublicAccess>,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Request, MetadataError> {
+    let mut request = bare(Method::PUT, container(name, ""));
+    metadata::encode(&mut request.headers, metadata)?;
+    set_access(&mut request, access);
+    Ok(request)
+}
+
+/// [Delete Container](https://learn.microsoft.com/rest/api/storageservices/delete-container).
+pub fn delete_container(name: &str, conditions: &Conditions) -> Request {
+    guarded(Method::DELETE, container(name, ""), conditions)
+}
+
+/// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties).
+/// Of the conditions only the lease counts.
+pub fn get_container_properties(name: &str, conditions: &Conditions) -> Request {
+    guarded(Method::GET, container(name, ""), conditions)
+}
+
+/// [Get Container Metadata](https://learn.microsoft.com/rest/api/storageservices/get-container-metadata).
+/// Of the conditions only the lease counts.
+pub fn get_container_metadata(name: &str, conditions: &Conditions) -> Request {
+    guarded(Method::GET, container(name, "&comp=metadata"), conditions)
+}
+
+/// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata):
+/// all of it, in place of what there was.
+pub fn set_container_metadata<'a>(
+    name: &str,
+    metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
+    conditions: &Conditions,
+) -> Result<Request, MetadataError> {
+    let mut request = guarded(Method::PUT, container(name, "&comp=metadata"), conditions);
+    metadata::encode(&mut request.headers, metadata)?;
+    Ok(request)
+}
+
+/// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl). The
+/// answer is read by [`crate::xml::decode_acl`].
+pub fn get_container_acl(name: &str, conditions: &Conditions) -> Request {
+    guarded(Method::GET, container(name, "&comp=acl"), conditions)
+}
+
+/// [Set Container ACL](https://learn.microsoft.com/rest/api/storageservices/set-container-acl).
+pub fn set_container_acl(
+    name: &str,
+    access: Option<PublicAccess>,
+    identifiers: &[SignedIdentifier],
+    conditions: &Conditions,
+) -> Request {
+    let mut request = document(container(name, "&comp=acl"), encode_acl(identifiers));
+    conditions.write(&mut request.headers);
+    set_access(&mut request, access);
+    request
+}
+
+/// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2).
+pub fn list_containers(list: &ListContainers<'_>) -> Request {
+    let mut target = "/?comp=list".to_owned();
+    parameter(&mut target, "prefix", list.prefix);
+    parameter(&mut target, "marker", list.marker);
+    parameter(&mut target, "maxresults", list.max.map(|n| n.to_string()).as_deref());
+    parameter(&mut target, "include", list.metadata.then_some("metadata"));
+    bare(Method::GET, target)
+}
+
+/// [List Blobs](https://learn.microsoft.com/rest/api/storageservices/list-blobs).
+pub fn list_blobs(name: &str, list: &ListBlobs<'_>) -> Request {
+    let mut target = container(name, "&comp=list");
+    parameter(&mut target, "prefix", list.prefix);
+    parameter(&mut target, "delimiter", list.delimiter);
+    parameter(&mut target, "marker", list.marker);
+    parameter(&mut target, "maxresults", list.max.map(|n| n.to_string()).as_deref());
+    let wanted = [
+        (list.copy, "copy"),
+        (list.metadata, "metadata"),
+        (list.snapshots, "snapshots"),
+        (list.uncommitted, "uncommittedblobs"),
+    ];
+    let include: Vec<_> =
+        wanted.into_iter().filter_map(|(wanted, name)| wanted.then_some(name)).collect();
+    parameter(&mut target, "include", Some(include.join(",")).filter(|t| !t.is_empty()).as_deref());
+    bare(Method::GET, target)
+}
+
+/// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information).
+pub fn get_account_information() -> Request {
+    bare(Method::GET, "/?restype=account&comp=properties".into())
+}
+
+/// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties).
+/// The answer is read by [`crate::xml::decode_properties`].
+pub fn get_service_properties() -> Request {
+    bare(Method::GET, "/?restype=service&comp=properties".into())
+}
+
+/// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties),
+/// a document of [`crate::xml::encode_properties`].
+pub fn set_service_properties(properties: String) -> Request {
+    document("/?restype=service&comp=properties".into(), properties)
+}
+
+/// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats),
+/// which only the secondary endpoint answers. The answer is read by [`crate::xml::decode_stats`].
+pub fn get_service_stats() -> Request {
+    bare(Method::GET, "/?restype=service&comp=stats".into())
+}
+
+fn guarded(method: Method, target: String, conditions: &Conditions) -> Request {
+    let mut request = bare(method, target);
+    conditions.write(&mut request.headers);
+    request
+}
+
+fn set_access(request: &mut Request, access: Option<PublicAccess>) {
+    let access = access.map(|access| access.as_str().to_owned());
+    set(&mut request.headers, names::PUBLIC_ACCESS, access);
+}

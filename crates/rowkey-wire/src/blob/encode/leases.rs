@@ -1,0 +1,78 @@
+//! Leases on blobs and containers.
+
+use http::{HeaderValue, Method};
+use uuid::Uuid;
+
+use super::parts::{Conditions, Place, bare, blob, container, set};
+use crate::blob::headers as names;
+use crate::request::Request;
+
+/// What a lease is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A blob.
+    Blob(Place<'a>),
+    /// A container: guards its deletion alone.
+    Container(&'a str),
+}
+
+/// What is to become of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// It begins.
+    Acquire {
+        /// Seconds, 15 to 60; none: without an end.
+        seconds: Option<u32>,
+        /// The id that it is to have; none: the service makes one.
+        proposed: Option<Uuid>,
+    },
+    /// It ends, whoever holds it.
+    Break {
+        /// After so many seconds, 0 to 60; none: when it would have ended, or at once if never.
+        period: Option<u32>,
+    },
+    /// It gets another id.
+    Change {
+        /// The id it has.
+        lease: Uuid,
+        /// The id it is to have.
+        proposed: Uuid,
+    },
+    /// Its holder gives it up.
+    Release(Uuid),
+    /// Its time begins anew.
+    Renew(Uuid),
+}
+
+/// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob) and
+/// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container). Of the
+/// conditions the lease does not count.
+pub fn lease(target: Target<'_>, lease: Lease, conditions: &Conditions) -> Request {
+    let target = match target {
+        Target::Blob(place) => blob(place, "?comp=lease"),
+        Target::Container(name) => container(name, "&comp=lease"),
+    };
+    let mut request = bare(Method::PUT, target);
+    let headers = &mut request.headers;
+    conditions.write(headers);
+    headers.remove(names::LEASE_ID);
+    let (action, id, proposed) = match lease {
+        Lease::Acquire { seconds, proposed } => {
+            let seconds = seconds.map_or(-1, i64::from);
+            headers.insert(names::LEASE_DURATION, HeaderValue::from(seconds));
+            ("acquire", None, proposed)
+        }
+        Lease::Break { period } => {
+            let period = period.map(|period| period.to_string());
+            set(headers, names::LEASE_BREAK_PERIOD, period);
+            ("break", None, None)
+        }
+        Lease::Change { lease, proposed } => ("change", Some(lease), Some(proposed)),
+        Lease::Release(lease) => ("release", Some(lease), None),
+        Lease::Renew(lease) => ("renew", Some(lease), None),
+    };
+    headers.insert(names::LEASE_ACTION, HeaderValue::from_static(action));
+    set(headers, names::LEASE_ID, id.map(|id| id.to_string()));
+    set(headers, names::PROPOSED_LEASE_ID, proposed.map(|id| id.to_string()));
+    request
+}

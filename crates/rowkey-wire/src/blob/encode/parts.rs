@@ -1,0 +1,166 @@
+//! What requests share: addresses, conditions, headers.
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Method};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use uuid::Uuid;
+
+use crate::auth::Service;
+use crate::blob::headers as names;
+use crate::blob::op::ContentHeaders;
+use crate::blob::{checksum, name};
+use crate::etag::Match;
+use crate::headers::http_date;
+use crate::request::Request;
+
+/// What stands as it is in the value of a query parameter.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The same in the path, where slashes divide a blob's name.
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+
+/// Where a blob is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The container.
+    pub container: &'a str,
+    /// The blob.
+    pub blob: &'a str,
+}
+
+/// What must hold for an operation to be carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// It is this one, or any (`If-Match`).
+    pub matches: Option<Match>,
+    /// It is not this one, or there is none (`If-None-Match`).
+    pub none_match: Option<Match>,
+    /// It was changed since (`If-Modified-Since`), in whole seconds.
+    pub modified_since: Option<DateTime<Utc>>,
+    /// It was not changed since (`If-Unmodified-Since`), in whole seconds.
+    pub unmodified_since: Option<DateTime<Utc>>,
+    /// The lease that the caller holds on it.
+    pub lease: Option<Uuid>,
+}
+
+impl Conditions {
+    /// Nothing is required.
+    pub const NONE: Self = Self {
+        matches: None,
+        none_match: None,
+        modified_since: None,
+        unmodified_since: None,
+        lease: None,
+    };
+
+    /// Adds the headers to a request.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        self.write_named(
+            headers,
+            [
+                header::IF_MATCH,
+                header::IF_NONE_MATCH,
+                header::IF_MODIFIED_SINCE,
+                header::IF_UNMODIFIED_SINCE,
+                names::LEASE_ID,
+            ],
+        );
+    }
+
+    /// The same for the source of a copy.
+    pub(super) fn write_for_source(&self, headers: &mut HeaderMap) {
+        self.write_named(
+            headers,
+            [
+                names::SOURCE_IF_MATCH,
+                names::SOURCE_IF_NONE_MATCH,
+                names::SOURCE_IF_MODIFIED_SINCE,
+                names::SOURCE_IF_UNMODIFIED_SINCE,
+                names::SOURCE_LEASE_ID,
+            ],
+        );
+    }
+
+    fn write_named(&self, headers: &mut HeaderMap, names: [HeaderName; 5]) {
+        let [matches, none_match, modified, unmodified, lease] = names;
+        let tag = |value: &Option<Match>| value.as_ref().map(|value| value.as_str().to_owned());
+        let date = |value: Option<DateTime<Utc>>| value.map(http_date);
+        set(headers, matches, tag(&self.matches));
+        set(headers, none_match, tag(&self.none_match));
+        set(headers, modified, date(self.modified_since));
+        set(headers, unmodified, date(self.unmodified_since));
+        set(headers, lease, self.lease.map(|lease| lease.to_string()));
+    }
+}
+
+/// The path of a container.
+pub(super) fn container(name: &str, query: &str) -> String {
+    format!("/{name}?restype=container{query}")
+}
+
+/// The path of a blob.
+pub(super) fn blob(place: Place<'_>, query: &str) -> String {
+    let Place { container, blob } = place;
+    // Other clients leave the root container out; named it is as well understood.
+    let container = if container.is_empty() { name::ROOT } else { container };
+    format!("/{container}/{}{query}", utf8_percent_encode(blob, PATH))
+}
+
+/// Adds a query parameter.
+pub(super) fn parameter(target: &mut String, name: &str, value: Option<&str>) {
+    let Some(value) = value else { return };
+    target.push(if target.contains('?') { '&' } else { '?' });
+    target.push_str(name);
+    target.push('=');
+    target.extend(utf8_percent_encode(value, UNRESERVED));
+}
+
+/// A request without a body.
+pub(super) fn bare(method: Method, target: String) -> Request {
+    with_body(method, target, Bytes::new())
+}
+
+/// A request with the bytes of a blob.
+pub(super) fn with_body(method: Method, target: String, body: Bytes) -> Request {
+    Request { service: Service::Blob, method, target, headers: HeaderMap::new(), body }
+}
+
+/// A request with a document.
+pub(super) fn document(target: String, document: String) -> Request {
+    let mut request = with_body(Method::PUT, target, document.into());
+    request.headers.insert(header::CONTENT_TYPE, XML);
+    request
+}
+
+/// Sets a header, unless its value is none that a header may have.
+pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<String>) {
+    if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+        headers.insert(name, value);
+    }
+}
+
+/// Adds the headers that a blob is to answer with.
+pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
+    for (name, value) in [
+        (names::CACHE_CONTROL, &content.cache_control),
+        (names::CONTENT_DISPOSITION, &content.disposition),
+        (names::CONTENT_ENCODING, &content.encoding),
+        (names::CONTENT_LANGUAGE, &content.language),
+        (names::CONTENT_TYPE, &content.content_type),
+    ] {
+        if let Some(value) = value {
+            headers.insert(name, value.clone());
+        }
+    }
+    set(headers, names::CONTENT_MD5, content.md5.map(|md5| checksum::encode(&md5)));
+}
+
+/// Adds the sums of the body.
+pub(super) fn sum(headers: &mut HeaderMap, sums: &crate::blob::op::Sums) {
+    let md5 = HeaderName::from_static("content-md5");
+    set(headers, md5, sums.md5.map(|md5| checksum::encode(&md5)));
+    set(headers, names::CONTENT_CRC64, sums.crc64.map(|crc64| checksum::encode(&crc64)));
+}
