@@ -62,10 +62,10 @@ impl ServerClock {
         self.0.moved.send_replace(());
     }
 
-    /// Waits until this clock has moved on by `duration`. Needs a runtime with time.
-    pub(crate) async fn sleep(&self, duration: Duration) {
+    /// Waits until this clock is `duration` past `start`. Needs a runtime with time.
+    pub(crate) async fn sleep(&self, start: DateTime, duration: Duration) {
         let mut moved = self.0.moved.subscribe();
-        let until = self.now().ticks().saturating_add(ticks(duration));
+        let until = start.ticks().saturating_add(ticks(duration));
         loop {
             let left = until.saturating_sub(self.now().ticks());
             let Ok(left) = u64::try_from(left) else { return };
@@ -142,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn a_sleeper_wakes_when_the_clock_has_moved_far_enough() {
         let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
-        let mut sleep = std::pin::pin!(clock.sleep(Duration::from_secs(3)));
+        let mut sleep = std::pin::pin!(clock.sleep(clock.now(), Duration::from_secs(3)));
         let mut is_done = || sleep.as_mut().now_or_never().is_some();
         assert!(!is_done());
         clock.advance(Duration::from_secs(2));

@@ -99,7 +99,7 @@ impl<'a> StoredTable<'a> {
         })
     }
 
-    /// The entities of one partition in the order of their RowKeys.
+    /// The entities of one partition by RowKey.
     pub fn partition(self, partition_key: &str) -> impl Iterator<Item = StoredEntity<'a>> {
         self.entities().filter(move |entity| entity.partition_key() == partition_key)
     }

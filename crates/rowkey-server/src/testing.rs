@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::control::journal::Record;
 use crate::control::{Chaos, Fault, Injected, Journal, Pages};
 use crate::server::Server;
 use crate::snapshot::Snapshot;
@@ -36,7 +37,7 @@ impl Server {
 
     /// The requests that came so far. Empty if the server was started without a journal.
     pub fn journal(&self) -> Journal {
-        self.state.control.record.as_ref().map(|record| record.journal()).unwrap_or_default()
+        self.state.control.record.as_ref().map(Record::journal).unwrap_or_default()
     }
 
     /// What the server holds at this instant. It costs next to nothing until something is changed:

@@ -91,7 +91,7 @@ impl Matching {
         self.then(Action::Reject(code))
     }
 
-    /// They are answered after the server's clock has moved on by this much. What they change is
+    /// They are answered when the server's clock is this much past their arrival. What they change is
     /// changed at once, and nobody else waits.
     pub fn delay(self, duration: Duration) -> Fault {
         self.then(Action::Delay(duration))

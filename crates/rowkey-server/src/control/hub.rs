@@ -92,7 +92,7 @@ impl Control {
             (None, Some(throttle)) => throttle_request(throttle, &subject, now).err(),
             _ => None,
         };
-        Visit { entry, rule, busy, is_write: subject.operation.is_write() }
+        Visit { arrived: now, entry, rule, busy, is_write: subject.operation.is_write() }
     }
 }
 
@@ -121,6 +121,7 @@ pub(crate) fn ask_to_wait(answer: &mut Answer) {
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
+    arrived: DateTime,
     entry: Option<(&'a Record, u64)>,
     rule: Option<Arc<Rule>>,
     busy: Option<Rejection>,
@@ -161,7 +162,7 @@ impl Visit<'_> {
             Some(Action::Truncate(bytes)) => cut::cut(answer, *bytes).await,
             Some(Action::Delay(duration)) => {
                 note(None);
-                clock.sleep(*duration).await;
+                clock.sleep(self.arrived, *duration).await;
                 Some(cut::whole(answer))
             }
             _ => Some(cut::whole(answer)),

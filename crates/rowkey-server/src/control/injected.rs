@@ -31,7 +31,7 @@ pub(crate) struct Rules {
 pub(crate) struct Rule {
     fault: Fault,
     matched: AtomicU64,
-    hits: AtomicU64,
+    hits: watch::Sender<u64>,
     /// Requests that are held now.
     held: watch::Sender<u64>,
     released: watch::Sender<bool>,
@@ -40,12 +40,17 @@ pub(crate) struct Rule {
 impl Injected {
     /// How many requests met it.
     pub fn hits(&self) -> u64 {
-        self.rule.hits.load(Ordering::Relaxed)
+        *self.rule.hits.borrow()
+    }
+
+    /// Waits until at least `n` requests have met it.
+    pub async fn wait_until_hit(&self, n: u64) {
+        // The sender is ours, so a value is all that can come.
+        let _ = self.rule.hits.subscribe().wait_for(|hits| *hits >= n).await;
     }
 
     /// Waits until at least one request is held by [`hold`](crate::Matching::hold).
     pub async fn wait_until_held(&self) {
-        // The sender is ours, so a value is all that can come.
         let _ = self.rule.held.subscribe().wait_for(|held| *held > 0).await;
     }
 
@@ -88,7 +93,7 @@ impl Rules {
         let rule = Arc::new(Rule {
             fault,
             matched: AtomicU64::new(0),
-            hits: AtomicU64::new(0),
+            hits: watch::Sender::new(0),
             held: watch::Sender::new(0),
             released: watch::Sender::new(false),
         });
@@ -115,8 +120,10 @@ impl Rules {
                 return false;
             }
             let count = rule.matched.fetch_add(1, Ordering::Relaxed) + 1;
-            let met = matching.meets(count, rule.hits.load(Ordering::Relaxed));
-            rule.hits.fetch_add(u64::from(met), Ordering::Relaxed);
+            let met = matching.meets(count, *rule.hits.borrow());
+            if met {
+                rule.hits.send_modify(|hits| *hits += 1);
+            }
             met
         });
         rule.cloned()
