@@ -1,8 +1,11 @@
-//! What the tests share: an account on the server under test, and names that nobody else uses.
+//! What the tests share: an account on the server under test, names that nobody else uses, and the
+//! [`sweep`] over all requests of a scenario.
 //!
 //! The same test bodies run on three arms, chosen by `ROWKEY_ARM`: `ours` (the default, a server of
 //! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
 //! (`AZURE_STORAGE_CONNECTION_STRING` does).
+
+pub mod sweep;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,34 @@
+//! What goes wrong between client and server, made to go wrong: each kind of fault, and the sweep
+//! over every request of the client's own operations of several requests.
+
+mod control;
+mod faults;
+mod operations;
+mod pages;
+mod queues;
+
+use rowkey::{Entity, StorageAccount, Table};
+use rowkey_server::Server;
+use rowkey_tests::sweep::account;
+
+/// Something that is counted.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{kind}", row = "{id:4}", rename_all = "PascalCase")]
+struct Counter {
+    kind: String,
+    id: u32,
+    count: i32,
+}
+
+fn counter(kind: &str, id: u32) -> Counter {
+    Counter { kind: kind.into(), id, count: 0 }
+}
+
+/// A server whose clock stands still, an account on it, and a table with nothing in it.
+async fn start() -> Result<(Server, StorageAccount, Table), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = account(&server)?;
+    let table = account.table("counters");
+    table.create().await?;
+    Ok((server, account, table))
+}

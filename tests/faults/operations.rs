@@ -1,0 +1,212 @@
+//! The sweep over the client's operations of several requests, and those of one that say what
+//! they found.
+
+use rowkey::{ErrorKind, Match, Outcome, Result};
+use rowkey_server::{Snapshot, StoredTable};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{Runs, account, once, sweep};
+
+use crate::{Counter, counter, start};
+
+fn stored(snapshot: &Snapshot) -> StoredTable<'_> {
+    match snapshot.table("counters") {
+        Some(table) => table,
+        None => panic!("the table is gone"),
+    }
+}
+
+fn counts(snapshot: &Snapshot) -> Vec<i32> {
+    let count = |value| match value {
+        Some(rowkey::edm::Value::Int32(count)) => count,
+        other => panic!("no count: {other:?}"),
+    };
+    stored(snapshot).entities().map(|entity| count(entity.get("Count"))).collect()
+}
+
+#[tokio::test]
+async fn an_update_counts_exactly_once() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    let runs = sweep(
+        &server,
+        async |account| {
+            let table = account.table("counters");
+            table.update(Counter::key("a", 1), |counter| counter.count += 1).await
+        },
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            assert_eq!(result.as_ref().map(|stored| stored.entity.count).ok(), Some(1));
+            assert_eq!(counts(snapshot), [1]);
+        },
+    )
+    .await?;
+    assert_eq!(runs, Runs { requests: 2, failures: 8 });
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_that_is_not_repeated_counts_once_or_says_that_nobody_knows() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    sweep(
+        &server,
+        async |account| {
+            let table = once(account).table("counters");
+            table.update(Counter::key("a", 1), |counter| counter.count += 1).await
+        },
+        async |_, _| Ok(()),
+        |snapshot, result| match result.as_ref().map_err(rowkey::Error::outcome) {
+            Ok(_) => assert_eq!(counts(snapshot), [1]),
+            // Also when it was the read that failed: reading changes nothing, and says so.
+            Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(counts(snapshot), [0]),
+            Err(Outcome::Unknown) => assert!([0, 1].contains(&counts(snapshot)[0])),
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_survives_another_writer_and_a_failure() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    let runs = sweep(
+        &server,
+        async |account| {
+            let table = account.table("counters");
+            let stale = table.get(Counter::key("a", 1)).await?.unwrap();
+            table.update(Counter::key("a", 1), |counter| counter.count += 1).await?;
+            // Somebody who read before is told so, and goes through the loop.
+            let error = table.replace(&stale.map(|counter| counter.count = 50)).await.unwrap_err();
+            assert!(error.is_conflict(), "{error}");
+            table.update(Counter::key("a", 1), |counter| counter.count += 10).await
+        },
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            assert_eq!(result.as_ref().map(|stored| stored.entity.count).ok(), Some(11));
+            assert_eq!(counts(snapshot), [11]);
+        },
+    )
+    .await?;
+    assert_eq!(runs.requests, 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_transaction_happens_wholly_or_not_at_all() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    let check = |snapshot: &Snapshot, result: &Result<()>| {
+        let (before, after) = (vec![0], vec![5, 0, 0]);
+        let found = counts(snapshot);
+        match result.as_ref().map_err(rowkey::Error::outcome) {
+            Ok(()) => assert_eq!(found, after),
+            Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(found, before),
+            Err(Outcome::Unknown) => assert!(found == before || found == after, "{found:?}"),
+        }
+    };
+    let submit = async |account: &rowkey::StorageAccount| {
+        let table = account.table("counters");
+        let Some(one) = table.get(Counter::key("a", 1)).await? else {
+            panic!("there is one");
+        };
+        let transaction = table
+            .transaction()
+            .replace(&one.map(|counter| counter.count = 5))
+            .insert(&counter("a", 2))
+            .insert(&counter("a", 3));
+        transaction.submit().await.map(drop)
+    };
+    let runs = sweep(&server, submit, async |_, _| Ok(()), check).await?;
+    assert_eq!(runs, Runs { requests: 2, failures: 8 });
+    sweep(&server, async |account| submit(&once(account)).await, async |_, _| Ok(()), check)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_insert_is_never_made_twice_and_never_denied_when_it_was_made() -> TestResult {
+    let (server, ..) = start().await?;
+    sweep(
+        &server,
+        async |account| account.table("counters").insert(&counter("a", 1)).await,
+        // What a careful caller does: asks when nobody knows, and inserts when it is not there.
+        async |account, result| {
+            let table = account.table("counters");
+            if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown)
+                && table.get(Counter::key("a", 1)).await?.is_none()
+            {
+                table.insert(&counter("a", 1)).await?;
+            }
+            Ok(())
+        },
+        |snapshot, result| {
+            if let Err(error) = result {
+                assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+                assert_ne!(error.kind(), ErrorKind::AlreadyExists, "it is not repeated unasked");
+            }
+            assert_eq!(counts(snapshot), [0]);
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_that_is_created_if_missing_is_there_and_was_missing() -> TestResult {
+    let (server, ..) = start().await?;
+    sweep(
+        &server,
+        async |account| account.table("fresh").create_if_missing().await,
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            assert_eq!(result.as_ref().ok(), Some(&true), "it was missing: {result:?}");
+            assert!(snapshot.table("fresh").is_some_and(StoredTable::is_empty));
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_deleted_if_it_exists_is_gone() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    let runs = sweep(
+        &server,
+        async |account| {
+            let table = account.table("counters");
+            let existed = table.delete_if_exists(Counter::key("a", 1), Match::Any).await?;
+            let table_existed = table.delete_table_if_exists().await?;
+            Ok::<_, rowkey::Error>((existed, table_existed))
+        },
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            assert_eq!(result.as_ref().ok(), Some(&(true, true)), "{result:?}");
+            assert!(snapshot.table("counters").is_none());
+        },
+    )
+    .await?;
+    assert_eq!(runs.requests, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_is_made_again_when_its_name_is_free() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    sweep(
+        &server,
+        async |account| once(account).table("counters").delete_table().await,
+        // A minute later the name is free, if the table was deleted at all.
+        async |account, _| Ok(account.table("counters").create_if_missing().await.map(drop)?),
+        |snapshot, result| match result.as_ref().map_err(rowkey::Error::outcome) {
+            Ok(()) => assert!(stored(snapshot).is_empty()),
+            Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(counts(snapshot), [0]),
+            Err(Outcome::Unknown) => assert!(stored(snapshot).len() <= 1),
+        },
+    )
+    .await?;
+    assert!(account(&server)?.table("counters").get(Counter::key("a", 1)).await?.is_some());
+    Ok(())
+}

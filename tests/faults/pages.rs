@@ -1,0 +1,148 @@
+//! Paging when requests fail, and when pages end anywhere.
+
+use std::cell::RefCell;
+
+use futures_util::TryStreamExt;
+use rowkey::{Continuation, Filter, StorageAccount};
+use rowkey_server::Pages;
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{once, sweep};
+
+use crate::{Counter, counter, start};
+
+const KINDS: [&str; 4] = ["a", "b", "c", "d"];
+const PER_KIND: u32 = 7;
+
+/// All entities, as their keys in order.
+fn expected() -> Vec<(String, u32)> {
+    KINDS.iter().flat_map(|kind| (0..PER_KIND).map(|id| ((*kind).to_owned(), id))).collect()
+}
+
+async fn fill(table: &rowkey::Table) -> TestResult {
+    for kind in KINDS {
+        let ids = 0..PER_KIND;
+        let all = ids.fold(table.transaction(), |all, id| all.insert(&counter(kind, id)));
+        all.submit().await?;
+    }
+    Ok(())
+}
+
+/// What was read so far, and where to go on.
+#[derive(Default)]
+struct Progress {
+    read: Vec<(String, u32)>,
+    next: Option<Continuation>,
+}
+
+impl Progress {
+    /// Reads pages until an error or the end.
+    async fn go_on(&mut self, account: &StorageAccount) -> rowkey::Result<()> {
+        let query = account.table("counters").scan::<Counter>().page_size(5);
+        let query = match self.next.take() {
+            Some(token) => query.resume(token),
+            None => query,
+        };
+        let mut pages = query.pages();
+        while let Some(page) = pages.try_next().await? {
+            let read =
+                page.entities.into_iter().map(|stored| (stored.entity.kind, stored.entity.id));
+            self.read.extend(read);
+            self.next = page.continuation;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn every_entity_is_read_exactly_once() -> TestResult {
+    let (server, _, table) = start().await?;
+    fill(&table).await?;
+    let runs = sweep(
+        &server,
+        async |account| {
+            let mut progress = Progress::default();
+            let result = progress.go_on(account).await;
+            (progress.read, result)
+        },
+        async |_, _| Ok(()),
+        |_, (read, result)| {
+            assert!(result.is_ok(), "{result:?}");
+            assert_eq!(*read, expected());
+        },
+    )
+    .await?;
+    assert_eq!(runs.requests, 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_scan_that_broke_off_resumes_from_its_token() -> TestResult {
+    let (server, _, table) = start().await?;
+    fill(&table).await?;
+    sweep(
+        &server,
+        async |account| {
+            let mut progress = Progress::default();
+            let result = progress.go_on(&once(account)).await;
+            (RefCell::new(progress), result.is_err())
+        },
+        async |account, (progress, broke)| {
+            if *broke {
+                let mut so_far = progress.take();
+                so_far.go_on(account).await?;
+                progress.replace(so_far);
+            }
+            Ok(())
+        },
+        |_, (progress, _)| assert_eq!(progress.borrow().read, expected()),
+    )
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_may_end_anywhere() -> TestResult {
+    let (server, account, table) = start().await?;
+    fill(&table).await?;
+    for n in 0..20 {
+        account.table(&format!("more{n:02}")).create().await?;
+    }
+    let mut cuts = 0;
+    for seed in 0..40 {
+        let chaos = server.chaos(Pages::seeded(seed));
+        let keys = |found: Vec<rowkey::Stored<Counter>>| {
+            found.into_iter().map(|s| (s.entity.kind, s.entity.id)).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(table.scan().all().await?), expected(), "{seed}");
+        assert_eq!(keys(table.scan().page_size(3).take(20).all().await?), expected()[..20]);
+        let one = table.query(Counter::partition("b")).all().await?;
+        assert_eq!(keys(one), expected()[7..14], "{seed}");
+        // Most rows do not match: pages are cut among them, too.
+        let fifth = Filter::raw("RowKey eq '0005'")?;
+        let found = keys(table.scan().filter(fifth).all().await?);
+        assert_eq!(found, KINDS.map(|kind| (kind.to_owned(), 5)), "{seed}");
+        assert_eq!(table.query(Counter::partition("c")).first().await?.unwrap().entity.id, 0);
+        assert_eq!(account.table_service().tables().all().await?.len(), 21, "{seed}");
+        cuts += chaos.cuts();
+    }
+    assert!(cuts > 500, "{cuts}");
+    let before = server.journal();
+    table.scan::<Counter>().all().await?;
+    assert_eq!(server.journal().since(&before).len(), 1, "without chaos it is one page");
+    Ok(())
+}
+
+#[tokio::test]
+async fn chaos_is_the_same_for_the_same_seed() -> TestResult {
+    let (server, _, table) = start().await?;
+    fill(&table).await?;
+    let mut sizes = Vec::new();
+    for seed in [7, 7, 8] {
+        let _chaos = server.chaos(Pages::seeded(seed));
+        let pages: Vec<_> = table.scan::<Counter>().pages().try_collect().await?;
+        sizes.push(pages.iter().map(|page| page.entities.len()).collect::<Vec<_>>());
+    }
+    assert_eq!(sizes[0], sizes[1]);
+    assert_ne!(sizes[0], sizes[2]);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The sweep: what becomes of a scenario when any one of its requests fails, in every way.
+//!
+//! Databases are tested so with failing disks: run once to count the requests, then once more for
+//! each request and each way to fail, recover, and look at the store.
+
+use std::fmt;
+use std::time::Duration;
+
+use rowkey::{ClientOptions, ManualClock, RetryOptions, StorageAccount};
+use rowkey_server::{ErrorCode, Fault, Server, Snapshot};
+
+use crate::TestResult;
+
+/// How the server's clock moves on before a scenario is recovered from: long enough for messages
+/// to be visible again, for leases to end and for names to be free.
+const HEALING: Duration = Duration::from_secs(61);
+
+/// How a request fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The connection breaks before anything is changed.
+    CloseBeforeCommit,
+    /// What is asked for is done, and the connection breaks before the answer.
+    CloseAfterCommit,
+    /// 503 `ServerBusy`.
+    RejectBusy,
+    /// 500 `InternalError`: the client cannot know that nothing was changed.
+    RejectInternal,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 4] =
+        [Self::CloseBeforeCommit, Self::CloseAfterCommit, Self::RejectBusy, Self::RejectInternal];
+
+    fn fault(self, request: u64) -> Fault {
+        let requests = Fault::any().nth(request);
+        match self {
+            Self::CloseBeforeCommit => requests.close_before_commit(),
+            Self::CloseAfterCommit => requests.close_after_commit(),
+            Self::RejectBusy => requests.reject(ErrorCode::SERVER_BUSY),
+            Self::RejectInternal => requests.reject(ErrorCode::INTERNAL_ERROR),
+        }
+    }
+}
+
+/// The runs of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// How many requests the scenario has when nothing fails.
+    pub requests: u64,
+    /// How many runs there were in which one of them failed.
+    pub failures: u64,
+}
+
+impl fmt::Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} requests, {} runs with a failure", self.requests, self.failures)
+    }
+}
+
+/// Runs `scenario` on copies of `server`: once as it is, then once for each of its requests and
+/// each [`Mode`], in which that request fails. After each run the fault is taken away, a minute
+/// passes, `recover` does what the program would do then, and `invariants` looks at the store.
+///
+/// The scenario gets an account that repeats what may be repeated, and whose waits take no time;
+/// [`once`] makes one of it that repeats nothing. Its result is shown to the other two.
+///
+/// Scenarios have to send the same requests in the same order each time, up to the one that fails.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn sweep<T>(
+    server: &Server,
+    scenario: impl AsyncFn(&StorageAccount) -> T,
+    recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
+    invariants: impl Fn(&Snapshot, &T),
+) -> Result<Runs, Box<dyn std::error::Error>> {
+    let one = async |fault: Option<(u64, Mode)>| -> Result<u64, Box<dyn std::error::Error>> {
+        let _context = Context(fault);
+        let server = server.fork().await?;
+        let injected = fault.map(|(request, mode)| server.inject(mode.fault(request)));
+        let result = scenario(&account(&server)?).await;
+        let requests = u64::try_from(server.journal().len())?;
+        if let Some(injected) = injected {
+            assert_eq!(injected.hits(), 1, "the scenario does not send this request every time");
+        }
+        server.clock().advance(HEALING);
+        recover(&account(&server)?, &result).await?;
+        invariants(&server.snapshot(), &result);
+        Ok(requests)
+    };
+    let requests = one(None).await?;
+    assert!(requests > 0, "the scenario sends nothing");
+    let mut failures = 0;
+    for request in 1..=requests {
+        for mode in Mode::ALL {
+            one(Some((request, mode))).await?;
+            failures += 1;
+        }
+    }
+    let runs = Runs { requests, failures };
+    eprintln!("sweep: {runs}");
+    Ok(runs)
+}
+
+/// An account on a server with a manual clock. Its own clock shows the same time, and moves on
+/// when somebody waits.
+pub fn account(server: &Server) -> Result<StorageAccount, rowkey::Error> {
+    StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
+        .build()
+}
+
+/// The same account, repeating nothing.
+pub fn once(account: &StorageAccount) -> StorageAccount {
+    let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    account.with_options(ClientOptions { retry, ..account.options().clone() })
+}
+
+/// Says which run it was, when that run panics.
+struct Context(Option<(u64, Mode)>);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            match self.0 {
+                Some((request, mode)) => eprintln!("with request {request} failing: {mode:?}"),
+                None => eprintln!("with nothing failing"),
+            }
+        }
+    }
+}
