@@ -19,8 +19,6 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Server {
     pub host: String,
-    /// From the start of the program to its first sign of life.
-    pub started: Duration,
     child: Child,
 }
 
@@ -64,7 +62,6 @@ impl Server {
     }
 
     fn spawn(mut command: Command) -> io::Result<(Self, String)> {
-        let begin = Instant::now();
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
@@ -73,7 +70,7 @@ impl Server {
             // Whoever goes on writing must not be stopped by a full pipe.
             thread::spawn(move || io::copy(&mut out, &mut io::sink()));
         }
-        Ok((Self { host: String::new(), started: begin.elapsed(), child }, line))
+        Ok((Self { host: String::new(), child }, line))
     }
 }
 
@@ -140,14 +137,13 @@ fn azurite() -> io::Result<Option<Server>> {
     let begin = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     let host = format!("127.0.0.1:{port}");
-    let mut server = Server { host, started: Duration::ZERO, child };
+    let mut server = Server { host, child };
     while std::net::TcpStream::connect(&server.host).is_err() {
         if begin.elapsed() > Duration::from_secs(60) || server.child.try_wait()?.is_some() {
             return Err(io::Error::other("Azurite does not start"));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    server.started = begin.elapsed();
     Ok(Some(server))
 }
 

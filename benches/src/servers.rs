@@ -239,11 +239,10 @@ fn render(contenders: &[Contender]) -> io::Result<String> {
             figure(azurite.p99.median()),
         ]);
     }
-    let mut process = Table::new(&["server", "start ms", "idle MiB", "peak MiB"]);
+    let mut process = Table::new(&["server", "idle MiB", "peak MiB"]);
     for contender in contenders {
         process.row(vec![
             format!("{:?}", contender.kind),
-            figure(micros(contender.server.started) / 1e3),
             figure(mib(contender.idle)),
             figure(mib(contender.server.peak_memory()?)),
         ]);
