@@ -64,7 +64,15 @@ pub(crate) async fn answer(
     } else {
         Fields::default()
     };
+    let table = if let Target::Entities(table) = target { Some(table) } else { None };
     let op = parse::op(&method, target, &options, &request.headers, &fields, state.strict);
+    let op = op.map_err(|rejection| match table {
+        // That there is no table is noticed before what is missing in the entity (recorded).
+        Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
+            account.store().table(table).err().unwrap_or(rejection)
+        }
+        _ => rejection,
+    });
     let op = op.map_err(layer)?;
     access.check(&op).map_err(layer)?;
     let headers = &request.headers;

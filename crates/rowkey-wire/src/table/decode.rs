@@ -51,7 +51,10 @@ mod tests {
         assert_eq!(continuation(&headers), None);
         headers.insert(NEXT_PARTITION_KEY, HeaderValue::from_static("1!8!cGtleQ--"));
         let token = continuation(&headers).unwrap();
-        assert_eq!((token.partition_key.as_str(), token.row_key.as_deref()), ("1!8!cGtleQ--", None));
+        assert_eq!(
+            (token.partition_key.as_str(), token.row_key.as_deref()),
+            ("1!8!cGtleQ--", None)
+        );
         headers.insert(NEXT_ROW_KEY, HeaderValue::from_static("1!4!cms-"));
         assert_eq!(continuation(&headers).unwrap().row_key.as_deref(), Some("1!4!cms-"));
     }

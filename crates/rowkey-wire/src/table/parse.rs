@@ -87,7 +87,10 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Re
     if let Some(comp) = options.get("comp") {
         let service = path.is_empty() && options.get("restype") == Some("service");
         return match comp {
-            "acl" if !path.is_empty() => Ok(Target::Acl(path)),
+            "acl" if !path.is_empty() => {
+                check_table_name(path)?;
+                Ok(Target::Acl(path))
+            }
             "properties" if service => Ok(Target::Properties),
             "stats" if service => Ok(Target::Stats),
             _ => Err(not_implemented(
@@ -117,9 +120,18 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Re
             }
         };
     }
-    match arguments {
-        None => Ok(Target::Entities(name)),
-        Some(arguments) => address(name, arguments).map(Target::Entity),
+    // A path that goes on below the table, as when an endpoint already names one, is about the
+    // table as long as it names no entity (recorded).
+    let (table, below) = name.split_once('/').map_or((name, None), |(t, rest)| (t, Some(rest)));
+    check_table_name(table)?;
+    match (arguments, below) {
+        (None, _) => Ok(Target::Entities(table)),
+        (Some(arguments), None) => address(table, arguments).map(Target::Entity),
+        (Some(_), Some(_)) => Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            "The number of keys specified in the URI does not match number of key properties for \
+             the resource.",
+        )),
     }
 }
 
@@ -251,7 +263,7 @@ pub fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     Wanted { json, level, atom: !json && text.contains("atom") }
 }
 
-/// Refuses the name of a new table when the service would.
+/// Refuses a name that no table can have, as the service does wherever one is named.
 pub fn check_table_name(name: &str) -> Result<(), Rejection> {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric());
     if !letters

@@ -43,25 +43,31 @@ fn addresses_are_read_raw_and_encoded() {
     // Recorded: go-legacy-storage TestDelete (all encoded, space after the comma); cosmosdb-python
     // with doubled quotes; empty keys.
     for (path, expected) in [
-        ("/t(PartitionKey='p',RowKey='r')", "t|p|r"),
-        ("/t%28PartitionKey=%27p%27,%20RowKey=%27r%27%29", "t|p|r"),
-        ("/t(RowKey='r',PartitionKey='p')", "t|p|r"),
-        ("/t(PartitionKey='a''''''''b',RowKey='''')", "t|a''''b|'"),
-        ("/t(PartitionKey='',RowKey='')", "t||"),
-        ("/t(PartitionKey='a%25b',RowKey='%E6%97%A5')", "t|a%b|日"),
-        ("/t(PartitionKey='a+b',RowKey=',RowKey=')", "t|a+b|,RowKey="),
-        ("/t()", "Entities(\"t\")"),
-        ("/t", "Entities(\"t\")"),
+        ("/tab(PartitionKey='p',RowKey='r')", "tab|p|r"),
+        ("/tab%28PartitionKey=%27p%27,%20RowKey=%27r%27%29", "tab|p|r"),
+        ("/tab(RowKey='r',PartitionKey='p')", "tab|p|r"),
+        ("/tab(PartitionKey='a''''''''b',RowKey='''')", "tab|a''''b|'"),
+        ("/tab(PartitionKey='',RowKey='')", "tab||"),
+        ("/tab(PartitionKey='a%25b',RowKey='%E6%97%A5')", "tab|a%b|日"),
+        ("/tab(PartitionKey='a+b',RowKey=',RowKey=')", "tab|a+b|,RowKey="),
+        ("/tab()", "Entities(\"tab\")"),
+        ("/tab", "Entities(\"tab\")"),
         ("/Tables", "Tables"),
         ("/Tables()", "Tables"),
         ("/Tables('x')", "Table(\"x\")"),
         ("/$batch", "Batch"),
-        ("/t(PartitionKey='a%2Fb',RowKey='r')", "OutOfRangeInput"),
-        ("/t(PartitionKey='p')", "InvalidInput"),
-        ("/t(PartitionKey='p',RowKey='r'", "InvalidInput"),
-        ("/t(PartitionKey='p',PartitionKey='p')", "InvalidInput"),
-        ("/t(PartitionKey=p,RowKey=r)", "InvalidInput"),
-        ("/t(1)", "InvalidInput"),
+        ("/tab(PartitionKey='a%2Fb',RowKey='r')", "OutOfRangeInput"),
+        ("/tab(PartitionKey='p')", "InvalidInput"),
+        ("/tab(PartitionKey='p',RowKey='r'", "InvalidInput"),
+        ("/tab(PartitionKey='p',PartitionKey='p')", "InvalidInput"),
+        ("/tab(PartitionKey=p,RowKey=r)", "InvalidInput"),
+        ("/tab(1)", "InvalidInput"),
+        // Recorded by the Python library's tests of bad names, and of an endpoint that names a table.
+        ("/my_table", "InvalidResourceName"),
+        ("/1table(PartitionKey='p',RowKey='r')", "InvalidResourceName"),
+        ("/aa()", "OutOfRangeInput"),
+        ("/tab/Tables", "Entities(\"tab\")"),
+        ("/tab/Tables('tab')", "InvalidInput"),
         ("/", "InvalidInput"),
     ] {
         assert_eq!(target_of(path, ""), expected, "{path}");
@@ -71,7 +77,7 @@ fn addresses_are_read_raw_and_encoded() {
 #[test]
 fn documents_are_told_by_their_options() {
     for (path, query, expected) in [
-        ("/t", "comp=acl", "Acl(\"t\")"),
+        ("/tab", "comp=acl", "Acl(\"tab\")"),
         ("/", "restype=service&comp=properties", "Properties"),
         ("/", "restype=service&comp=stats", "Stats"),
         ("/", "comp=properties", "NotImplemented"),
@@ -86,39 +92,39 @@ fn documents_are_told_by_their_options() {
 fn what_is_not_offered_is_said_to_be_so() {
     let none = HeaderMap::new();
     for (method, path, query, expected) in [
-        ("GET", "/t()", "$orderby=a", "501 NotImplemented"),
-        ("GET", "/t()", "$skip=1", "501 NotImplemented"),
+        ("GET", "/tab()", "$orderby=a", "501 NotImplemented"),
+        ("GET", "/tab()", "$skip=1", "501 NotImplemented"),
         ("GET", "/Tables", "$count=true", "501 NotImplemented"),
-        ("GET", "/t()", "$filter=startswith(a,'b')", "501 NotImplemented"),
-        ("GET", "/t()", "$filter=a%20b", "400 InvalidInput"),
-        ("GET", "/t()", "$top=0", "400 InvalidInput"),
-        ("GET", "/t()", "$top=1001", "400 InvalidInput"),
-        ("GET", "/t()", "$top=x", "400 InvalidInput"),
-        ("GET", "/t()", "NextPartitionKey=x", "400 InvalidInput"),
-        ("PUT", "/t()", "", "405 MethodNotAllowed"),
+        ("GET", "/tab()", "$filter=startswith(a,'b')", "501 NotImplemented"),
+        ("GET", "/tab()", "$filter=a%20b", "400 InvalidInput"),
+        ("GET", "/tab()", "$top=0", "400 InvalidInput"),
+        ("GET", "/tab()", "$top=1001", "400 InvalidInput"),
+        ("GET", "/tab()", "$top=x", "400 InvalidInput"),
+        ("GET", "/tab()", "NextPartitionKey=x", "400 InvalidInput"),
+        ("PUT", "/tab()", "", "405 MethodNotAllowed"),
         ("PATCH", "/Tables", "", "405 MethodNotAllowed"),
-        ("POST", "/t(PartitionKey='p',RowKey='r')", "", "405 MethodNotAllowed"),
-        ("DELETE", "/t(PartitionKey='p',RowKey='r')", "", "400 MissingRequiredHeader"),
+        ("POST", "/tab(PartitionKey='p',RowKey='r')", "", "405 MethodNotAllowed"),
+        ("DELETE", "/tab(PartitionKey='p',RowKey='r')", "", "400 MissingRequiredHeader"),
     ] {
         assert_eq!(parsed(method, path, query, &none, ""), expected, "{method} {path}?{query}");
     }
     let sixteen = (0..16).map(|i| format!("a eq {i}")).collect::<Vec<_>>().join(" or ");
     let query = format!("$filter={}", sixteen.replace(' ', "+"));
-    assert_eq!(parsed("GET", "/t()", &query, &none, ""), "400 InvalidInput");
+    assert_eq!(parsed("GET", "/tab()", &query, &none, ""), "400 InvalidInput");
 }
 
 #[test]
 fn an_empty_filter_or_token_is_none() {
     let query = "$filter=&$top=&NextPartitionKey=";
     let expected =
-        r#"QueryEntities("t", EntityQuery { filter: None, next: None, select: None, top: None })"#;
-    assert_eq!(parsed("GET", "/t()", query, &HeaderMap::new(), ""), expected);
+        r#"QueryEntities("tab", EntityQuery { filter: None, next: None, select: None, top: None })"#;
+    assert_eq!(parsed("GET", "/tab()", query, &HeaderMap::new(), ""), expected);
 }
 
 #[test]
 fn continuations_lead_to_a_place() {
     let query = "NextPartitionKey=1!8!cGtleQ--&NextRowKey=1%214%21cms-&$top=5";
-    let parsed = parsed("GET", "/t()", query, &HeaderMap::new(), "");
+    let parsed = parsed("GET", "/tab()", query, &HeaderMap::new(), "");
     assert!(parsed.contains(r#"next: Some(("pkey", "rk"))"#), "{parsed}");
     assert!(parsed.contains("top: Some(5)"), "{parsed}");
 }
