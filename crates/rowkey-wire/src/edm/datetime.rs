@@ -86,6 +86,13 @@ impl DateTime {
 
     /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. A fraction is cut off.
     pub fn to_http(self) -> String {
+        let mut out = String::with_capacity(29);
+        self.write_http(&mut out);
+        out
+    }
+
+    /// Appends the form of HTTP headers.
+    pub fn write_http(self, out: &mut String) {
         const DAYS: [&[u8; 5]; 7] =
             [b"Mon, ", b"Tue, ", b"Wed, ", b"Thu, ", b"Fri, ", b"Sat, ", b"Sun, "];
         const MONTHS: [&[u8; 5]; 12] = [
@@ -109,7 +116,7 @@ impl DateTime {
         put(&mut buffer, &mut at, b":");
         digits(&mut buffer, &mut at, seconds % 60, 2);
         put(&mut buffer, &mut at, b" GMT");
-        String::from_utf8_lossy(&buffer).into_owned()
+        out.push_str(std::str::from_utf8(&buffer).unwrap_or_default());
     }
 
     /// The ISO 8601 form with exactly seven digits of fraction, as the ACL documents use it.

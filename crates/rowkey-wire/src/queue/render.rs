@@ -1,9 +1,17 @@
 //! Answers as the Queue service writes them (the server's half).
 
+use std::fmt::Write as _;
+
 use super::op::Listing;
 use crate::edm::DateTime;
 use crate::metadata::Metadata;
 use crate::xml::Writer;
+use crate::xml::element::push_escaped;
+
+/// What every document begins with: a byte order mark and a declaration.
+const DECLARATION: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+/// Bytes of a message but for its text, and a little more.
+const MESSAGE: usize = 512;
 
 /// A message, or what an operation shows of it: each leaves other parts out.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +31,7 @@ pub struct Message<'a> {
 /// A list of messages in the making.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    writer: Writer,
+    out: String,
     any: bool,
 }
 
@@ -31,40 +39,55 @@ impl Messages {
     /// A list without messages.
     #[expect(clippy::new_without_default, reason = "an empty list is the start of an answer")]
     pub fn new() -> Self {
-        Self { writer: Writer::response(), any: false }
+        Self { out: String::new(), any: false }
     }
 
     /// Adds a message.
     pub fn push(&mut self, message: &Message<'_>) {
-        let writer = &mut self.writer;
+        let out = &mut self.out;
+        out.reserve(MESSAGE + message.content.map_or(0, |(_, text)| text.len()));
         if !self.any {
             self.any = true;
-            writer.reserve(640 + message.content.map_or(0, |(_, text)| text.len()));
-            writer.start("QueueMessagesList");
+            out.push_str(DECLARATION);
+            out.push_str("<QueueMessagesList>");
         }
-        writer.start("QueueMessage");
-        writer.leaf("MessageId", message.id);
-        date(writer, "InsertionTime", message.inserted);
-        date(writer, "ExpirationTime", message.expires);
+        // All but the text is made by the server, and has nothing to escape.
+        out.push_str("<QueueMessage><MessageId>");
+        out.push_str(message.id);
+        out.push_str("</MessageId><InsertionTime>");
+        message.inserted.write_http(out);
+        out.push_str("</InsertionTime><ExpirationTime>");
+        message.expires.write_http(out);
+        out.push_str("</ExpirationTime>");
         if let Some((receipt, visible)) = message.receipt {
-            writer.leaf("PopReceipt", receipt);
-            date(writer, "TimeNextVisible", visible);
+            out.push_str("<PopReceipt>");
+            out.push_str(receipt);
+            out.push_str("</PopReceipt><TimeNextVisible>");
+            visible.write_http(out);
+            out.push_str("</TimeNextVisible>");
         }
         if let Some((count, text)) = message.content {
-            writer.leaf("DequeueCount", &count.to_string());
-            writer.leaf("MessageText", text);
+            let _ = write!(out, "<DequeueCount>{count}</DequeueCount>");
+            if text.is_empty() {
+                out.push_str("<MessageText />");
+            } else {
+                out.push_str("<MessageText>");
+                push_escaped(text, out);
+                out.push_str("</MessageText>");
+            }
         }
-        writer.end("QueueMessage");
+        out.push_str("</QueueMessage>");
     }
 
     /// The document.
     pub fn finish(mut self) -> String {
         if self.any {
-            self.writer.end("QueueMessagesList");
+            self.out.push_str("</QueueMessagesList>");
         } else {
-            self.writer.empty("QueueMessagesList");
+            self.out.push_str(DECLARATION);
+            self.out.push_str("<QueueMessagesList />");
         }
-        self.writer.finish()
+        self.out
     }
 }
 
@@ -121,8 +144,4 @@ fn write_metadata(writer: &mut Writer, metadata: &Metadata) {
         writer.leaf(name, &value);
     }
     writer.end("Metadata");
-}
-
-fn date(writer: &mut Writer, name: &str, instant: DateTime) {
-    writer.leaf(name, &instant.to_http());
 }

@@ -318,6 +318,13 @@ impl Writer {
 /// Appends `text` with `<`, `>` and `&` escaped. A carriage return is, too: readers make a line
 /// feed of a bare one.
 pub(crate) fn push_escaped(text: &str, out: &mut String) {
+    let special = |byte: u8| matches!(byte, b'<' | b'>' | b'&' | b'\r');
+    // Nearly all text has nothing to escape. Looking at every byte, rather than for the first that
+    // is special, takes many at once.
+    if !text.bytes().fold(false, |found, byte| found | special(byte)) {
+        out.push_str(text);
+        return;
+    }
     for (index, part) in text.split('\r').enumerate() {
         if index > 0 {
             out.push_str("&#xD;");
