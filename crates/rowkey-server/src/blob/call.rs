@@ -168,9 +168,7 @@ impl Call<'_> {
             BlobOp::GetBlockList(lists, snapshot, guard) => {
                 read::block_list(self, names, lists, snapshot, &guard)
             }
-            BlobOp::GetMetadata(snapshot, guard) => {
-                read::metadata(self, names, snapshot, &guard)
-            }
+            BlobOp::GetMetadata(snapshot, guard) => read::metadata(self, names, snapshot, &guard),
             BlobOp::SetMetadata(metadata, guard) => {
                 change::set_metadata(self, names, metadata, &guard)
             }

@@ -21,6 +21,7 @@ use crate::respond::{self, Answer};
 use crate::route;
 use crate::store::blob::entry::Copied;
 use crate::store::blob::write::copy_source;
+use crate::tls::Https;
 
 pub(super) const SUCCESS: HeaderValue = HeaderValue::from_static("success");
 
@@ -89,11 +90,15 @@ impl Source {
         };
         let uri: Uri = address.parse().map_err(|_| invalid())?;
         let host = uri.host().ok_or_else(invalid)?.to_owned();
-        let (parts, ()) = Request::get(uri)
+        let is_https = uri.scheme_str() == Some("https");
+        let (mut parts, ()) = Request::get(uri)
             .header(header::HOST, host)
             .body(())
             .map_err(|_| invalid())?
             .into_parts();
+        if is_https {
+            parts.extensions.insert(Https);
+        }
         let place = route::place(&parts)?;
         if place.account != call.account.name {
             return Err(Rejection::with_message(
@@ -110,7 +115,7 @@ impl Source {
         let Op::Blob(BlobOp::Read(Read { snapshot, .. }, _)) = op else { return Err(invalid()) };
         // Whoever has the account's key may read all of it. Others need a signature or a public
         // container for the source, too.
-        if !matches!(call.access, Access::Key) {
+        if !matches!(call.access, Access::Key | Access::Token) {
             let caller = Caller {
                 service: Service::Blob,
                 resource: Some(Resource::Blob { container, name: blob }),
@@ -125,7 +130,8 @@ impl Source {
                     "This request is not authorized to perform this operation.",
                 )
             };
-            let access = auth::authenticate(call.account, caller, &parts).map_err(|_| unverified())?;
+            let access =
+                auth::authenticate(call.account, caller, &parts).map_err(|_| unverified())?;
             let public =
                 matches!(access, Access::Anonymous) && need::is_public(call.account, target, &op);
             access.allow(Service::Blob, &need(&op, public)).map_err(|_| unverified())?;

@@ -19,6 +19,3 @@ mod need;
 mod read;
 pub(crate) mod upload;
 mod write;
-
-#[cfg(test)]
-mod tests;

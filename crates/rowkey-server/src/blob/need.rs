@@ -7,11 +7,12 @@ use crate::state::Account;
 
 /// The letters that an operation needs.
 pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
-    let need =
-        |resource_type, account, resource| Need { resource_type, account, resource, public };
+    let need = |resource_type, account, resource| Need { resource_type, account, resource, public };
     match op {
         Op::Account(op) => match op {
-            AccountOp::GetInformation => need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"]),
+            AccountOp::GetInformation => {
+                need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"])
+            }
             AccountOp::GetProperties | AccountOp::GetStats => need('s', &["r"], &[]),
             AccountOp::ListContainers(_) => need('s', &["l"], &[]),
             AccountOp::SetProperties => need('s', &["w"], &[]),

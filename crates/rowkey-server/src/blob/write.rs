@@ -93,7 +93,8 @@ pub(super) async fn put_block_list(
     body: &mut Incoming,
 ) -> Result<Answer, Refused> {
     let has_crc64 = call.version >= CRC64;
-    let checksum = Checksum::new(!has_crc64 || sums.md5.is_some(), has_crc64 || sums.crc64.is_some());
+    let checksum =
+        Checksum::new(!has_crc64 || sums.md5.is_some(), has_crc64 || sums.crc64.is_some());
     let headers = &call.request.headers;
     let (document, upload) = upload::receive_document(body, headers, checksum).await?;
     upload::verify(sums, &upload)?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batch;
+mod blob;
 mod queue;
 mod requests;
 mod support;

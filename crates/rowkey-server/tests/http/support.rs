@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
@@ -140,9 +140,18 @@ impl Client {
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
         let length = headers.get("content-length").and_then(|length| length.parse().ok());
+        // Answers to HEAD say how long the body would be.
+        let length = length.filter(|_| !request.starts_with(b"HEAD ") && status != 304);
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
         Ok(Answer { status, headers, body: String::from_utf8(body).unwrap() })
+    }
+
+    /// Sends the beginning of a request, and waits until the server has given up on it.
+    pub(crate) fn break_off(mut self, request: &[u8]) {
+        self.stream.get_mut().write_all(request).unwrap();
+        self.stream.get_mut().shutdown(Shutdown::Write).unwrap();
+        let _ = self.stream.read_to_end(&mut Vec::new());
     }
 
     /// Creates a table.

@@ -30,6 +30,7 @@ pub enum Target<'a> {
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "made once a request, and taken apart at once")]
 pub enum Op<'a> {
     /// On the account.
     Account(AccountOp),
@@ -94,6 +95,7 @@ pub enum ContainerOp {
 
 /// The options of a list of blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ListBlobs {
     /// What names begin with.
     pub prefix: String,

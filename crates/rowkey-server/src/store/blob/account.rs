@@ -43,7 +43,13 @@ pub(crate) struct Blobs {
 impl Blobs {
     /// An account without containers.
     pub(crate) fn new(strict: Strictness) -> Self {
-        Self { containers: BTreeMap::new(), blocked: BTreeMap::new(), properties: properties::initial(), strict, last: 0 }
+        Self {
+            containers: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            properties: properties::initial(),
+            strict,
+            last: 0,
+        }
     }
 
     /// Creates a container. Its name has been checked.
@@ -103,10 +109,7 @@ impl Blobs {
     }
 
     /// A page of containers, and the name with which the next page begins.
-    pub(crate) fn list(
-        &self,
-        options: &ListContainers,
-    ) -> (Vec<(&str, &Container)>, Option<&str>) {
+    pub(crate) fn list(&self, options: &ListContainers) -> (Vec<(&str, &Container)>, Option<&str>) {
         // Markers are the name after the account's, `/account/name`; some send the name alone.
         let marker = options.marker.rsplit('/').next().unwrap_or_default();
         let from = marker.max(options.prefix.as_str());

@@ -53,8 +53,7 @@ pub(super) fn for_put(
 
 /// Refuses to copy what does not meet the conditions on the source.
 pub(super) fn for_source(conditions: &Conditions, version: Version) -> Result<(), Rejection> {
-    for_change(conditions, version)
-        .map_err(|_| Rejection::new(ErrorCode::SOURCE_CONDITION_NOT_MET))
+    for_change(conditions, version).map_err(|_| Rejection::new(ErrorCode::SOURCE_CONDITION_NOT_MET))
 }
 
 fn outcome(conditions: &Conditions, version: Version) -> Outcome {

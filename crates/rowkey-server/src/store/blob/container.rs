@@ -30,11 +30,7 @@ pub(crate) struct Container {
 
 impl Container {
     /// A container without blobs.
-    pub(super) fn new(
-        version: Version,
-        access: Option<PublicAccess>,
-        metadata: Metadata,
-    ) -> Self {
+    pub(super) fn new(version: Version, access: Option<PublicAccess>, metadata: Metadata) -> Self {
         Self {
             version,
             access,
@@ -101,11 +97,7 @@ impl Container {
     }
 
     /// The blob with this name, or a snapshot of it.
-    pub(crate) fn blob(
-        &self,
-        name: &str,
-        snapshot: Option<DateTime>,
-    ) -> Result<&Blob, Rejection> {
+    pub(crate) fn blob(&self, name: &str, snapshot: Option<DateTime>) -> Result<&Blob, Rejection> {
         let entry = self.entries.get(name).ok_or_else(blob_not_found)?;
         match snapshot {
             None => entry.blob.as_ref(),
@@ -132,17 +124,11 @@ impl Container {
 
     /// The blob with this name, to change it.
     pub(super) fn blob_mut(&mut self, name: &str) -> Result<&mut Blob, Rejection> {
-        self.entries
-            .get_mut(name)
-            .and_then(|entry| entry.blob.as_mut())
-            .ok_or_else(blob_not_found)
+        self.entries.get_mut(name).and_then(|entry| entry.blob.as_mut()).ok_or_else(blob_not_found)
     }
 
     /// What has this name from here on.
-    pub(super) fn entries_from(
-        &self,
-        from: Bound<&str>,
-    ) -> impl Iterator<Item = (&str, &Entry)> {
+    pub(super) fn entries_from(&self, from: Bound<&str>) -> impl Iterator<Item = (&str, &Entry)> {
         self.entries.range::<str, _>((from, Bound::Unbounded)).map(|(name, entry)| (&**name, entry))
     }
 

@@ -75,13 +75,15 @@ mod tests {
     #[test]
     fn every_range_of_pieces_is_the_range_of_the_whole() {
         let whole = b"0123456789";
-        let pieces = ["", "012", "3", "", "45678", "9"].map(|text| Bytes::from_static(text.as_bytes()));
+        let pieces =
+            ["", "012", "3", "", "45678", "9"].map(|text| Bytes::from_static(text.as_bytes()));
         let content: Content = pieces.into_iter().collect();
         assert_eq!(content.len(), 10);
         for first in 0..=10 {
             for end in first..=10 {
                 let part: Vec<u8> = content.range(first, end).flatten().collect();
-                let expected = &whole[usize::try_from(first).unwrap()..usize::try_from(end).unwrap()];
+                let expected =
+                    &whole[usize::try_from(first).unwrap()..usize::try_from(end).unwrap()];
                 assert_eq!(part, expected, "{first}..{end}");
             }
         }

@@ -42,7 +42,10 @@ pub(crate) struct Blob {
 /// What sort of blob, and what only that sort has.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    Append { blocks: u32, sealed: bool },
+    Append {
+        blocks: u32,
+        sealed: bool,
+    },
     /// The ids and sizes of the blocks; none for a blob that was put at once.
     Block(Vec<(Box<str>, u64)>),
 }

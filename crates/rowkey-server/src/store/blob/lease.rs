@@ -100,9 +100,9 @@ impl Lease {
                 Ok(Leased::Acquired(id))
             }
             LeaseAction::Break { period } => {
-                let remaining = self
-                    .break_after(period, now)
-                    .ok_or_else(|| subject.refuse(ErrorCode::LEASE_NOT_PRESENT_WITH_LEASE_OPERATION))?;
+                let remaining = self.break_after(period, now).ok_or_else(|| {
+                    subject.refuse(ErrorCode::LEASE_NOT_PRESENT_WITH_LEASE_OPERATION)
+                })?;
                 Ok(Leased::Broken(remaining))
             }
             LeaseAction::Change { lease, proposed } => {

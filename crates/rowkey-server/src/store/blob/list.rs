@@ -15,7 +15,11 @@ pub(crate) const MAX_PAGE: u32 = 5000;
 /// One entry of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed<'a> {
-    Blob { name: &'a str, snapshot: Option<DateTime>, blob: &'a Blob },
+    Blob {
+        name: &'a str,
+        snapshot: Option<DateTime>,
+        blob: &'a Blob,
+    },
     /// What names begin with, up to the delimiter.
     Prefix(&'a str),
     /// The name of blocks that are in no list yet.

@@ -74,7 +74,8 @@ impl Container {
         }
         if let Some(entry) = entry {
             entry.drop_stale(now);
-            let other_length = entry.staged.keys().next().is_some_and(|known| known.len() != id.len());
+            let other_length =
+                entry.staged.keys().next().is_some_and(|known| known.len() != id.len());
             let committed = match entry.blob.as_ref().map(|blob| &blob.kind) {
                 Some(Kind::Block(blocks)) => blocks.first(),
                 _ => None,
@@ -112,9 +113,8 @@ impl Container {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.drop_stale(version.modified);
         }
-        let (blocks, content) = self
-            .gather(name, list)
-            .ok_or_else(|| Rejection::new(ErrorCode::INVALID_BLOCK_LIST))?;
+        let (blocks, content) =
+            self.gather(name, list).ok_or_else(|| Rejection::new(ErrorCode::INVALID_BLOCK_LIST))?;
         self.replace(name, Kind::Block(blocks), content, description, version);
         Ok(())
     }
@@ -230,7 +230,16 @@ impl Container {
         };
         lease.after_write(version.modified);
         let Description { headers, metadata } = description;
-        entry.blob.insert(Blob { kind, content, created, version, headers, metadata, lease, copy: None })
+        entry.blob.insert(Blob {
+            kind,
+            content,
+            created,
+            version,
+            headers,
+            metadata,
+            lease,
+            copy: None,
+        })
     }
 
     /// The append blob with this name, to change it.

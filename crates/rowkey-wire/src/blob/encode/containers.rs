@@ -24,6 +24,7 @@ pub struct ListContainers<'a> {
 
 /// Which blobs a list asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ListBlobs<'a> {
     /// What their names begin with.
     pub prefix: Option<&'a str>,

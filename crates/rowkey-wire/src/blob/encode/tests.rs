@@ -221,7 +221,7 @@ fn leases_say_what_is_to_become_of_them() {
     let header = |action| {
         let request = lease(Target::Blob(PLACE), action, &Conditions::NONE);
         assert_eq!(request.target, "/utcontainer/blob1?comp=lease");
-        sorted(request.headers)
+        sorted(&request.headers)
     };
     assert_eq!(
         header(Lease::Acquire { seconds: None, proposed: Some(other) }),
@@ -249,7 +249,7 @@ fn leases_say_what_is_to_become_of_them() {
     let request = lease(Target::Container("c"), Lease::Release(id), &Conditions::NONE);
     assert_eq!(request.target, "/c?restype=container&comp=lease");
     assert_eq!(
-        sorted(request.headers),
+        sorted(&request.headers),
         format!("x-ms-lease-action: release, x-ms-lease-id: {LEASE}")
     );
 }
@@ -320,10 +320,10 @@ fn a_copy_names_its_source() {
     );
     let request = abort_copy(PLACE, LEASE, &Conditions::NONE);
     assert_eq!(request.target, format!("/utcontainer/blob1?comp=copy&copyid={LEASE}"));
-    assert_eq!(sorted(request.headers), "x-ms-copy-action: abort");
+    assert_eq!(sorted(&request.headers), "x-ms-copy-action: abort");
 }
 
-fn sorted(headers: HeaderMap) -> String {
+fn sorted(headers: &HeaderMap) -> String {
     let mut lines: Vec<_> = headers
         .iter()
         .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
