@@ -71,6 +71,7 @@ mod account;
 #[cfg(feature = "test-util")]
 pub mod answers;
 mod arg;
+pub mod blob;
 mod clock;
 mod credential;
 pub mod entity;
@@ -99,6 +100,8 @@ pub use error::{Error, ErrorKind, Outcome, Result};
 pub use filter::{Column, Filter, TIMESTAMP};
 pub use key::{Key, KeyPart, Partition};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
+#[doc(inline)]
+pub use blob::{Blob, Container};
 #[doc(inline)]
 pub use queue::Queue;
 pub use table::{Continuation, Cost, Page, Query, Table, Transaction};

@@ -68,7 +68,12 @@ impl Pipeline {
 
     /// Text that nothing else has, for the boundaries of batches.
     pub(crate) fn unique_id(&self) -> String {
-        self.shared.jitter.guid().hyphenated().to_string()
+        self.guid().hyphenated().to_string()
+    }
+
+    /// A random GUID, for leases and uploads.
+    pub(crate) fn guid(&self) -> uuid::Uuid {
+        self.shared.jitter.guid()
     }
 
     /// Sends `request` until it succeeds, or may not be repeated, or the time is up.

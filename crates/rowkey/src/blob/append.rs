@@ -1,0 +1,110 @@
+//! Writing at the end of an append blob.
+
+use bytes::Bytes;
+use rowkey_wire::blob::{decode, encode, op};
+use rowkey_wire::etag::ETag;
+
+use super::container::{incomplete, written};
+use super::handle::Blob;
+use super::put::{Check, sums};
+use crate::error::{Error, Outcome, Result};
+use crate::transport::Safety;
+
+/// A block that is to be written at the end of an append blob, from [`Blob::append`].
+#[derive(Debug)]
+#[must_use = "nothing is written before `send`"]
+pub struct Append {
+    blob: Blob,
+    block: Bytes,
+    limits: op::AppendLimits,
+    check: Option<Check>,
+}
+
+/// A block that was appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// Where in the blob it begins.
+    pub offset: u64,
+    /// How many blocks the blob has now, 50,000 at most.
+    pub blocks: u32,
+    /// The blob's tag.
+    pub etag: ETag,
+}
+
+impl Append {
+    pub(super) fn new(blob: Blob, block: Bytes) -> Self {
+        Self { blob, block, limits: op::AppendLimits::default(), check: None }
+    }
+
+    /// Only if the blob is exactly this long. Otherwise it fails with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
+    ///
+    /// This makes the operation one that can be repeated: if the answer to an attempt was lost, the
+    /// next one is refused, and what then is at this place tells whether the first one was applied.
+    pub fn at(mut self, position: u64) -> Self {
+        self.limits.position = Some(position);
+        self
+    }
+
+    /// Only if the blob does not become longer than this. Otherwise it fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
+    pub fn max_size(mut self, bytes: u64) -> Self {
+        self.limits.max_size = Some(bytes);
+        self
+    }
+
+    /// Guards the block on its way.
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// Appends the block, 100 MiB at most.
+    ///
+    /// Without [`at`](Self::at) it is not repeated when nobody knows whether it was applied: the
+    /// error's [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is
+    /// yours to know.
+    pub async fn send(self) -> Result<Appended> {
+        let Self { blob, block, limits, check } = self;
+        let safety = if limits.position.is_some() { Safety::Conditional } else { Safety::Never };
+        let call = blob.call("AppendBlock", safety).expecting(&[412]);
+        if block.is_empty() {
+            let error = Error::invalid("a block that is appended has at least one byte");
+            return Err(error.of(call.operation, call.resource));
+        }
+        let sums = sums(check, &block);
+        let conditions = &blob.conditions;
+        let request = encode::append_block(blob.place(), block.clone(), &limits, &sums, conditions);
+        let reply = match (blob.send(request, call).await, limits.position) {
+            (Ok(reply), _) => reply,
+            (Err(error), Some(position))
+                if error.status() == Some(412) && error.outcome() == Outcome::Unknown =>
+            {
+                return landed(&blob, &block, position).await?.ok_or(error);
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let appended = decode::appended(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let decode::Appended { offset, blocks } = appended;
+        let etag = written(&reply, &call)?.etag;
+        Ok(Appended { offset, blocks, etag })
+    }
+}
+
+/// Whether the refusal was the echo of an earlier attempt's success: then what was to be appended
+/// is where it was to be.
+async fn landed(blob: &Blob, block: &Bytes, position: u64) -> Result<Option<Appended>> {
+    let mut reader = blob.clone();
+    let lease = reader.conditions.lease;
+    reader.conditions = encode::Conditions { lease, ..encode::Conditions::NONE };
+    let Some(properties) = reader.properties().await? else { return Ok(None) };
+    let end = position + block.len() as u64;
+    if properties.length < end {
+        return Ok(None);
+    }
+    let there = reader.read().range(position..end).bytes().await?;
+    let Some(there) = there.filter(|there| there.bytes == block) else { return Ok(None) };
+    let blocks = properties.blocks.unwrap_or_default();
+    Ok(Some(Appended { offset: position, blocks, etag: there.properties.etag }))
+}

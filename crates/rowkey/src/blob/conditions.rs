@@ -1,0 +1,78 @@
+//! What must hold for an operation to be done.
+
+use chrono::{DateTime, Utc};
+use rowkey_wire::blob::encode;
+use rowkey_wire::etag::{ETag, Match};
+
+use crate::transport::Safety;
+
+/// What must hold for an operation to be done.
+///
+/// A handle carries them: [`Blob::with_conditions`](super::Blob::with_conditions). A write whose
+/// condition does not hold fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) and has
+/// changed nothing; a read that found nothing newer fails with
+/// [`ErrorKind::NotModified`](crate::ErrorKind::NotModified).
+///
+/// ```
+/// use rowkey::blob::Conditions;
+/// use rowkey::{ETag, Match};
+///
+/// let read = ETag::new("\"0x8D9C0DFD1829915\"");
+/// assert_eq!(Conditions::from(&read).if_match, Some(Match::ETag(read)));
+/// assert_eq!(Conditions::missing().if_none_match, Some(Match::Any));
+/// ```
+///
+/// [Conditional headers](https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations)
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// It has this tag, or it exists.
+    pub if_match: Option<Match>,
+    /// It has not this tag, or it does not exist.
+    pub if_none_match: Option<Match>,
+    /// It was changed after this instant. The service compares whole seconds.
+    pub if_modified_since: Option<DateTime<Utc>>,
+    /// It was not changed after this instant. The service compares whole seconds.
+    pub if_unmodified_since: Option<DateTime<Utc>>,
+}
+
+impl Conditions {
+    /// It is still what was read under this tag. The same as `Conditions::from(&etag)`.
+    pub fn unchanged(etag: &ETag) -> Self {
+        Self { if_match: Some(etag.into()), ..Self::default() }
+    }
+
+    /// It is no more what was read under this tag: for reading only what is new.
+    pub fn changed(etag: &ETag) -> Self {
+        Self { if_none_match: Some(etag.into()), ..Self::default() }
+    }
+
+    /// It does not exist.
+    pub fn missing() -> Self {
+        Self { if_none_match: Some(Match::Any), ..Self::default() }
+    }
+
+    /// In the place of those of a handle, whose lease stays.
+    pub(crate) fn place(self, wire: &mut encode::Conditions) {
+        wire.matches = self.if_match;
+        wire.none_match = self.if_none_match;
+        wire.modified_since = self.if_modified_since;
+        wire.unmodified_since = self.if_unmodified_since;
+    }
+}
+
+impl From<&ETag> for Conditions {
+    fn from(etag: &ETag) -> Self {
+        Self::unchanged(etag)
+    }
+}
+
+impl From<ETag> for Conditions {
+    fn from(etag: ETag) -> Self {
+        Self::unchanged(&etag)
+    }
+}
+
+/// What may be repeated of a write: the first one of something that must not exist is an insert.
+pub(super) fn safety(conditions: &encode::Conditions) -> Safety {
+    if conditions.none_match == Some(Match::Any) { Safety::Insert } else { Safety::Conditional }
+}

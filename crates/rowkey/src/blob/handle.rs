@@ -1,0 +1,359 @@
+//! A blob: read, described, copied and deleted.
+
+use std::fmt;
+
+use bytes::Bytes;
+use rowkey_wire::auth::Service;
+use rowkey_wire::blob::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
+use rowkey_wire::blob::{decode, name, op};
+use rowkey_wire::request::Request;
+
+use super::append::Append;
+use super::conditions::{Conditions, safety};
+use super::container::{check_container, incomplete, written};
+use super::lease::{Lease, Target};
+use super::put::Put;
+use super::read::{Content, Read};
+use super::upload::Upload;
+use super::{ContentHeaders, CopyStatus, Properties, Written};
+use crate::ErrorCode;
+use crate::account::StorageAccount;
+use crate::error::{Error, Outcome, Result};
+use crate::options::ClientOptions;
+use crate::queue::handle::metadata_error;
+use crate::transport::{Call, Pipeline, Reply, Safety};
+
+/// A blob, or a snapshot of one.
+///
+/// Made by [`Container::blob`](super::Container::blob); making one sends nothing and checks nothing.
+/// Clones are cheap and share connections.
+///
+/// The last writer wins, unless the handle carries conditions or a lease:
+///
+/// ```
+/// # use rowkey::StorageAccount;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let container = account.container("indexes");
+/// # container.create().await?;
+/// # container.blob("jones").put("1\n2\n").send().await?;
+/// let index = container.blob("jones");
+/// let read = index.get().await?.ok_or("no such index")?;
+/// let mut list = read.bytes.to_vec();
+/// list.extend_from_slice(b"3\n");
+///
+/// // Only if nobody else has written it since it was read.
+/// let unchanged = index.with_conditions(&read.properties.etag);
+/// unchanged.put(list).send().await?;
+/// assert!(unchanged.put("lost update").send().await.unwrap_err().is_conflict());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Blob {
+    container: Box<str>,
+    name: Box<str>,
+    snapshot: Option<Box<str>>,
+    pub(super) conditions: Wire,
+    account: StorageAccount,
+}
+
+/// A copy that was begun, from [`Blob::copy_from`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The blob as it is now.
+    pub written: Written,
+    /// Within an account, copies are done when the answer comes; large ones may go on.
+    pub status: CopyStatus,
+}
+
+/// The handle.
+impl Blob {
+    pub(super) fn new(account: StorageAccount, container: &str, name: &str) -> Self {
+        let (container, name) = (container.into(), name.into());
+        Self { container, name, snapshot: None, conditions: Wire::NONE, account }
+    }
+
+    /// The blob's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of the container that it is in.
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// How operations on this handle behave.
+    pub fn options(&self) -> &ClientOptions {
+        self.account.options()
+    }
+
+    /// The same blob, behaving differently.
+    #[must_use = "the handle itself does not change"]
+    pub fn with_options(&self, options: ClientOptions) -> Self {
+        Self { account: self.account.with_options(options), ..self.clone() }
+    }
+
+    /// The same blob; what is done through the new handle is done only if these conditions hold.
+    /// An [`ETag`](crate::ETag) alone means that the blob is still the one that was read.
+    #[must_use = "the handle itself does not change"]
+    pub fn with_conditions(&self, conditions: impl Into<Conditions>) -> Self {
+        let mut blob = self.clone();
+        conditions.into().place(&mut blob.conditions);
+        blob
+    }
+
+    /// The same blob; what is done through the new handle is done as the holder of a lease, and
+    /// fails with [`ErrorKind::Leased`](crate::ErrorKind::Leased) when it is one no more.
+    #[must_use = "the handle itself does not change"]
+    pub fn with_lease(&self, lease: &Lease) -> Self {
+        let mut blob = self.clone();
+        blob.conditions.lease = Some(lease.guid());
+        blob
+    }
+
+    /// A snapshot of the blob, as [`snapshot`](Self::snapshot) or a listing named it. It can be
+    /// read, copied from and deleted.
+    #[must_use = "the handle itself does not change"]
+    pub fn at_snapshot(&self, snapshot: &str) -> Self {
+        Self { snapshot: Some(snapshot.into()), ..self.clone() }
+    }
+}
+
+/// What is in it.
+impl Blob {
+    /// Content that is to be written at once. Nothing is sent before [`Put::send`] or
+    /// [`Put::insert`].
+    ///
+    /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
+    pub fn put(&self, content: impl Into<Bytes>) -> Put {
+        Put::new(self.clone(), content.into())
+    }
+
+    /// Content that comes in pieces, and of which only a few are held in memory. Nothing is sent
+    /// before [`Upload::send`] or [`Upload::insert`].
+    ///
+    /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list)
+    pub fn upload<S, E>(&self, content: S) -> Upload<S>
+    where
+        S: futures_core::Stream<Item = Result<Bytes, E>> + Send,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Upload::new(self.clone(), content)
+    }
+
+    /// Reads all of it into memory, or `None` when there is no such blob.
+    ///
+    /// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob)
+    pub async fn get(&self) -> Result<Option<Content>> {
+        self.read().bytes().await
+    }
+
+    /// Reads it, or a part of it, into memory or piece by piece. Nothing is sent before
+    /// [`Read::bytes`] or [`Read::open`].
+    pub fn read(&self) -> Read {
+        Read::new(self.clone())
+    }
+
+    /// Makes it an empty blob that grows at its end; one that exists is emptied, unless the handle
+    /// says [`Conditions::missing`].
+    ///
+    /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
+    pub async fn create_append(&self) -> Result<Written> {
+        let call = self.call("PutBlob", safety(&self.conditions));
+        let none = op::ContentHeaders::default();
+        let request = encode::put_append(self.place(), &none, [], &self.conditions)
+            .map_err(metadata_error)?;
+        let reply = self.send(request, call).await?;
+        written(&reply, &call)
+    }
+
+    /// A block that is to be written at the end of an append blob. Nothing is sent before
+    /// [`Append::send`].
+    ///
+    /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block)
+    pub fn append(&self, block: impl Into<Bytes>) -> Append {
+        Append::new(self.clone(), block.into())
+    }
+
+    /// Makes it a copy of another blob of the same account, or of a snapshot. The conditions of
+    /// `source` must hold for that one, those of this handle for this one.
+    ///
+    /// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob)
+    pub async fn copy_from(&self, source: &Self) -> Result<Copied> {
+        let call = self.call("CopyBlob", safety(&self.conditions));
+        check(&call, Some(&source.name))?;
+        let from = encode::get(source.place(), source.snapshot.as_deref(), None, &Wire::NONE);
+        let from = source.pipeline().address(Service::Blob, &from.target)?;
+        let copy =
+            encode::Copy { source: &from, source_conditions: &source.conditions, sync: false };
+        let request =
+            encode::copy(self.place(), &copy, [], &self.conditions).map_err(metadata_error)?;
+        let reply = self.send(request, call).await?;
+        let status = decode::copied(&reply.headers).and_then(|copy| CopyStatus::of(&copy));
+        let status = status.ok_or_else(|| incomplete(&call))?;
+        Ok(Copied { written: written(&reply, &call)?, status })
+    }
+}
+
+/// What is known of it.
+impl Blob {
+    /// Its tag, length, headers, metadata and lease, or `None` when there is no such blob.
+    ///
+    /// [Get Blob Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-properties)
+    pub async fn properties(&self) -> Result<Option<Properties>> {
+        let call = self.call("GetBlobProperties", Safety::Read).expecting(&[304, 404]);
+        let snapshot = self.snapshot.as_deref();
+        let request = encode::get_properties(self.place(), snapshot, &self.conditions);
+        match self.send(request, call).await {
+            Ok(reply) => match Properties::of_answer(&reply.headers) {
+                Some(properties) => Ok(Some(properties)),
+                None => Err(incomplete(&call)),
+            },
+            Err(error) if is_missing_blob(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the headers that it answers with. What is `None` is cleared.
+    ///
+    /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties)
+    pub async fn set_properties(&self, headers: &ContentHeaders) -> Result<Written> {
+        let call = self.call("SetBlobProperties", Safety::Conditional);
+        let headers = headers.wire().map_err(|error| error.of(call.operation, call.resource))?;
+        let request = encode::set_properties(self.place(), &headers, &self.conditions);
+        let reply = self.send(request, call).await?;
+        written(&reply, &call)
+    }
+
+    /// Puts these names and values, 8 KiB at most, in the place of all others.
+    ///
+    /// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata)
+    pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<Written> {
+        let call = self.call("SetBlobMetadata", Safety::Conditional);
+        let request = encode::set_metadata(self.place(), pairs.iter().copied(), &self.conditions)
+            .map_err(|error| metadata_error(error).of(call.operation, call.resource))?;
+        let reply = self.send(request, call).await?;
+        written(&reply, &call)
+    }
+
+    /// Keeps the blob as it is now beside the blob, and returns what to call it:
+    /// [`at_snapshot`](Self::at_snapshot).
+    ///
+    /// Not repeated by itself when nobody knows whether it was done: there might be two.
+    /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
+    pub async fn snapshot(&self) -> Result<String> {
+        let call = self.call("SnapshotBlob", Safety::Never);
+        let request =
+            encode::snapshot(self.place(), [], &self.conditions).map_err(metadata_error)?;
+        let reply = self.send(request, call).await?;
+        decode::snapshot(&reply.headers).ok_or_else(|| incomplete(&call))
+    }
+
+    /// Deletes the blob, or the snapshot that the handle is of.
+    ///
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and with
+    /// [`ErrorCode::SNAPSHOTS_PRESENT`] if it has snapshots.
+    /// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob)
+    pub async fn delete(&self) -> Result<()> {
+        self.remove(self.alone(), &[412]).await
+    }
+
+    /// Deletes the blob, or the snapshot that the handle is of, if it exists; says whether it did.
+    pub async fn delete_if_exists(&self) -> Result<bool> {
+        match self.remove(self.alone(), &[404, 412]).await {
+            Ok(()) => Ok(true),
+            Err(error) if is_missing_blob(&error) => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the blob and all its snapshots.
+    pub async fn delete_with_snapshots(&self) -> Result<()> {
+        self.remove(DeleteSnapshots::Include, &[412]).await
+    }
+
+    /// Deletes all snapshots of the blob, and not the blob.
+    pub async fn delete_snapshots(&self) -> Result<()> {
+        self.remove(DeleteSnapshots::Only, &[412]).await
+    }
+
+    fn alone(&self) -> DeleteSnapshots<'_> {
+        self.snapshot.as_deref().map_or(DeleteSnapshots::None, DeleteSnapshots::One)
+    }
+
+    async fn remove(&self, what: DeleteSnapshots<'_>, expected: &'static [u16]) -> Result<()> {
+        let call = self.call("DeleteBlob", Safety::Conditional).expecting(expected);
+        self.send(encode::delete(self.place(), what, &self.conditions), call).await?;
+        Ok(())
+    }
+}
+
+/// What the other modules build on.
+impl Blob {
+    pub(super) fn place(&self) -> Place<'_> {
+        Place { container: &self.container, blob: &self.name }
+    }
+
+    pub(super) fn snapshot_id(&self) -> Option<&str> {
+        self.snapshot.as_deref()
+    }
+
+    pub(super) fn call(&self, operation: &'static str, safety: Safety) -> Call<'_> {
+        Call::new(operation, &self.container, safety)
+    }
+
+    pub(super) fn pipeline(&self) -> &Pipeline {
+        self.account.pipeline()
+    }
+
+    pub(super) fn target(&self) -> Target {
+        let conditions = self.conditions.clone();
+        Target::blob(self.account.clone(), &self.container, &self.name, conditions)
+    }
+
+    /// Checks the names and sends.
+    pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
+        check(&call, Some(&self.name))?;
+        self.pipeline().send(request, call).await
+    }
+
+    /// Checks the names and reads the head of the answer.
+    pub(super) async fn open(&self, request: Request, call: Call<'_>) -> Result<Reply> {
+        check(&call, Some(&self.name))?;
+        self.pipeline().open(request, call).await
+    }
+}
+
+/// Refuses names that the service refuses, and names that an address cannot carry: what stands for
+/// a folder or the one above is taken out of addresses on the way.
+pub(super) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
+    check_container(call)?;
+    let Some(blob) = blob else { return Ok(()) };
+    let named = |error: Error| error.of(call.operation, call.resource);
+    name::check_blob(blob).map_err(|error| named(Error::invalid(error.to_string())))?;
+    if blob.split('/').any(|part| matches!(part, "." | "..")) {
+        let what = "no part of a blob's name between slashes can be `.` or `..`";
+        return Err(named(Error::invalid(what)));
+    }
+    Ok(())
+}
+
+/// Whether the blob is not there; a missing container is something else.
+pub(super) fn is_missing_blob(error: &Error) -> bool {
+    error.is_not_found() && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
+}
+
+impl fmt::Debug for Blob {
+    /// Names of blobs are left out, as keys of entities are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blob")
+            .field("container", &self.container)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,211 @@
+//! Leases: the right to write a blob, or to delete a container, alone.
+
+use std::fmt;
+use std::time::Duration;
+
+use rowkey_wire::blob::decode;
+use rowkey_wire::blob::encode::{self, Conditions as Wire, Place};
+use uuid::Uuid;
+
+use super::container::{Container, incomplete};
+use super::handle::{Blob, check};
+use crate::account::StorageAccount;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::transport::{Call, Reply, Safety};
+
+/// The seconds that a lease which ends can last.
+const SECONDS: std::ops::RangeInclusive<u64> = 15..=60;
+/// The seconds after which a lease can be broken at the latest.
+const MAX_BREAK_SECONDS: u64 = 60;
+
+/// A lease that this client holds, as far as it knows.
+///
+/// While it lasts, nobody writes the blob without it: give it to
+/// [`Blob::with_lease`](super::Blob::with_lease). It ends after its time unless it is
+/// [renewed](Self::renew); nothing renews it by itself, and dropping this does not release it.
+///
+/// Whoever works under a lease stops when an operation fails with [`ErrorKind::Leased`]: the lease is
+/// lost, and somebody else may have it.
+#[derive(Clone)]
+pub struct Lease {
+    target: Target,
+    id: Uuid,
+}
+
+/// What a lease is on.
+#[derive(Clone)]
+pub(super) struct Target {
+    account: StorageAccount,
+    container: Box<str>,
+    blob: Option<Box<str>>,
+    conditions: Wire,
+}
+
+macro_rules! leases {
+    ($($handle:ident $what:literal)*) => {$(
+        impl $handle {
+            #[doc = concat!("Takes the lease on the ", $what, " for `duration`, 15 to 60 seconds.")]
+            ///
+            /// `None`: somebody else holds it, or it was broken and has not ended yet.
+            /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
+            pub async fn acquire_lease(&self, duration: Duration) -> Result<Option<Lease>> {
+                self.target().acquire(Some(duration)).await
+            }
+
+            #[doc = concat!("Takes the lease on the ", $what, " until it is released or broken.")]
+            ///
+            /// `None`: somebody else holds it, or it was broken and has not ended yet.
+            pub async fn acquire_endless_lease(&self) -> Result<Option<Lease>> {
+                self.target().acquire(None).await
+            }
+
+            /// The lease with this id, which was acquired elsewhere or earlier. Nothing is sent.
+            ///
+            /// Fails with [`ErrorKind::Invalid`] when the id is no GUID.
+            pub fn lease(&self, id: &str) -> Result<Lease> {
+                let id = Uuid::try_parse(id);
+                let id = id.map_err(|_| Error::invalid("the id of a lease is a GUID"))?;
+                Ok(Lease { target: self.target(), id })
+            }
+
+            /// Ends a lease, whoever holds it, when its time is over; one without an end, at once.
+            /// Nobody can renew it meanwhile.
+            ///
+            /// Returns how long it still lasts, or `None` when there is none.
+            pub async fn break_lease(&self) -> Result<Option<Duration>> {
+                self.target().break_after(None).await
+            }
+
+            /// Like [`break_lease`](Self::break_lease), but after `period` at the latest, at most
+            /// 60 seconds; zero: at once.
+            pub async fn break_lease_within(&self, period: Duration) -> Result<Option<Duration>> {
+                self.target().break_after(Some(period)).await
+            }
+        }
+    )*};
+}
+
+leases! { Blob "blob" Container "container" }
+
+impl Lease {
+    /// The lease's id, a GUID. It is what tells its holder from others: keep it to yourself.
+    pub fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// Begins the lease's time anew. Fails with [`ErrorKind::Leased`] when it was lost.
+    pub async fn renew(&self) -> Result<()> {
+        self.target.send("RenewLease", encode::Lease::Renew(self.id), &[]).await?;
+        Ok(())
+    }
+
+    /// Gives the lease another id, so that nobody can use it who knows the one before.
+    pub async fn change(&mut self) -> Result<()> {
+        let proposed = self.target.account.pipeline().guid();
+        let change = encode::Lease::Change { lease: self.id, proposed };
+        self.target.send("ChangeLease", change, &[]).await?;
+        self.id = proposed;
+        Ok(())
+    }
+
+    /// Gives the lease up, so that others can take it at once. Says whether it still was there.
+    pub async fn release(self) -> Result<bool> {
+        let release = encode::Lease::Release(self.id);
+        match self.target.send("ReleaseLease", release, &[409]).await {
+            Ok(_) => Ok(true),
+            // Another holder's by now; or an earlier attempt has released it.
+            Err(error) if error.kind() == ErrorKind::Leased => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn guid(&self) -> Uuid {
+        self.id
+    }
+}
+
+impl Target {
+    pub(super) fn container(account: StorageAccount, container: &str, conditions: Wire) -> Self {
+        Self { account, container: container.into(), blob: None, conditions }
+    }
+
+    pub(super) fn blob(
+        account: StorageAccount,
+        container: &str,
+        blob: &str,
+        conditions: Wire,
+    ) -> Self {
+        Self { account, container: container.into(), blob: Some(blob.into()), conditions }
+    }
+
+    async fn acquire(self, duration: Option<Duration>) -> Result<Option<Lease>> {
+        let seconds = match duration {
+            None => None,
+            Some(duration) if SECONDS.contains(&duration.as_secs()) => {
+                u32::try_from(duration.as_secs()).ok()
+            }
+            Some(_) => {
+                let error = Error::invalid("a lease lasts 15 to 60 seconds, or without an end");
+                return Err(error.of("AcquireLease", &self.container));
+            }
+        };
+        // With an id of its own, an attempt that is repeated finds its lease instead of somebody's.
+        let id = self.account.pipeline().guid();
+        let acquire = encode::Lease::Acquire { seconds, proposed: Some(id) };
+        match self.send("AcquireLease", acquire, &[409]).await {
+            Ok(_) => Ok(Some(Lease { target: self, id })),
+            Err(error) if error.kind() == ErrorKind::Leased => match error.outcome() {
+                Outcome::Unknown => Err(error),
+                _ => Ok(None),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn break_after(self, period: Option<Duration>) -> Result<Option<Duration>> {
+        let period = match period.map(|period| period.as_secs()) {
+            Some(seconds) if seconds > MAX_BREAK_SECONDS => {
+                let error = Error::invalid("a lease is broken within 60 seconds");
+                return Err(error.of("BreakLease", &self.container));
+            }
+            period => period.and_then(|seconds| u32::try_from(seconds).ok()),
+        };
+        match self.send("BreakLease", encode::Lease::Break { period }, &[409]).await {
+            Ok(reply) => match decode::lease_time(&reply.headers) {
+                Some(seconds) => Ok(Some(Duration::from_secs(seconds.into()))),
+                None => Err(incomplete(&self.call("BreakLease"))),
+            },
+            Err(error) if error.kind() == ErrorKind::Leased => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn send(
+        &self,
+        operation: &'static str,
+        lease: encode::Lease,
+        expected: &'static [u16],
+    ) -> Result<Reply> {
+        let call = self.call(operation).expecting(expected);
+        check(&call, self.blob.as_deref())?;
+        let target = match &self.blob {
+            Some(blob) => encode::Target::Blob(Place { container: &self.container, blob }),
+            None => encode::Target::Container(&self.container),
+        };
+        let request = encode::lease(target, lease, &self.conditions);
+        self.account.pipeline().send(request, call).await
+    }
+
+    fn call(&self, operation: &'static str) -> Call<'_> {
+        Call::new(operation, &self.container, Safety::Conditional)
+    }
+}
+
+impl fmt::Debug for Lease {
+    /// Does not show the id.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("container", &self.target.container).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! What is in a container.
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey_wire::blob::decode;
+use rowkey_wire::blob::encode::{self, ListBlobs};
+use rowkey_wire::limits::MAX_LISTING;
+
+use super::Properties;
+use super::container::{Container, incomplete};
+use crate::error::{Error, Result};
+use crate::table::Stream;
+use crate::table::service::unreadable;
+use crate::transport::{Call, Host, Safety};
+
+const OPERATION: &str = "ListBlobs";
+
+/// A listing of blobs in the order of their names, from [`Container::blobs`].
+#[derive(Debug)]
+#[must_use = "nothing is listed until `stream`, `all` or `folder`"]
+pub struct Blobs {
+    container: Container,
+    prefix: Option<String>,
+    delimiter: Option<String>,
+    show: Show,
+    page_size: Option<u32>,
+    error: Option<Error>,
+}
+
+/// A blob in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlobItem {
+    /// The name.
+    pub name: String,
+    /// The snapshot that this is, see [`Blob::at_snapshot`](super::Blob::at_snapshot); `None`: the
+    /// blob itself.
+    pub snapshot: Option<String>,
+    /// What is known of it; metadata only if it was asked for.
+    pub properties: Properties,
+}
+
+/// What a folder shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A blob.
+    Blob(Box<BlobItem>),
+    /// What the names of more blobs begin with, the delimiter included.
+    Prefix(String),
+}
+
+/// What is shown besides.
+#[derive(Clone, Copy, Debug, Default)]
+struct Show {
+    metadata: bool,
+    snapshots: bool,
+    uncommitted: bool,
+}
+
+/// Where a listing goes on.
+struct Next {
+    marker: String,
+    host: Host,
+}
+
+impl Blobs {
+    pub(super) fn new(container: Container) -> Self {
+        let (prefix, delimiter, page_size, error) = (None, None, None, None);
+        Self { container, prefix, delimiter, show: Show::default(), page_size, error }
+    }
+
+    /// Only blobs whose names begin with `prefix`.
+    pub fn starting_with(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// With the metadata of each blob.
+    pub fn with_metadata(mut self) -> Self {
+        self.show.metadata = true;
+        self
+    }
+
+    /// With the snapshots of each blob, before it. Not in a [`folder`](Self::folder).
+    pub fn with_snapshots(mut self) -> Self {
+        self.show.snapshots = true;
+        self
+    }
+
+    /// With blobs of which there are only blocks, as an upload leaves that did not come to its end.
+    pub fn with_uncommitted(mut self) -> Self {
+        self.show.uncommitted = true;
+        self
+    }
+
+    /// How many entries a page has at most, 1 to 5000.
+    pub fn page_size(mut self, entries: u32) -> Self {
+        if !(1..=MAX_LISTING).contains(&entries) {
+            self.error = Some(Error::invalid(format!("a page has 1 to {MAX_LISTING} blobs")));
+        }
+        self.page_size = Some(entries);
+        self
+    }
+
+    /// The blobs, one by one.
+    pub fn stream(self) -> Stream<BlobItem> {
+        let blobs = self.entries().try_filter_map(|entry| async {
+            Ok(match entry {
+                Entry::Blob(blob) => Some(*blob),
+                // Without a delimiter there are none.
+                Entry::Prefix(_) => None,
+            })
+        });
+        blobs.boxed()
+    }
+
+    /// All blobs.
+    pub async fn all(self) -> Result<Vec<BlobItem>> {
+        self.stream().try_collect().await
+    }
+
+    /// What a folder would show if `delimiter`, usually `/`, divided folders in names: the blobs
+    /// whose names have no delimiter after the prefix, and in the place of all others what their
+    /// names begin with, once each.
+    pub fn folder(mut self, delimiter: &str) -> Stream<Entry> {
+        if self.show.snapshots {
+            self.error = Some(Error::invalid("snapshots cannot be listed by folder"));
+        }
+        self.delimiter = Some(delimiter.to_owned());
+        self.entries()
+    }
+
+    fn entries(mut self) -> Stream<Entry> {
+        if let Some(error) = self.error.take() {
+            let error = error.of(OPERATION, self.container.name());
+            return stream::once(async { Err(error) }).boxed();
+        }
+        stream::try_unfold((self, Some(None)), |(blobs, next)| async move {
+            let Some(next) = next else { return Ok(None) };
+            let (page, next) = blobs.page(next).await?;
+            Ok(Some((page, (blobs, next.map(Some)))))
+        })
+        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
+        .try_flatten()
+        .boxed()
+    }
+
+    async fn page(&self, next: Option<Next>) -> Result<(Vec<Entry>, Option<Next>)> {
+        let host = next.as_ref().map_or(Host::Any, |next| next.host);
+        let call = Call::new(OPERATION, self.container.name(), Safety::Read).at(host);
+        let request = encode::list_blobs(
+            self.container.name(),
+            &ListBlobs {
+                prefix: self.prefix.as_deref(),
+                delimiter: self.delimiter.as_deref(),
+                marker: next.as_ref().map(|next| next.marker.as_str()),
+                max: self.page_size,
+                metadata: self.show.metadata,
+                snapshots: self.show.snapshots,
+                uncommitted: self.show.uncommitted,
+                copy: false,
+            },
+        );
+        let reply = self.container.send(request, call).await?;
+        let page = decode::blobs(&reply.body).map_err(|error| unreadable(error, &call))?;
+        let host = reply.host();
+        let items = page.items.into_iter().map(entry).collect::<Option<_>>();
+        let items = items.ok_or_else(|| incomplete(&call))?;
+        Ok((items, page.next.map(|marker| Next { marker, host })))
+    }
+}
+
+fn entry(item: decode::Item) -> Option<Entry> {
+    Some(match item {
+        decode::Item::Blob(blob) => Entry::Blob(Box::new(BlobItem {
+            name: blob.name,
+            snapshot: blob.snapshot,
+            properties: Properties::of(blob.properties)?,
+        })),
+        decode::Item::Prefix(prefix) => Entry::Prefix(prefix),
+    })
+}

@@ -1,0 +1,183 @@
+//! What is known of blobs and containers.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use http::{HeaderMap, HeaderValue};
+use rowkey_wire::blob::op::BlobType;
+use rowkey_wire::blob::{checksum, decode, op};
+use rowkey_wire::etag::ETag;
+
+use crate::error::{Error, Result};
+
+/// The headers of HTTP that a blob answers with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentHeaders {
+    /// `Cache-Control`
+    pub cache_control: Option<String>,
+    /// `Content-Disposition`
+    pub content_disposition: Option<String>,
+    /// `Content-Encoding`
+    pub content_encoding: Option<String>,
+    /// `Content-Language`
+    pub content_language: Option<String>,
+    /// `Content-MD5`: of the whole content.
+    pub content_md5: Option<checksum::Md5Sum>,
+    /// `Content-Type`
+    pub content_type: Option<String>,
+}
+
+/// What is known of a blob without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Properties {
+    /// Its tag.
+    pub etag: ETag,
+    /// When it was last written. Whole seconds, as all times here.
+    pub modified: DateTime<Utc>,
+    /// When it was first written.
+    pub created: Option<DateTime<Utc>>,
+    /// Bytes in all of it.
+    pub length: u64,
+    /// What sort it is; `None`: one that this client does not write, such as a page blob.
+    pub kind: Option<BlobType>,
+    /// The headers that it answers with.
+    pub headers: ContentHeaders,
+    /// Names and values. The names are in lower case, except in listings.
+    pub metadata: BTreeMap<String, String>,
+    /// Where its lease stands.
+    pub lease: LeaseState,
+    /// How many blocks were appended, of an append blob; not in listings.
+    pub blocks: Option<u32>,
+    /// Whether nothing can be appended any more.
+    pub sealed: bool,
+    /// How the copy went that made it.
+    pub copy: Option<CopyStatus>,
+}
+
+/// What is known of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContainerProperties {
+    /// Its tag.
+    pub etag: ETag,
+    /// When its metadata or policies were last set. Whole seconds.
+    pub modified: DateTime<Utc>,
+    /// Names and values. The names are in lower case, except in listings.
+    pub metadata: BTreeMap<String, String>,
+    /// Where its lease stands.
+    pub lease: LeaseState,
+}
+
+/// Where the lease of a container or a blob stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// There is none.
+    Available,
+    /// It was broken and has not ended yet.
+    Breaking,
+    /// It was broken and has ended.
+    Broken,
+    /// It ended and was not renewed.
+    Expired,
+    /// Somebody holds it.
+    Leased,
+}
+
+/// How a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CopyStatus {
+    /// It was aborted.
+    Aborted,
+    /// It failed.
+    Failed,
+    /// It goes on.
+    Pending,
+    /// It is done.
+    Success,
+}
+
+impl ContentHeaders {
+    /// The headers as requests carry them.
+    pub(super) fn wire(&self) -> Result<op::ContentHeaders> {
+        let value = |name: &str, text: &Option<String>| -> Result<Option<HeaderValue>> {
+            text.as_deref().map(HeaderValue::from_str).transpose().map_err(|_| {
+                Error::invalid(format!("{name} has characters that no header can have"))
+            })
+        };
+        Ok(op::ContentHeaders {
+            cache_control: value("Cache-Control", &self.cache_control)?,
+            disposition: value("Content-Disposition", &self.content_disposition)?,
+            encoding: value("Content-Encoding", &self.content_encoding)?,
+            language: value("Content-Language", &self.content_language)?,
+            md5: self.content_md5,
+            content_type: value("Content-Type", &self.content_type)?,
+        })
+    }
+}
+
+impl Properties {
+    /// What the headers of an answer say; `None` when they leave the tag or the time out.
+    pub(super) fn of_answer(headers: &HeaderMap) -> Option<Self> {
+        Self::of(decode::properties(headers))
+    }
+
+    pub(super) fn of(wire: decode::Properties) -> Option<Self> {
+        Some(Self {
+            etag: wire.etag?,
+            modified: wire.modified?,
+            created: wire.created,
+            length: wire.length,
+            kind: wire.blob_type,
+            headers: ContentHeaders {
+                cache_control: wire.cache_control,
+                content_disposition: wire.disposition,
+                content_encoding: wire.encoding,
+                content_language: wire.language,
+                content_md5: wire.md5,
+                content_type: wire.content_type,
+            },
+            metadata: wire.metadata.into_iter().collect(),
+            lease: LeaseState::of(wire.lease),
+            blocks: wire.blocks,
+            sealed: wire.sealed,
+            copy: wire.copy.and_then(|copy| CopyStatus::of(&copy)),
+        })
+    }
+}
+
+impl ContainerProperties {
+    pub(super) fn of(wire: decode::Container) -> Option<Self> {
+        Some(Self {
+            etag: wire.etag?,
+            modified: wire.modified?,
+            metadata: wire.metadata.into_iter().collect(),
+            lease: LeaseState::of(wire.lease),
+        })
+    }
+}
+
+impl LeaseState {
+    fn of(wire: Option<decode::LeaseState>) -> Self {
+        match wire {
+            Some(decode::LeaseState::Breaking) => Self::Breaking,
+            Some(decode::LeaseState::Broken) => Self::Broken,
+            Some(decode::LeaseState::Expired) => Self::Expired,
+            Some(decode::LeaseState::Leased) => Self::Leased,
+            _ => Self::Available,
+        }
+    }
+}
+
+impl CopyStatus {
+    pub(super) fn of(wire: &decode::Copied) -> Option<Self> {
+        match wire.status.as_str() {
+            "aborted" => Some(Self::Aborted),
+            "failed" => Some(Self::Failed),
+            "pending" => Some(Self::Pending),
+            "success" => Some(Self::Success),
+            _ => None,
+        }
+    }
+}

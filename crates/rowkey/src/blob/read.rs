@@ -1,0 +1,237 @@
+//! Reading a blob or a part of it, also over a connection that breaks.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
+use http::HeaderMap;
+use http::header::CONTENT_RANGE;
+use rowkey_wire::blob::encode::{self, Conditions as Wire};
+use rowkey_wire::etag::Match;
+
+use super::Properties;
+use super::container::incomplete;
+use super::handle::{Blob, is_missing_blob};
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::table::Stream;
+use crate::transport::http::Chunks;
+use crate::transport::{Reply, Safety};
+
+const OPERATION: &str = "GetBlob";
+
+/// Memory that is set aside at once for what an answer announces.
+const MAX_RESERVED: u64 = 64 << 20;
+
+/// A blob in memory, or a part of one.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Content {
+    /// What is in it.
+    pub bytes: Bytes,
+    /// What is known of it. The length is that of the whole blob.
+    pub properties: Properties,
+}
+
+/// What is to be read, from [`Blob::read`].
+#[derive(Debug)]
+#[must_use = "nothing is read before `bytes` or `open`"]
+pub struct Read {
+    blob: Blob,
+    range: Option<(u64, Option<u64>)>,
+    /// Whether the range is one that has no bytes.
+    empty: bool,
+}
+
+impl Read {
+    pub(super) fn new(blob: Blob) -> Self {
+        Self { blob, range: None, empty: false }
+    }
+
+    /// Only these bytes, counted from 0. A range that ends after the blob is cut; one that begins
+    /// after its end fails with [`ErrorCode::INVALID_RANGE`](crate::ErrorCode::INVALID_RANGE).
+    pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
+        let first = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => Some(last.saturating_add(1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        self.empty = end.is_some_and(|end| end <= first);
+        self.range = match (first, end) {
+            (0, None) => None,
+            (first, end) => Some((first, end.map(|end| end.saturating_sub(1)))),
+        };
+        self
+    }
+
+    /// Reads it into memory; `None` when there is no such blob.
+    ///
+    /// With conditions, fails with [`ErrorKind::NotModified`] when there is nothing new.
+    pub async fn bytes(self) -> Result<Option<Content>> {
+        let Some(mut download) = self.open().await? else { return Ok(None) };
+        let first = download.next().await?.unwrap_or_default();
+        let Some(second) = download.next().await? else {
+            return Ok(Some(Content { bytes: first, properties: download.properties }));
+        };
+        let announced = (first.len() + second.len()) as u64 + download.left();
+        let room = usize::try_from(announced.min(MAX_RESERVED)).unwrap_or(0);
+        let mut bytes = BytesMut::with_capacity(room);
+        bytes.extend_from_slice(&first);
+        bytes.extend_from_slice(&second);
+        while let Some(piece) = download.next().await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(Some(Content { bytes: bytes.freeze(), properties: download.properties }))
+    }
+
+    /// Begins to read it piece by piece; `None` when there is no such blob.
+    ///
+    /// With conditions, fails with [`ErrorKind::NotModified`] when there is nothing new.
+    pub async fn open(self) -> Result<Option<Download>> {
+        let Self { blob, range, empty } = self;
+        if empty {
+            let error = Error::invalid("the range has no bytes");
+            return Err(error.of(OPERATION, blob.container()));
+        }
+        let reply = match get(&blob, range, &blob.conditions).await {
+            Ok(reply) => reply,
+            Err(error) if is_missing_blob(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let call = blob.call(OPERATION, Safety::Read);
+        let properties = Properties::of_answer(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let at = range.map_or(0, |(first, _)| first);
+        let end = match range {
+            Some((_, Some(last))) => last.saturating_add(1).min(properties.length),
+            _ => properties.length,
+        };
+        let chunks = reply.rest.ok_or_else(|| incomplete(&call))?;
+        Ok(Some(Download { blob, properties, chunks, at, end, failures: 0 }))
+    }
+}
+
+/// A blob that is read piece by piece.
+///
+/// When the connection breaks, the rest is asked for, under the condition that the blob is still
+/// the same; if it is not, this fails with [`ErrorKind::Conflict`]. Each piece may take the
+/// [`attempt_timeout`](crate::ClientOptions::attempt_timeout) of the handle's options.
+pub struct Download {
+    blob: Blob,
+    properties: Properties,
+    chunks: Chunks,
+    /// Where the next piece begins.
+    at: u64,
+    end: u64,
+    /// Connections that broke since the last piece came.
+    failures: u32,
+}
+
+impl Download {
+    /// What is known of the blob. The length is that of the whole blob.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// How many bytes are still to come.
+    pub fn left(&self) -> u64 {
+        self.end.saturating_sub(self.at)
+    }
+
+    /// The next piece, of any length, or `None` when all has come.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let (what, source) = match self.chunks.next().await {
+                Ok(Some(piece)) if piece.is_empty() => continue,
+                Ok(Some(piece)) if piece.len() as u64 > self.left() => {
+                    let what = "more came than was asked for";
+                    return Err(Error::decode(what).of(OPERATION, self.blob.container()));
+                }
+                Ok(Some(piece)) => {
+                    self.at += piece.len() as u64;
+                    self.failures = 0;
+                    return Ok(Some(piece));
+                }
+                Ok(None) if self.left() == 0 => return Ok(None),
+                Ok(None) => ("the answer was cut off", None),
+                Err(broken) => (broken.what, broken.source),
+            };
+            if self.left() == 0 {
+                // All has come; how the connection ended does not matter.
+                return Ok(None);
+            }
+            self.failures += 1;
+            if self.failures >= self.blob.options().retry.max_attempts {
+                let call = self.blob.call(OPERATION, Safety::Read);
+                let (kind, outcome) = (ErrorKind::Unavailable, Outcome::Unknown);
+                let error = Error::transport(&call, kind, what, outcome, self.failures);
+                return Err(match source {
+                    Some(source) => error.with_source(source),
+                    None => error,
+                });
+            }
+            self.resume().await?;
+        }
+    }
+
+    /// The pieces as a stream, which ends after an error.
+    pub fn stream(self) -> Stream<Bytes> {
+        stream::try_unfold(self, |mut download| async move {
+            Ok(download.next().await?.map(|piece| (piece, download)))
+        })
+        .boxed()
+    }
+
+    async fn resume(&mut self) -> Result<()> {
+        let same = Wire {
+            matches: Some(Match::ETag(self.properties.etag.clone())),
+            lease: self.blob.conditions.lease,
+            ..Wire::NONE
+        };
+        let range = Some((self.at, Some(self.end - 1)));
+        let reply = get(&self.blob, range, &same).await?;
+        let call = self.blob.call(OPERATION, Safety::Read);
+        // A server that ignores the range would begin anew.
+        if range_start(&reply.headers) != Some(self.at) {
+            let what = "the answer is not the part that was asked for";
+            return Err(Error::decode(what).of(call.operation, call.resource));
+        }
+        self.chunks = reply.rest.ok_or_else(|| incomplete(&call))?;
+        Ok(())
+    }
+}
+
+async fn get(blob: &Blob, range: Option<(u64, Option<u64>)>, conditions: &Wire) -> Result<Reply> {
+    let call = blob.call(OPERATION, Safety::Read).expecting(&[304, 404]);
+    let range = range.map(|(first, last)| encode::Range { first, last, sum: None });
+    blob.open(encode::get(blob.place(), blob.snapshot_id(), range, conditions), call).await
+}
+
+/// The first byte of the part that an answer says it is: `bytes 5-9/100`.
+fn range_start(headers: &HeaderMap) -> Option<u64> {
+    let range = headers.get(CONTENT_RANGE)?.to_str().ok()?;
+    range.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
+}
+
+impl fmt::Debug for Content {
+    /// Shows how long it is, not what is in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Content")
+            .field("length", &self.bytes.len())
+            .field("etag", &self.properties.etag)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download")
+            .field("blob", &self.blob)
+            .field("left", &self.left())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,294 @@
+//! Writing a blob in blocks, with a few of them in memory.
+
+use std::fmt;
+use std::pin::Pin;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
+use rowkey_wire::blob::checksum::Checksum;
+use rowkey_wire::blob::encode;
+use rowkey_wire::etag::Match;
+use uuid::Uuid;
+
+use super::conditions::safety;
+use super::container::written;
+use super::handle::Blob;
+use super::put::{self, About, Check, Insertion};
+use super::{ContentHeaders, Written};
+use crate::error::{Error, Result};
+use crate::queue::handle::metadata_error;
+use crate::transport::Safety;
+
+const BLOCK_SIZE: usize = 8 << 20;
+const MAX_BLOCK_SIZE: usize = 4000 << 20;
+const CONCURRENCY: usize = 4;
+
+/// Content that comes in pieces, from [`Blob::upload`].
+///
+/// It is sent in blocks, several at a time, each repeated by itself when it fails; the blob changes
+/// once, when all have arrived. At most `concurrency + 2` blocks are in memory. Blocks of an upload
+/// that does not come to its end are dropped by the service after a week.
+#[must_use = "nothing is written before `send` or `insert`"]
+pub struct Upload<S> {
+    blob: Blob,
+    content: S,
+    about: About,
+    check: Option<Check>,
+    block_size: usize,
+    concurrency: usize,
+}
+
+impl<S, E> Upload<S>
+where
+    S: Stream<Item = Result<Bytes, E>> + Send,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    pub(super) fn new(blob: Blob, content: S) -> Self {
+        let (block_size, concurrency) = (BLOCK_SIZE, CONCURRENCY);
+        Self { blob, content, about: About::default(), check: None, block_size, concurrency }
+    }
+
+    /// Bytes in a block, 1 to 4000 MiB. A blob has at most 50,000 blocks, so this says how long it
+    /// can become. Default: 8 MiB, for 390 GiB.
+    pub fn block_size(mut self, bytes: usize) -> Self {
+        self.block_size = bytes;
+        self
+    }
+
+    /// How many blocks are on their way at a time, 1 or more. Default: 4.
+    pub fn concurrency(mut self, blocks: usize) -> Self {
+        self.concurrency = blocks;
+        self
+    }
+
+    /// What kind of content it is. Default: the service's, `application/octet-stream`.
+    pub fn content_type(mut self, content_type: &str) -> Self {
+        self.about.headers.content_type = Some(content_type.to_owned());
+        self
+    }
+
+    /// All headers that the blob answers with.
+    pub fn headers(mut self, headers: ContentHeaders) -> Self {
+        self.about.headers = headers;
+        self
+    }
+
+    /// Names and values that describe it.
+    pub fn metadata(mut self, pairs: &[(&str, &str)]) -> Self {
+        self.about.metadata = put::owned(pairs);
+        self
+    }
+
+    /// Guards every block on its way. With [`Check::Md5`] the blob's `Content-MD5` is that of the
+    /// whole content.
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// Writes the blob, whether or not there is one.
+    ///
+    /// When the stream fails, this fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) and
+    /// the stream's error as its source, and the blob is what it was.
+    pub async fn send(self) -> Result<Written> {
+        let Self { blob, content, about, check, block_size, concurrency } = self;
+        if !(1..=MAX_BLOCK_SIZE).contains(&block_size) || concurrency == 0 {
+            let what = "an upload has blocks of 1 byte to 4000 MiB, one or more at a time";
+            return Err(Error::invalid(what).of("PutBlockList", blob.container()));
+        }
+        let sum = Checksum::new(check == Some(Check::Md5), false);
+        let content = Box::pin(content);
+        let blocks = Blocks { content, left: Bytes::new(), size: block_size, sum, ended: false };
+        Sender { blob, about, check, concurrency }.run(blocks).await
+    }
+
+    /// Writes the blob if there is none. Whether there is one is found out at the end.
+    pub async fn insert(mut self) -> Result<Insertion> {
+        self.blob.conditions.none_match = Some(Match::Any);
+        put::insertion(self.send().await)
+    }
+}
+
+/// What is to be done with blocks.
+struct Sender {
+    blob: Blob,
+    about: About,
+    check: Option<Check>,
+    concurrency: usize,
+}
+
+impl Sender {
+    async fn run<S, E>(mut self, mut blocks: Blocks<S>) -> Result<Written>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let named = |error: Error| error.of("PutBlock", self.blob.container());
+        let first = blocks.next().await.map_err(named)?.unwrap_or_default();
+        let Some(second) = blocks.next().await.map_err(named)? else {
+            return put::write(&self.blob, first, &self.about, self.check).await;
+        };
+        // An upload has ids of its own, so that two at a time do not mix.
+        let upload = self.blob.pipeline().guid();
+        let begun = stream::iter([Ok(first), Ok(second)]);
+        let rest = stream::try_unfold(&mut blocks, |blocks| async move {
+            Ok(blocks.next().await?.map(|block| (block, blocks)))
+        });
+        let sent: Vec<String> = begun
+            .chain(rest)
+            .enumerate()
+            .map(|(number, block)| self.block(upload, number, block))
+            .buffered(self.concurrency)
+            .try_collect()
+            .await?;
+        let (md5, _) = blocks.sum.finish();
+        self.about.headers.content_md5 = self.about.headers.content_md5.or(md5);
+        self.commit(&sent).await
+    }
+
+    async fn block(&self, upload: Uuid, number: usize, block: Result<Bytes>) -> Result<String> {
+        let call = self.blob.call("PutBlock", Safety::Conditional);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        let block = block.map_err(named)?;
+        if number >= MAX_BLOCKS {
+            let what = format!("the content is longer than {MAX_BLOCKS} blocks");
+            return Err(named(Error::too_large(what).advise("send larger blocks")));
+        }
+        let id = block_id(upload, number);
+        let sums = put::sums(self.check, &block);
+        let request =
+            encode::put_block(self.blob.place(), &id, block, &sums, &self.blob.conditions);
+        self.blob.send(request, call).await?;
+        Ok(id)
+    }
+
+    async fn commit(&self, blocks: &[String]) -> Result<Written> {
+        let Self { blob, about, .. } = self;
+        let call = blob.call("PutBlockList", safety(&blob.conditions)).expecting(&[409, 412]);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        let headers = about.headers.wire().map_err(named)?;
+        let blocks = blocks.iter().map(|id| (Source::Latest, id.as_str()));
+        let metadata = put::pairs(&about.metadata);
+        let place = blob.place();
+        let request = encode::put_block_list(place, blocks, &headers, metadata, &blob.conditions)
+            .map_err(|error| named(metadata_error(error)))?;
+        let reply = blob.send(request, call).await?;
+        written(&reply, &call)
+    }
+}
+
+/// Ids of a blob's blocks must have the same length.
+fn block_id(upload: Uuid, number: usize) -> String {
+    let mut id = [0; 24];
+    id[..16].copy_from_slice(upload.as_bytes());
+    id[16..].copy_from_slice(&(number as u64).to_be_bytes());
+    STANDARD.encode(id)
+}
+
+/// Content, cut into blocks.
+struct Blocks<S> {
+    content: Pin<Box<S>>,
+    /// What is left of a piece that was longer than a block.
+    left: Bytes,
+    size: usize,
+    sum: Checksum,
+    ended: bool,
+}
+
+impl<S, E> Blocks<S>
+where
+    S: Stream<Item = Result<Bytes, E>>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// The next block: a whole one, or the last.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let mut block = BytesMut::new();
+        while block.len() < self.size {
+            if self.left.is_empty() {
+                match self.pull().await? {
+                    Some(piece) => self.left = piece,
+                    None => break,
+                }
+            }
+            let missing = self.size - block.len();
+            let piece = self.left.split_to(missing.min(self.left.len()));
+            if piece.len() == self.size {
+                // A piece that is a block is handed on without a copy.
+                self.sum.update(&piece);
+                return Ok(Some(piece));
+            }
+            block.extend_from_slice(&piece);
+        }
+        self.sum.update(&block);
+        Ok((!block.is_empty()).then(|| block.freeze()))
+    }
+
+    async fn pull(&mut self) -> Result<Option<Bytes>> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.content.next().await {
+            Some(Ok(piece)) => Ok(Some(piece)),
+            Some(Err(error)) => {
+                Err(Error::invalid("the stream that was to be uploaded failed").with_source(error))
+            }
+            None => {
+                self.ended = true;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl<S> fmt::Debug for Upload<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload")
+            .field("blob", &self.blob)
+            .field("block_size", &self.block_size)
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn cut(pieces: &[&'static str], size: usize) -> Vec<Bytes> {
+        let pieces: Vec<_> = pieces
+            .iter()
+            .map(|piece| Ok::<_, Error>(Bytes::from_static(piece.as_bytes())))
+            .collect();
+        let mut blocks = Blocks {
+            content: Box::pin(stream::iter(pieces)),
+            left: Bytes::new(),
+            size,
+            sum: Checksum::new(false, false),
+            ended: false,
+        };
+        let mut cut = Vec::new();
+        while let Some(block) = blocks.next().await.unwrap() {
+            cut.push(block);
+        }
+        cut
+    }
+
+    #[tokio::test]
+    async fn pieces_of_any_length_are_cut_into_blocks_of_one() {
+        assert_eq!(cut(&["ab", "", "cdefg", "h"], 3).await, ["abc", "def", "gh"]);
+        assert_eq!(cut(&["abcdef"], 3).await, ["abc", "def"]);
+        assert_eq!(cut(&["a", "b", "c"], 1).await, ["a", "b", "c"]);
+        assert!(cut(&["", ""], 3).await.is_empty());
+    }
+
+    #[test]
+    fn ids_of_blocks_are_as_long_as_each_other_and_differ_by_upload() {
+        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        assert_eq!(block_id(one, 0).len(), block_id(one, MAX_BLOCKS).len());
+        assert_ne!(block_id(one, 0), block_id(other, 0));
+    }
+}
