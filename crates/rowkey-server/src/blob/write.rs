@@ -132,7 +132,7 @@ pub(super) async fn append(
     let now = call.stamps.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;
-    let appended = container.append(blob, content, &limits, &guard, version)?;
+    let appended = container.append(blob, &content, &limits, &guard, version)?;
     drop(blobs);
     let mut answer = versioned(StatusCode::CREATED, version);
     let headers = answer.headers_mut();

@@ -212,16 +212,15 @@ impl Lease {
 
     /// Breaks it; gives the seconds until it is over. `None` when there is none.
     fn break_after(&mut self, period: Option<u32>, now: DateTime) -> Option<u32> {
-        let (id, until) = match (*self, self.state(now)) {
-            (_, State::Available) => return None,
-            (Self::Held { id, seconds: None, .. }, _) => {
+        let (id, until) = match *self {
+            Self::Held { id, seconds: None, .. } => {
                 (id, period.map_or(now, |seconds| later(now, seconds)))
             }
-            (Self::Held { id, until, .. } | Self::Breaking { id, until }, _) => {
+            Self::Held { id, until, .. } | Self::Breaking { id, until } => {
                 let asked = period.map_or(until, |seconds| later(now, seconds));
                 (id, asked.min(until))
             }
-            (Self::None, _) => return None,
+            Self::None => return None,
         };
         *self = Self::Breaking { id, until };
         let remaining = (until.ticks() - now.ticks()).max(0);

@@ -79,7 +79,7 @@ fn commit(blobs: &mut Blobs, name: &str, list: &[(Source, &str)], now: i64) -> S
 
 fn append(blobs: &mut Blobs, text: &str, limits: AppendLimits) -> Result<Appended, Rejection> {
     let (container, version) = blobs.container_mut("c", at(1)).unwrap();
-    container.append("log", bytes(text), &limits, &Guard::default(), version)
+    container.append("log", &bytes(text), &limits, &Guard::default(), version)
 }
 
 fn container(blobs: &Blobs) -> &Container {

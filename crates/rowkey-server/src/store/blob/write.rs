@@ -123,7 +123,7 @@ impl Container {
     pub(crate) fn append(
         &mut self,
         name: &str,
-        block: Content,
+        block: &Content,
         limits: &AppendLimits,
         guard: &Guard,
         version: Version,
