@@ -1,6 +1,7 @@
 //! The program's flags, and those of Azurite that it takes in their place.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use rowkey_server::{Server, ServerBuilder};
@@ -36,6 +37,18 @@ pub(crate) struct Flags {
     /// Let pass what Azure refuses: limits on entities and filters, names of deleted tables.
     #[arg(short = 'L', long)]
     loose: bool,
+    /// Speak HTTPS, with a certificate that is made at the start unless --cert gives one.
+    #[arg(long)]
+    https: bool,
+    /// The file with the certificate to speak HTTPS with, in PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The file with the certificate's key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Take bearer tokens, checking all of them but their signatures.
+    #[arg(long, value_name = "LEVEL")]
+    oauth: Option<Oauth>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
@@ -63,16 +76,14 @@ pub(crate) struct Flags {
     location: Option<String>,
     /// Not supported.
     #[arg(long, hide = true)]
-    cert: Option<String>,
-    /// Not supported.
-    #[arg(long, hide = true)]
-    key: Option<String>,
-    /// Not supported.
-    #[arg(long, hide = true)]
     pwd: Option<String>,
-    /// Not supported.
-    #[arg(long, hide = true)]
-    oauth: Option<String>,
+}
+
+/// How well tokens are checked.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Oauth {
+    /// Shape, times, issuer and audience.
+    Basic,
 }
 
 impl Flags {
@@ -104,10 +115,7 @@ impl Flags {
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let unsupported = [
             (self.location.is_some(), "--location: nothing is kept on disk; leave it out"),
-            (self.cert.is_some(), "--cert: HTTPS is not supported; use HTTP"),
-            (self.key.is_some(), "--key: HTTPS is not supported; use HTTP"),
-            (self.pwd.is_some(), "--pwd: HTTPS is not supported; use HTTP"),
-            (self.oauth.is_some(), "--oauth: bearer tokens are not supported; use an account key"),
+            (self.pwd.is_some(), "--pwd: certificates are taken in PEM; use --cert and --key"),
         ];
         if let Some((_, message)) = unsupported.into_iter().find(|(given, _)| *given) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
@@ -119,8 +127,22 @@ impl Flags {
         for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
             builder = builder.account(name, keys);
         }
+        if let (Some(certificate), Some(key)) = (&self.cert, &self.key) {
+            builder = builder.certificate(read(certificate)?, read(key)?);
+        } else if self.https {
+            builder = builder.https();
+        }
+        if self.oauth.is_some() {
+            builder = builder.oauth();
+        }
         Ok(if self.loose { builder.loose() } else { builder })
     }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+    })
 }
 
 /// Reads `name:key1[:key2];name2:…`.
@@ -178,9 +200,22 @@ mod tests {
         .unwrap();
         assert_eq!(flags.notes().len(), 4);
         assert!(flags.builder().is_ok());
-        for flag in ["--location", "--cert", "--key", "--pwd", "--oauth"] {
+        for flag in ["--location", "--pwd"] {
             let flags = Flags::try_parse_from(["rowkey-server", flag, "x"]).unwrap();
             assert!(flags.builder().unwrap_err().to_string().contains(flag));
         }
+    }
+
+    #[test]
+    fn certificates_come_with_their_keys_and_tokens_with_a_level() {
+        for wrong in [&["--cert", "x"][..], &["--key", "x"], &["--oauth", "full"], &["--oauth"]] {
+            let flags = [&["rowkey-server"], wrong].concat();
+            assert!(Flags::try_parse_from(flags).is_err(), "{wrong:?}");
+        }
+        let flags = ["rowkey-server", "--https", "--oauth", "basic"];
+        assert!(Flags::try_parse_from(flags).unwrap().builder().is_ok());
+        let flags = ["rowkey-server", "--cert", "/no/such/file", "--key", "/no/such/file"];
+        let error = Flags::try_parse_from(flags).unwrap().builder().unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"));
     }
 }

@@ -31,6 +31,7 @@
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
 //! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
 //! | `respond` | headers and errors |
+//! | `tls` | certificates, for HTTPS |
 //! | `clock` | [`ServerClock`] |
 //! | `operation`, `control` | what tests ask for: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
@@ -54,6 +55,7 @@ mod state;
 mod store;
 mod table;
 mod testing;
+mod tls;
 
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};

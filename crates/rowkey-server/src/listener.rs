@@ -10,12 +10,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::service::{self, Service};
 use crate::state::State;
+use crate::tls::Https;
 
 /// Sockets that are bound, and what is served on each.
 pub(crate) type Listeners = Vec<(TcpListener, Service)>;
@@ -28,7 +31,11 @@ pub(crate) struct Running {
 }
 
 /// Serves on `listeners` until the result is dropped.
-pub(crate) fn start(state: Arc<State>, listeners: Listeners) -> io::Result<Running> {
+pub(crate) fn start(
+    state: Arc<State>,
+    listeners: Listeners,
+    tls: Option<TlsAcceptor>,
+) -> io::Result<Running> {
     for (listener, _) in &listeners {
         listener.set_nonblocking(true)?;
     }
@@ -37,7 +44,7 @@ pub(crate) fn start(state: Arc<State>, listeners: Listeners) -> io::Result<Runni
     let (stop, stopped) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("rowkey-server".to_owned())
-        .spawn(move || runtime.block_on(run(state, listeners, stopped)))?;
+        .spawn(move || runtime.block_on(run(state, listeners, tls, stopped)))?;
     Ok(Running { stop: Some(stop), thread: Some(thread) })
 }
 
@@ -61,12 +68,17 @@ impl Drop for Running {
 }
 
 /// Accepts on every listener until told to stop. Open connections are cut off then.
-async fn run(state: Arc<State>, listeners: Listeners, stopped: oneshot::Receiver<()>) {
+async fn run(
+    state: Arc<State>,
+    listeners: Listeners,
+    tls: Option<TlsAcceptor>,
+    stopped: oneshot::Receiver<()>,
+) {
     let mut loops = JoinSet::new();
     for (listener, service) in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                loops.spawn(accept(Arc::clone(&state), listener, service));
+                loops.spawn(accept(Arc::clone(&state), listener, tls.clone(), service));
             }
             Err(error) => warn!(%error, "cannot listen"),
         }
@@ -74,7 +86,12 @@ async fn run(state: Arc<State>, listeners: Listeners, stopped: oneshot::Receiver
     let _ = stopped.await;
 }
 
-async fn accept(state: Arc<State>, listener: tokio::net::TcpListener, service: Service) {
+async fn accept(
+    state: Arc<State>,
+    listener: tokio::net::TcpListener,
+    tls: Option<TlsAcceptor>,
+    service: Service,
+) {
     let mut connections = JoinSet::new();
     loop {
         // Connections that ended are forgotten as new ones come.
@@ -83,7 +100,17 @@ async fn accept(state: Arc<State>, listener: tokio::net::TcpListener, service: S
             Ok((stream, peer)) => {
                 // Answers are small, and clients wait for them.
                 let _ = stream.set_nodelay(true);
-                connections.spawn(serve(Arc::clone(&state), stream, peer, service));
+                let state = Arc::clone(&state);
+                if let Some(tls) = tls.clone() {
+                    connections.spawn(async move {
+                        match tls.accept(stream).await {
+                            Ok(stream) => serve(state, stream, peer, service, true).await,
+                            Err(error) => debug!(%error, "a connection is not made secure"),
+                        }
+                    });
+                } else {
+                    connections.spawn(serve(state, stream, peer, service, false));
+                }
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
@@ -95,11 +122,15 @@ async fn accept(state: Arc<State>, listener: tokio::net::TcpListener, service: S
 
 async fn serve(
     state: Arc<State>,
-    stream: tokio::net::TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     service: Service,
+    is_https: bool,
 ) {
-    let handle = service_fn(move |request: Request<Incoming>| {
+    let handle = service_fn(move |mut request: Request<Incoming>| {
+        if is_https {
+            request.extensions_mut().insert(Https);
+        }
         let state = Arc::clone(&state);
         async move { service::answer(&state, service, peer.ip(), request).await }
     });

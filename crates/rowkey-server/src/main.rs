@@ -44,14 +44,21 @@ async fn start(flags: Flags) -> io::Result<Server> {
 /// The one line on stdout: programs that start the server wait for it.
 fn ready(server: &Server) -> io::Result<()> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let certificate = server.certificate().map_or_else(String::new, |certificate| {
+        format!(
+            ",\"certificate\":{}",
+            quoted(certificate).replace("\r\n", "\n").replace('\n', "\\n")
+        )
+    });
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}}}",
+        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}}}",
         quoted(server.blob_endpoint()),
         quoted(server.queue_endpoint()),
         quoted(server.table_endpoint()),
         quoted(server.connection_string()),
+        certificate,
     )?;
     out.flush()
 }

@@ -140,9 +140,10 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             xml(status, error::render_xml_plain(code, &message, &rejection.details))
         };
         answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
+        challenge(&mut answer, stamps);
         return answer;
     }
-    match layer {
+    let mut answer = match layer {
         Layer::Version => {
             let mut answer = xml(status, error::render_xml_version(code, &message));
             answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
@@ -172,6 +173,25 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             answer.headers_mut().insert(header::CONTENT_TYPE, XML_DATA);
             answer
         }
+    };
+    challenge(&mut answer, stamps);
+    answer
+}
+
+/// Tells whoever is not authenticated where tokens come from, in versions that take tokens. No
+/// tenant is behind this server, so the one that is named is nobody's.
+fn challenge(answer: &mut Answer, stamps: &Stamps) {
+    const CHALLENGE: HeaderValue = HeaderValue::from_static(
+        "Bearer authorization_uri=https://login.microsoftonline.com/\
+         00000000-0000-0000-0000-000000000000/oauth2/authorize \
+         resource_id=https://storage.azure.com",
+    );
+    let takes_tokens = stamps
+        .version
+        .as_ref()
+        .is_some_and(|version| version.as_bytes() >= headers::TABLE_VERSION_BEARER.as_bytes());
+    if answer.status() == StatusCode::UNAUTHORIZED && takes_tokens {
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
     }
 }
 

@@ -9,6 +9,8 @@ use http::{Method, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use crate::tls::Https;
+
 const SECONDARY: &str = "-secondary";
 
 /// Where a request goes.
@@ -64,8 +66,9 @@ pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
         let split = path.len() - segment.len() + end;
         (&segment[..end], &path[..split], &path[split..])
     };
-    let mut endpoint = String::with_capacity(7 + host.len() + prefix.len());
-    endpoint.push_str("http://");
+    let mut endpoint = String::with_capacity(8 + host.len() + prefix.len());
+    let is_https = request.extensions.get::<Https>().is_some();
+    endpoint.push_str(if is_https { "https://" } else { "http://" });
     endpoint.push_str(host);
     endpoint.push_str(prefix);
     let (account, secondary) =

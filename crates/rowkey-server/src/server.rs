@@ -12,6 +12,7 @@ use crate::control::{Control, Targets};
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
+use crate::tls::Identity;
 
 /// The name of the account that emulators have.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -47,6 +48,16 @@ pub struct ServerBuilder {
     clock: Option<ServerClock>,
     journal: bool,
     targets: Option<Targets>,
+    https: Option<Https>,
+    oauth: bool,
+}
+
+/// Where the certificate comes from.
+#[derive(Clone)]
+enum Https {
+    /// It is made at the start.
+    Made,
+    Given(Identity),
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +85,8 @@ impl Server {
             clock: None,
             journal: true,
             targets: None,
+            https: None,
+            oauth: false,
         }
     }
 
@@ -88,7 +101,8 @@ impl Server {
         &self.endpoints.table
     }
 
-    /// The address of the Queue service for the first account. It answers 501 for now.
+    /// The address of the Queue service for the first account,
+    /// `http://127.0.0.1:10001/devstoreaccount1`.
     pub fn queue_endpoint(&self) -> &str {
         &self.endpoints.queue
     }
@@ -96,6 +110,15 @@ impl Server {
     /// The address of the Blob service for the first account. It answers 501 for now.
     pub fn blob_endpoint(&self) -> &str {
         &self.endpoints.blob
+    }
+
+    /// The certificate that the server shows, in PEM, if it speaks HTTPS. One that was made at the
+    /// start nobody trusts, so clients have to be told to.
+    pub fn certificate(&self) -> Option<&str> {
+        match &self.builder.https {
+            Some(Https::Given(identity)) => Some(&identity.certificate),
+            _ => None,
+        }
     }
 
     /// The server's clock.
@@ -173,9 +196,31 @@ impl ServerBuilder {
         self
     }
 
+    /// Speaks HTTPS, and not HTTP, with a certificate that is made at the start: for `localhost`
+    /// and for the hosts that the services listen on. See [`Server::certificate`].
+    pub fn https(mut self) -> Self {
+        self.https = Some(Https::Made);
+        self
+    }
+
+    /// Speaks HTTPS, and not HTTP, with this certificate and its key, both in PEM.
+    pub fn certificate(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
+        let (certificate, key) = (certificate.into(), key.into());
+        self.https = Some(Https::Given(Identity { certificate, key }));
+        self
+    }
+
+    /// Takes bearer tokens, over HTTPS and from the same machine. Their shape, times, issuer and
+    /// audience are checked and their signature is not, so anybody can make one.
+    pub fn oauth(mut self) -> Self {
+        self.oauth = true;
+        self
+    }
+
     /// Starts the server.
     ///
-    /// Fails when an address cannot be listened on, or when a key is not base64.
+    /// Fails when an address cannot be listened on, when a key is not base64, or when a certificate
+    /// or its key cannot be used.
     #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
     pub async fn start(mut self) -> io::Result<Server> {
         if self.accounts.is_empty() {
@@ -188,13 +233,26 @@ impl ServerBuilder {
 
     /// Starts a server whose state `prepare` has seen before anybody else.
     pub(crate) fn serve(
-        self,
+        mut self,
         clock: ServerClock,
         prepare: impl FnOnce(&State),
     ) -> io::Result<Server> {
         let mut state = State::new(&self.accounts, clock, self.strict)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         state.control = Control::new(self.journal, self.targets);
+        for account in &mut state.accounts {
+            account.takes_tokens = self.oauth;
+        }
+        if let Some(Https::Made) = self.https {
+            let hosts = [&self.blob.0, &self.queue.0, &self.table.0];
+            let identity = Identity::self_signed(hosts.into_iter().map(String::as_str))?;
+            self.https = Some(Https::Given(identity));
+        }
+        let tls = match &self.https {
+            Some(Https::Given(identity)) => Some(identity.acceptor()?),
+            _ => None,
+        };
+        let scheme = if tls.is_some() { "https" } else { "http" };
         prepare(&state);
         let (name, keys) = &self.accounts[0];
         let mut listeners = Listeners::new();
@@ -202,7 +260,7 @@ impl ServerBuilder {
             let listener = bind(host, *port)?;
             let address = listener.local_addr()?;
             listeners.push((listener, service));
-            Ok(format!("http://{address}/{name}"))
+            Ok(format!("{scheme}://{address}/{name}"))
         };
         let endpoints = Endpoints {
             blob: listen(&self.blob, Service::Blob)?,
@@ -211,12 +269,12 @@ impl ServerBuilder {
         };
         let key = keys.first().map(String::as_str).unwrap_or_default();
         let connection_string = format!(
-            "DefaultEndpointsProtocol=http;AccountName={name};AccountKey={key};\
+            "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};\
              BlobEndpoint={};QueueEndpoint={};TableEndpoint={};",
             endpoints.blob, endpoints.queue, endpoints.table
         );
         let state = Arc::new(state);
-        let running = listener::start(Arc::clone(&state), listeners)?;
+        let running = listener::start(Arc::clone(&state), listeners, tls)?;
         Ok(Server { state, builder: self, endpoints, connection_string, running })
     }
 

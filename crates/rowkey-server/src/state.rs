@@ -33,6 +33,8 @@ pub(crate) struct State {
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) keys: Vec<SigningKey>,
+    /// Whether bearer tokens open it.
+    pub(crate) takes_tokens: bool,
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
     blobs: Mutex<Blobs>,
@@ -70,7 +72,8 @@ impl State {
                 let Holdings { tables, queues, blobs } = Holdings::new(strict, now);
                 let (store, queues, blobs) =
                     (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
-                Ok(Account { name: name.clone(), keys: keys?, store, queues, blobs })
+                let (name, keys) = (name.clone(), keys?);
+                Ok(Account { name, keys, takes_tokens: false, store, queues, blobs })
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());

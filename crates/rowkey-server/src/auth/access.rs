@@ -17,6 +17,8 @@ pub(crate) enum Access {
     Key,
     /// What a shared access signature opens.
     Sas(Box<Grant>),
+    /// All that tokens may do: everything but stored access policies of tables.
+    Token,
 }
 
 /// What a shared access signature opens.
@@ -58,7 +60,14 @@ pub(crate) struct Need {
 impl Access {
     /// Refuses an operation that the maker of the request may not do.
     pub(crate) fn check(&self, op: &Op<'_>) -> Result<(), Rejection> {
-        let Self::Sas(grant) = self else { return Ok(()) };
+        let grant = match self {
+            Self::Sas(grant) => grant,
+            // Recorded: with a token there is no such resource.
+            Self::Token if matches!(op, Op::GetAcl(_) | Op::SetAcl(_)) => {
+                return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND));
+            }
+            Self::Anonymous | Self::Key | Self::Token => return Ok(()),
+        };
         // Its parts are checked one by one.
         if *op == Op::Batch {
             return Ok(());
@@ -78,7 +87,7 @@ impl Access {
     /// Refuses an operation that the maker of the request may not do, by what it needs.
     pub(crate) fn allow(&self, service: Service, need: &Need) -> Result<(), Rejection> {
         let grant = match self {
-            Self::Key => return Ok(()),
+            Self::Key | Self::Token => return Ok(()),
             Self::Anonymous if need.public => return Ok(()),
             // Who may not see it is not told that it is there.
             Self::Anonymous => return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)),
@@ -114,7 +123,7 @@ impl Access {
     pub(crate) fn has(&self, letters: &str) -> bool {
         match self {
             Self::Anonymous => false,
-            Self::Key => true,
+            Self::Key | Self::Token => true,
             Self::Sas(grant) => letters.chars().all(|letter| grant.permissions.contains(letter)),
         }
     }
@@ -126,7 +135,7 @@ impl Access {
                 Scope::Table { window, .. } => window.clone(),
                 Scope::Account { .. } | Scope::Resource => Window::default(),
             },
-            Self::Anonymous | Self::Key => Window::default(),
+            Self::Anonymous | Self::Key | Self::Token => Window::default(),
         }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! - [`shared_key`]: requests signed with an account key
 //! - [`sas`]: shared access signatures: what they open, and for how long
+//! - [`bearer`]: tokens of Microsoft Entra ID
 //! - [`access`]: [`Access`], what a request is allowed
 //!
 //! A request is authenticated before its body is looked at, and authorized when it is understood.
 
 mod access;
+mod bearer;
 mod sas;
 mod shared_key;
 
@@ -50,15 +52,15 @@ pub(crate) fn authenticate(
                 shared_key::verify(account, caller, request, scheme, name, signature)?;
                 Ok(Access::Key)
             }
-            Some(Authorization::Bearer(_)) => Err(Rejection::with_message(
-                ErrorCode::AUTHENTICATION_FAILED,
-                "Server failed to authenticate the request. This server takes no bearer tokens.",
-            )),
+            Some(Authorization::Bearer(token)) => {
+                bearer::verify(account, caller, request, token)?;
+                Ok(Access::Token)
+            }
             None => Err(Rejection::new(ErrorCode::INVALID_AUTHENTICATION_INFO)),
         };
     }
     match request.uri.query().filter(|query| query.contains("sig=")) {
-        Some(query) => sas::verify(account, caller, query),
+        Some(query) => sas::verify(account, caller, request, query),
         // Containers can be open to everybody; whether this one is, is checked when the request is
         // understood.
         None if caller.service == Service::Blob => Ok(Access::Anonymous),

@@ -1,5 +1,6 @@
 //! Shared access signatures: whether one is genuine and good now, and what it opens.
 
+use http::request::Parts;
 use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
 use rowkey_wire::auth::{Sas, Service};
 use rowkey_wire::code::ErrorCode;
@@ -12,11 +13,13 @@ use super::access::{Access, Grant, Scope};
 use crate::state::Account;
 use crate::store::Key;
 use crate::store::query::Window;
+use crate::tls::Https;
 
 /// Checks the signature in a query, and gives what it opens.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
+    request: &Parts,
     query: &str,
 ) -> Result<Access, Rejection> {
     let sas = Sas::from_query(query).ok_or_else(failed)?;
@@ -35,7 +38,7 @@ pub(super) fn verify(
     };
     let terms = Terms::of(&sas, policy)?;
     terms.check(caller.now)?;
-    check_origin(&sas, caller)?;
+    check_origin(&sas, caller, request)?;
     let scope = if sas.is_account() {
         Scope::Account {
             services: sas.services.clone().unwrap_or_default(),
@@ -106,7 +109,7 @@ fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {
     parsed.map(Some).ok_or_else(failed)
 }
 
-fn check_origin(sas: &Sas, caller: Caller<'_>) -> Result<(), Rejection> {
+fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     if let Some(range) = &sas.ip {
         let range = IpRange::parse(range).ok_or_else(failed)?;
         if !range.contains(caller.address) {
@@ -122,7 +125,7 @@ fn check_origin(sas: &Sas, caller: Caller<'_>) -> Result<(), Rejection> {
     }
     match sas.protocol.as_deref().map(Protocols::parse) {
         None | Some(Some(Protocols::HttpsAndHttp)) => Ok(()),
-        // This server speaks plain HTTP.
+        Some(Some(Protocols::Https)) if request.extensions.get::<Https>().is_some() => Ok(()),
         Some(Some(Protocols::Https)) => {
             Err(Rejection::new(ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH))
         }

@@ -1,0 +1,134 @@
+//! Bearer tokens of Microsoft Entra ID: whether one is for this account and good now.
+//!
+//! As Azurite's `--oauth basic` does, this believes what a token says: its signature is not
+//! checked, for that takes the keys of those who issue tokens. Anybody can make one.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::StatusCode;
+use http::request::Parts;
+use rowkey_wire::auth::Service;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers::{TABLE_VERSION_BEARER, VERSION};
+use serde::Deserialize;
+
+use super::Caller;
+use crate::clock::unix_seconds;
+use crate::state::Account;
+use crate::tls::Https;
+
+/// What a token says, as far as it matters here.
+#[derive(Deserialize)]
+struct Claims {
+    aud: String,
+    iss: String,
+    exp: i64,
+    nbf: i64,
+}
+
+/// Who issues tokens, in Azure's clouds.
+const ISSUERS: [&str; 5] = [
+    "https://sts.windows.net/",
+    "https://sts.chinacloudapi.cn/",
+    "https://sts.microsoftonline.de/",
+    "https://sts.windows-ppe.net/",
+    "https://login.microsoftonline.com/",
+];
+
+/// For whom tokens for all accounts are: Azure Storage, by its address and by its id.
+const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-90b6-c2b029497af1"];
+
+/// The first version of the Blob and Queue services that takes tokens.
+const FIRST_VERSION: &str = "2017-11-09";
+
+/// Checks a token. Whoever has a good one may do all that tokens may.
+pub(super) fn verify(
+    account: &Account,
+    caller: Caller<'_>,
+    request: &Parts,
+    token: &str,
+) -> Result<(), Rejection> {
+    if !account.takes_tokens {
+        return Err(Rejection::with_message(
+            ErrorCode::AUTHENTICATION_FAILED,
+            "Server failed to authenticate the request. This server takes bearer tokens only when \
+             it is started with --oauth basic.",
+        ));
+    }
+    if request.extensions.get::<Https>().is_none() && !caller.address.to_canonical().is_loopback() {
+        return Err(Rejection::with_message(
+            ErrorCode::AUTHENTICATION_FAILED,
+            "Server failed to authenticate the request. Bearer tokens are taken over HTTPS, or \
+             from the same machine.",
+        ));
+    }
+    let first = match caller.service {
+        Service::Table => TABLE_VERSION_BEARER,
+        Service::Blob | Service::Queue => FIRST_VERSION,
+    };
+    let version = request.headers.get(VERSION);
+    if version.is_none_or(|version| version.as_bytes() < first.as_bytes()) {
+        return Err(Rejection::with_message(
+            ErrorCode::AUTHENTICATION_FAILED,
+            "Server failed to authenticate the request. Authentication scheme Bearer is not \
+             supported in this version.",
+        ));
+    }
+    let claims = read(token).ok_or_else(|| invalid("The token is not a JSON Web Token."))?;
+    let now = unix_seconds(caller.now);
+    if now < claims.nbf {
+        return Err(invalid("Lifetime validation failed. The token is not yet valid."));
+    }
+    if now >= claims.exp {
+        return Err(invalid("Lifetime validation failed. The token is expired."));
+    }
+    if !ISSUERS.iter().any(|issuer| claims.iss.starts_with(issuer)) {
+        return Err(invalid("Issuer validation failed. Issuer did not match."));
+    }
+    if !is_for(&claims.aud, account, caller.service) {
+        return Err(invalid("Audience validation failed. Audience did not match."));
+    }
+    Ok(())
+}
+
+fn read(token: &str) -> Option<Claims> {
+    let mut parts = token.split('.');
+    let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || signature.is_empty() {
+        return None;
+    }
+    let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
+    let header: serde_json::Value = serde_json::from_slice(&decode(header)?).ok()?;
+    header.get("alg")?;
+    serde_json::from_slice(&decode(claims)?).ok()
+}
+
+/// Whether a token is for all accounts, or for this service of this one.
+fn is_for(audience: &str, account: &Account, service: Service) -> bool {
+    let audience = audience.trim_end_matches('/');
+    if AUDIENCES.contains(&audience) {
+        return true;
+    }
+    let service = match service {
+        Service::Blob => "blob",
+        Service::Queue => "queue",
+        Service::Table => "table",
+    };
+    let host = audience.strip_prefix("https://").and_then(|host| host.strip_prefix(&account.name));
+    host.and_then(|host| host.strip_prefix('.'))
+        .and_then(|host| host.strip_prefix(service))
+        .is_some_and(|host| host.starts_with(".core."))
+}
+
+/// 401, with a challenge to get a better token.
+fn invalid(why: &str) -> Rejection {
+    let message = format!(
+        "Server failed to authenticate the request. Please refer to the information in the \
+         www-authenticate header. {why}"
+    );
+    Rejection {
+        status: StatusCode::UNAUTHORIZED,
+        ..Rejection::with_message(ErrorCode::INVALID_AUTHENTICATION_INFO, message)
+    }
+}
