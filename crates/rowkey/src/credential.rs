@@ -1,10 +1,32 @@
 //! What authorizes requests.
+//!
+//! - [`Credential`]: an account key, a shared access signature, a bearer token
+//! - `slot`: [`CredentialSlot`], a credential that is replaced while clients use it
+//! - `token`: [`TokenProvider`], and the tokens that are kept until shortly before they expire
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use http::HeaderValue;
 use rowkey_wire::auth::{Scheme, SigningKey};
 
+use crate::account::Endpoint;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
+
+#[cfg(feature = "azure-identity")]
+mod azure;
+mod slot;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+pub use slot::CredentialSlot;
+pub(crate) use token::Audience;
+use token::Tokens;
+pub use token::{AccessToken, TokenError, TokenProvider};
 
 /// What authorizes requests. `Debug` never shows the secret.
 #[derive(Clone)]
@@ -13,20 +35,29 @@ pub struct Credential(Repr);
 #[derive(Clone)]
 enum Repr {
     Anonymous,
-    Sas(String),
-    SharedKey { scheme: Scheme, account: String, key: SigningKey },
+    Sas(Arc<str>),
+    SharedKey(Arc<SharedKey>),
+    Slot(CredentialSlot),
+    Tokens(Arc<Tokens>),
 }
 
-/// What has to be done to a request to authorize it.
-pub(crate) enum Authorize<'a> {
+/// An account's name, one of its keys, and how to sign with it.
+pub(crate) struct SharedKey {
+    pub(crate) scheme: Scheme,
+    pub(crate) account: String,
+    pub(crate) key: SigningKey,
+}
+
+/// What authorizes one attempt: settled when the attempt begins, and not changed by what happens
+/// to the credential later.
+#[derive(Clone)]
+pub(crate) enum Authority {
+    /// The value of the `Authorization` header.
+    Bearer(HeaderValue),
     Nothing,
-    /// Append this to the query.
-    Sas(&'a str),
-    SharedKey {
-        scheme: Scheme,
-        account: &'a str,
-        key: &'a SigningKey,
-    },
+    /// To be appended to the query.
+    Sas(Arc<str>),
+    SharedKey(Arc<SharedKey>),
 }
 
 impl Credential {
@@ -47,7 +78,7 @@ impl Credential {
     /// A shared access signature: `sv=..&sig=..`, with or without a leading `?`.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it is not the query of an
-    /// address or has no signature.
+    /// address or has no signature. [`sas`](crate::sas) makes them.
     pub fn sas(signature: &str) -> Result<Self> {
         let sas = signature.trim();
         let sas = sas.strip_prefix('?').unwrap_or(sas).trim_matches('&');
@@ -63,7 +94,17 @@ impl Credential {
             return Err(Error::invalid("the shared access signature has no `sig`")
                 .advise("give all of it, from `sv=` to the end"));
         }
-        Ok(Self(Repr::Sas(sas.to_owned())))
+        Ok(Self(Repr::Sas(sas.into())))
+    }
+
+    /// Bearer tokens of Microsoft Entra ID, from a provider that is asked for one when the last is
+    /// about to expire. An `Arc` of a provider is one, too.
+    ///
+    /// Clones share the tokens. They are sent over https, or to this machine; anywhere else the
+    /// account cannot be built.
+    /// See [Authorize with Microsoft Entra ID](https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory).
+    pub fn token(provider: impl TokenProvider + 'static) -> Self {
+        Self(Repr::Tokens(Arc::new(Tokens::new(Box::new(provider)))))
     }
 
     /// No authorization, for servers that ask for none.
@@ -71,21 +112,90 @@ impl Credential {
         Self(Repr::Anonymous)
     }
 
-    pub(crate) fn authorize(&self) -> Authorize<'_> {
-        match &self.0 {
-            Repr::Anonymous => Authorize::Nothing,
-            Repr::Sas(sas) => Authorize::Sas(sas),
-            Repr::SharedKey { scheme, account, key } => {
-                Authorize::SharedKey { scheme: *scheme, account, key }
+    /// What authorizes an attempt that begins now. Only tokens may have to be waited for.
+    pub(crate) async fn settle(
+        &self,
+        audience: Audience,
+        endpoint: &Endpoint,
+        clock: &dyn Clock,
+        limit: Duration,
+    ) -> Result<Authority> {
+        let slotted;
+        let current = match &self.0 {
+            Repr::Slot(slot) => {
+                slotted = slot.current();
+                &slotted
             }
+            _ => self,
+        };
+        if let Repr::Tokens(tokens) = &current.0 {
+            current.check(endpoint)?;
+            // Boxed, so that the futures of all other requests stay small.
+            let token = Box::pin(tokens.get(audience, clock));
+            return match tokio::time::timeout(limit, token).await {
+                Ok(token) => token.map(Authority::Bearer),
+                Err(_) => Err(Error::unauthorized("no token came in time")),
+            };
+        }
+        Ok(current.settled())
+    }
+
+    /// What authorizes without waiting: not tokens.
+    pub(crate) fn settled(&self) -> Authority {
+        match &self.0 {
+            Repr::Anonymous | Repr::Tokens(_) => Authority::Nothing,
+            Repr::Sas(sas) => Authority::Sas(Arc::clone(sas)),
+            Repr::SharedKey(key) => Authority::SharedKey(Arc::clone(key)),
+            Repr::Slot(slot) => slot.current().settled(),
+        }
+    }
+
+    /// Whether there is something newer than what the service has just refused. A token that was
+    /// refused is not used again.
+    pub(crate) fn has_newer(&self, audience: Audience, refused: &Authority) -> bool {
+        match &self.0 {
+            Repr::Tokens(tokens) => {
+                if let Authority::Bearer(token) = refused {
+                    tokens.discard(audience, token);
+                }
+                true
+            }
+            Repr::Slot(slot) => {
+                let current = slot.current();
+                match (current.settled(), refused) {
+                    (Authority::Sas(current), Authority::Sas(refused)) => {
+                        !Arc::ptr_eq(&current, refused)
+                    }
+                    (Authority::SharedKey(current), Authority::SharedKey(refused)) => {
+                        !Arc::ptr_eq(&current, refused)
+                    }
+                    (Authority::Nothing, Authority::Nothing) => false,
+                    (Authority::Nothing, _) => current.has_newer(audience, refused),
+                    _ => true,
+                }
+            }
+            Repr::Anonymous | Repr::Sas(_) | Repr::SharedKey(_) => false,
+        }
+    }
+
+    /// Refuses an endpoint to which this credential must not be shown.
+    pub(crate) fn check(&self, endpoint: &Endpoint) -> Result<()> {
+        match &self.0 {
+            Repr::Tokens(_) if !endpoint.is_secure() && !endpoint.is_loopback() => {
+                Err(Error::invalid("a bearer token is sent over https alone, or to this machine")
+                    .advise("give an https endpoint"))
+            }
+            Repr::Slot(slot) => slot.current().check(endpoint),
+            _ => Ok(()),
         }
     }
 
     /// The account's name, when the credential has one.
     pub(crate) fn account(&self) -> Option<&str> {
         match &self.0 {
-            Repr::SharedKey { account, .. } => Some(account),
-            Repr::Anonymous | Repr::Sas(_) => None,
+            Repr::SharedKey(key) => Some(&key.account),
+            Repr::Slot(slot) => slot.account(),
+            Repr::Anonymous | Repr::Sas(_) | Repr::Tokens(_) => None,
         }
     }
 
@@ -98,7 +208,7 @@ impl Credential {
                 .advise("copy it again from the account's access keys")
                 .with_source(error)
         })?;
-        Ok(Self(Repr::SharedKey { scheme, account, key }))
+        Ok(Self(Repr::SharedKey(Arc::new(SharedKey { scheme, account, key }))))
     }
 }
 
@@ -107,66 +217,12 @@ impl fmt::Debug for Credential {
         match &self.0 {
             Repr::Anonymous => f.write_str("Anonymous"),
             Repr::Sas(_) => f.write_str("Sas(..)"),
-            Repr::SharedKey { scheme, account, .. } => {
-                f.debug_struct(scheme.name()).field("account", account).finish_non_exhaustive()
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    #[test]
-    fn a_signature_is_taken_with_or_without_its_question_mark() {
-        for text in
-            ["?sv=2019-02-02&sig=a%2Bb", "sv=2019-02-02&sig=a%2Bb", " sv=2019-02-02&sig=a%2Bb&\n"]
-        {
-            let credential = Credential::sas(text).unwrap();
-            let Authorize::Sas(sas) = credential.authorize() else { panic!("not a signature") };
-            assert_eq!(sas, "sv=2019-02-02&sig=a%2Bb");
-        }
-    }
-
-    #[test]
-    fn what_is_no_signature_is_refused_without_being_quoted() {
-        for text in [
-            "",
-            "sv=2019-02-02",
-            "sv=2019-02-02&sig=",
-            "https://a.table.core.windows.net/?sig=secret",
-            "sv=1&sig=secret#x",
-            "sv=1&sig=se cret",
-            "sv=1&sig=sécret",
-        ] {
-            let error = Credential::sas(text).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
-            assert!(!format!("{error} {error:?}").contains("cret"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_key_that_is_not_base64_is_refused_without_being_quoted() {
-        let error = Credential::shared_key("a", "secret!").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(!format!("{error} {error:?}").contains("secret"));
-        assert!(Credential::shared_key("", "YmFy").is_err());
-    }
-
-    #[test]
-    fn debug_shows_what_it_is_and_not_the_secret() {
-        for (credential, shown) in [
-            (Credential::anonymous(), "Anonymous"),
-            (Credential::sas("sv=1&sig=secret").unwrap(), "Sas(..)"),
-            (Credential::shared_key("a", "YmFy").unwrap(), "SharedKey { account: \"a\", .. }"),
-            (
-                Credential::shared_key_lite("a", "YmFy").unwrap(),
-                "SharedKeyLite { account: \"a\", .. }",
-            ),
-        ] {
-            assert_eq!(format!("{credential:?}"), shown);
+            Repr::SharedKey(key) => f
+                .debug_struct(key.scheme.name())
+                .field("account", &key.account)
+                .finish_non_exhaustive(),
+            Repr::Slot(slot) => slot.fmt(f),
+            Repr::Tokens(_) => f.write_str("Token(..)"),
         }
     }
 }

@@ -105,6 +105,12 @@ impl Error {
         Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
     }
 
+    /// There is nothing to authorize the request with.
+    #[cold]
+    pub(crate) fn unauthorized(what: &'static str) -> Self {
+        Self::new(ErrorKind::Auth, Outcome::NotSent, what.into())
+    }
+
     /// What was to be changed is not there.
     #[cold]
     pub(crate) fn absent() -> Self {
@@ -145,6 +151,13 @@ impl Error {
             self.0.operation = Some(operation);
             self.0.resource = (!resource.is_empty()).then(|| resource.into());
         }
+        self
+    }
+
+    /// Says that an earlier attempt may have been applied.
+    pub(crate) fn after_unknown(mut self) -> Self {
+        self.0.outcome = Outcome::Unknown;
+        self.0.changes = true;
         self
     }
 

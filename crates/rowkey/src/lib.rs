@@ -63,6 +63,7 @@
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls and ring |
 //! | `native-tls` | TLS by the operating system |
+//! | `azure-identity` | take any credential of azure_core 1.x, such as those of `azure_identity` |
 //! | `reqwest-0_13` | bring your own `reqwest::Client` |
 //! | `test-util` | `ManualClock`, time that tests move; `answers`, what the service says, for stubs |
 //! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
@@ -80,6 +81,7 @@ mod filter;
 pub mod key;
 mod options;
 pub mod queue;
+pub mod sas;
 pub mod table;
 mod transport;
 
@@ -94,7 +96,7 @@ pub use arg::Arg;
 #[cfg(any(test, feature = "test-util"))]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
-pub use credential::Credential;
+pub use credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
 pub use entity::{DecodeError, DynamicEntity, Entity, Projection, Property, Rows, Stored};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use filter::{Column, Filter, TIMESTAMP};

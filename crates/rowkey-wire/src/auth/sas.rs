@@ -7,7 +7,12 @@ use std::fmt;
 use std::net::IpAddr;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::SigningKey;
+
+/// What stands in a query as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A shared access signature. Its parts are decoded once and otherwise as sent, because they are
 /// signed as sent; a part that was not sent is `None`.
@@ -98,6 +103,53 @@ impl Sas {
             }
         }
         signed.then_some(sas)
+    }
+
+    /// Signs it for a resource of an account; an account SAS does not sign the resource (the
+    /// client's half).
+    pub fn sign(&mut self, key: &SigningKey, account: &str, resource: Resource<'_>) {
+        self.signature = key.sign(&self.string_to_sign(account, resource));
+    }
+
+    /// The query that carries it, without a `?` (the client's half).
+    pub fn encode(&self) -> String {
+        let parts = [
+            ("sv", &self.version),
+            ("ss", &self.services),
+            ("srt", &self.resource_types),
+            ("sr", &self.blob_resource),
+            ("tn", &self.table),
+            ("st", &self.start),
+            ("se", &self.expiry),
+            ("sp", &self.permissions),
+            ("si", &self.identifier),
+            ("sip", &self.ip),
+            ("spr", &self.protocol),
+            ("spk", &self.start_partition_key),
+            ("srk", &self.start_row_key),
+            ("epk", &self.end_partition_key),
+            ("erk", &self.end_row_key),
+            ("snapshot", &self.snapshot),
+            ("versionid", &self.version_id),
+            ("ses", &self.encryption_scope),
+            ("rscc", &self.cache_control),
+            ("rscd", &self.content_disposition),
+            ("rsce", &self.content_encoding),
+            ("rscl", &self.content_language),
+            ("rsct", &self.content_type),
+        ];
+        let mut query = String::with_capacity(256);
+        for (name, value) in parts {
+            if let Some(value) = value {
+                query.push_str(name);
+                query.push('=');
+                query.extend(utf8_percent_encode(value, UNRESERVED));
+                query.push('&');
+            }
+        }
+        query.push_str("sig=");
+        query.extend(utf8_percent_encode(&self.signature, UNRESERVED));
+        query
     }
 
     /// The signature, in base64.

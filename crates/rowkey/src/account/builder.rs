@@ -163,6 +163,7 @@ impl StorageAccountBuilder {
             return Err(Error::invalid("nothing says where the account's secondary is")
                 .advise("give the secondary endpoint, or do not read from it"));
         }
+        endpoints.all().try_for_each(|endpoint| credential.check(endpoint))?;
         let http = match self.http {
             Some(http) => http,
             None => Http::new(endpoints.is_secure(), endpoints.is_loopback())?,

@@ -97,6 +97,11 @@ impl Endpoint {
             || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
+    /// Whether it is an emulator on this machine that has no https.
+    pub(crate) fn is_loopback_http(&self) -> bool {
+        !self.secure && self.is_loopback()
+    }
+
     /// The account that the address names: the path's segment, or the host's first label.
     pub(crate) fn account(&self) -> Option<&str> {
         if let Some(segment) = self.path_segment() {
@@ -240,7 +245,7 @@ impl Endpoints {
         self.flavor
     }
 
-    fn all(&self) -> impl Iterator<Item = &Endpoint> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Endpoint> {
         let places = self.places.iter();
         places.flat_map(|(_, place)| std::iter::once(&place.primary).chain(&place.secondary))
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowkey_wire::auth::Service;
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::request::Request;
+use rowkey_wire::table::encode::Flavor;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -15,7 +17,7 @@ use super::sign::{Signed, Signer};
 use super::trace;
 use crate::account::{Endpoint, Endpoints, Place};
 use crate::clock::Clock;
-use crate::credential::Credential;
+use crate::credential::{Audience, Authority, Credential};
 use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
 use crate::options::ClientOptions;
 
@@ -121,12 +123,18 @@ impl Pipeline {
         let mut budget = self.options.timeout;
         let mut attempts = 0;
         let mut ambiguous = false;
+        let mut renewed = false;
         let mut last_of_primary = None;
         loop {
             attempts += 1;
-            let signed = self.shared.signer.sign(route.endpoint(), request)?;
-            trace::attempt(span, &signed);
             let started = Instant::now();
+            let authority = match self.settle(route.endpoint(), budget).await {
+                Ok(authority) => authority,
+                Err(error) if ambiguous => return Err(error.after_unknown()),
+                Err(error) => return Err(error),
+            };
+            let signed = self.shared.signer.sign(route.endpoint(), request, &authority)?;
+            trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
             let result = self.attempt(signed, take, limit).await;
             budget = budget.saturating_sub(started.elapsed());
@@ -142,6 +150,17 @@ impl Pipeline {
                 Err(broken) => Failed::broken(call, broken, attempts, ambiguous),
             };
             ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
+
+            // A key may have been rotated, or a token revoked, since the attempt began.
+            if !renewed
+                && attempts < retry.max_attempts
+                && is_about_credential(&failed.error)
+                && self.credential().has_newer(self.audience(), &authority)
+            {
+                renewed = true;
+                trace::retry(call, &failed.error, attempts, Duration::ZERO);
+                continue;
+            }
 
             // What the secondary does not have (yet), the primary may.
             let stale = route.leave_stale_secondary(failed.error.status());
@@ -168,6 +187,27 @@ impl Pipeline {
             route.next();
             self.shared.clock.sleep(wait).await;
             budget = budget.saturating_sub(wait);
+        }
+    }
+
+    /// What authorizes an attempt that begins now.
+    async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
+        let clock = &*self.shared.clock;
+        self.credential().settle(self.audience(), endpoint, clock, limit).await
+    }
+
+    pub(crate) fn credential(&self) -> &Credential {
+        self.shared.signer.credential()
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.shared.clock
+    }
+
+    fn audience(&self) -> Audience {
+        match self.shared.endpoints.flavor() {
+            Flavor::Cosmos => Audience::Cosmos,
+            Flavor::Storage => Audience::Storage,
         }
     }
 
@@ -218,6 +258,13 @@ impl Pipeline {
             wait: retry::retry_after(&headers, now),
         }
     }
+}
+
+/// Whether the service did not know who asks, rather than refuse what they may not do.
+#[cold]
+fn is_about_credential(error: &Error) -> bool {
+    let codes = [ErrorCode::AUTHENTICATION_FAILED, ErrorCode::INVALID_AUTHENTICATION_INFO];
+    error.status() == Some(401) || error.code().is_some_and(|code| codes.contains(code))
 }
 
 fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {

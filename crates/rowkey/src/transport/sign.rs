@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::header::{AUTHORIZATION, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
-use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
+use rowkey_wire::auth::{Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::request::Request;
 
 use super::retry::Jitter;
 use crate::account::Endpoint;
 use crate::clock::Clock;
-use crate::credential::{Authorize, Credential};
+use crate::credential::{Authority, Credential, SharedKey};
 use crate::error::{Error, Result};
 
 /// Dates, names and signs requests.
@@ -40,26 +40,39 @@ impl Signer {
     }
 
     /// `request` as it goes to `endpoint` now.
-    pub(crate) fn sign(&self, endpoint: &Endpoint, request: &Request) -> Result<Signed> {
-        let url = self.address(endpoint, &request.target)?;
+    pub(crate) fn sign(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        authority: &Authority,
+    ) -> Result<Signed> {
+        let url = address(endpoint, &request.target, authority)?;
         let id = self.id();
         // Room for the five that follow and the two that the HTTP client adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
         headers.insert(MS_DATE, self.date());
-        headers.insert(VERSION, version(request.service));
+        headers.insert(VERSION, version(request.service, authority));
         headers.insert(CLIENT_REQUEST_ID, id.clone());
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT) {
+            // The service refuses those without a length, and the HTTP client sends none of nothing.
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         for (name, value) in &request.headers {
             headers.insert(name, value.clone());
         }
-        if let Authorize::SharedKey { scheme, account, key } = self.credential.authorize() {
-            let value = sign(scheme, account, key, &url, &headers, request)?;
-            headers.insert(AUTHORIZATION, value);
+        match authority {
+            Authority::Bearer(token) => {
+                headers.insert(AUTHORIZATION, token.clone());
+            }
+            Authority::SharedKey(key) => {
+                headers.insert(AUTHORIZATION, sign(key, &url, &headers, request)?);
+            }
+            Authority::Nothing | Authority::Sas(_) => {}
         }
         let mut signed = reqwest::Request::new(request.method.clone(), url);
         *signed.headers_mut() = headers;
-        // A PUT or a POST without a length is refused.
-        if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
+        if !request.body.is_empty() {
             *signed.body_mut() = Some(request.body.clone().into());
         }
         Ok(Signed { request: signed, id })
@@ -67,20 +80,12 @@ impl Signer {
 
     /// The whole address of a target, with the shared access signature if there is one.
     pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Result<Url> {
-        let base = endpoint.base();
-        let sas = match self.credential.authorize() {
-            Authorize::Sas(sas) => sas,
-            _ => "",
-        };
-        let mut text = String::with_capacity(base.len() + target.len() + 1 + sas.len());
-        text.push_str(base);
-        text.push_str(target);
-        if !sas.is_empty() {
-            text.push(if target.contains('?') { '&' } else { '?' });
-            text.push_str(sas);
-        }
-        // The parser's error is dropped: it may quote the address.
-        Url::parse(&text).map_err(|_| Error::invalid("the request's address is not a URL"))
+        address(endpoint, target, &self.credential.settled())
+    }
+
+    /// What authorizes, whatever is in its place now.
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.credential
     }
 
     fn date(&self) -> HeaderValue {
@@ -108,8 +113,25 @@ impl fmt::Debug for Signed {
     }
 }
 
-fn version(service: Service) -> HeaderValue {
+fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Result<Url> {
+    let base = endpoint.base();
+    let sas = if let Authority::Sas(sas) = authority { &**sas } else { "" };
+    let mut text = String::with_capacity(base.len() + target.len() + 1 + sas.len());
+    text.push_str(base);
+    text.push_str(target);
+    if !sas.is_empty() {
+        text.push(if target.contains('?') { '&' } else { '?' });
+        text.push_str(sas);
+    }
+    // The parser's error is dropped: it may quote the address.
+    Url::parse(&text).map_err(|_| Error::invalid("the request's address is not a URL"))
+}
+
+fn version(service: Service, authority: &Authority) -> HeaderValue {
     HeaderValue::from_static(match service {
+        Service::Table if matches!(authority, Authority::Bearer(_)) => {
+            headers::TABLE_VERSION_BEARER
+        }
         Service::Blob => headers::BLOB_VERSION,
         Service::Queue => headers::QUEUE_VERSION,
         Service::Table => headers::TABLE_VERSION,
@@ -118,14 +140,7 @@ fn version(service: Service) -> HeaderValue {
 
 const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
 
-fn sign(
-    scheme: Scheme,
-    account: &str,
-    key: &SigningKey,
-    url: &Url,
-    headers: &HeaderMap,
-    request: &Request,
-) -> Result<HeaderValue> {
+fn sign(key: &SharedKey, url: &Url, headers: &HeaderMap, request: &Request) -> Result<HeaderValue> {
     let unsigned = Unsigned {
         method: request.method.as_str(),
         path: url.path(),
@@ -133,8 +148,9 @@ fn sign(
         headers,
         content_length: request.body.len() as u64,
     };
-    let text = string_to_sign(request.service, scheme, account, &unsigned);
-    let value = authorization(scheme, account, &key.sign(&text));
+    let SharedKey { scheme, account, key } = key;
+    let text = string_to_sign(request.service, *scheme, account, &unsigned);
+    let value = authorization(*scheme, account, &key.sign(&text));
     let mut value = HeaderValue::try_from(value)
         .map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
     value.set_sensitive(true);
@@ -183,7 +199,9 @@ mod tests {
         ] {
             let credential = Credential::shared_key_lite(account, key).unwrap();
             let endpoint = Endpoint::parse("the endpoint", url).unwrap();
-            let signed = signer(credential, date).sign(&endpoint, &get(target)).unwrap().request;
+            let authority = credential.settled();
+            let signed = signer(credential, date).sign(&endpoint, &get(target), &authority);
+            let signed = signed.unwrap().request;
             assert_eq!(signed.url().as_str(), format!("{url}{target}"));
             assert_eq!(signed.headers()[MS_DATE], date);
             assert_eq!(signed.headers()[AUTHORIZATION].to_str().unwrap(), authorization);
@@ -197,7 +215,9 @@ mod tests {
         let endpoint = Endpoint::parse("the endpoint", "http://127.0.0.1:10002/a").unwrap();
         // Everything that a key may hold, as addresses have it: nothing is changed on the way.
         let target = "/t(PartitionKey='%25%2B%20%C3%B4..',RowKey='it''s~!*(x)')";
-        let signed = signer(credential(), DATE).sign(&endpoint, &get(target)).unwrap().request;
+        let authority = credential().settled();
+        let signed = signer(credential(), DATE).sign(&endpoint, &get(target), &authority);
+        let signed = signed.unwrap().request;
         assert_eq!(signed.url().as_str(), format!("http://127.0.0.1:10002/a{target}"));
     }
 
@@ -219,7 +239,8 @@ mod tests {
     fn debug_shows_no_address() {
         let credential = Credential::sas("sv=1&sig=secret").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "https://a.table.core.windows.net").unwrap();
-        let signed = signer(credential, DATE).sign(&endpoint, &get("/t")).unwrap();
+        let authority = credential.settled();
+        let signed = signer(credential, DATE).sign(&endpoint, &get("/t"), &authority).unwrap();
         assert!(signed.request.url().as_str().ends_with("/t?sv=1&sig=secret"));
         assert!(!format!("{signed:?}").contains("secret"));
     }

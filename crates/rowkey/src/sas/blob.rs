@@ -1,0 +1,74 @@
+//! Signatures for one container or one blob.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rowkey_wire::auth::Service;
+use rowkey_wire::auth::sas::Resource;
+
+use super::terms::{Terms, place, policy, signer, terms};
+use super::{BlobPermissions, SasToken};
+use crate::account::StorageAccount;
+use crate::error::Result;
+
+/// What stands in the path of a blob as it is.
+const PATH: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+/// Older versions sign other parts for blobs.
+const VERSION: &str = "2020-12-06";
+
+/// A shared access signature for a container and the blobs in it, or for one blob. See
+/// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is made before `sign`"]
+pub struct BlobSas {
+    container: String,
+    blob: Option<String>,
+    permissions: BlobPermissions,
+    pub(super) terms: Terms,
+}
+
+impl BlobSas {
+    /// Begins a signature for a container and all blobs in it.
+    pub fn container(container: impl Into<String>) -> Self {
+        Self {
+            container: container.into(),
+            blob: None,
+            permissions: BlobPermissions::default(),
+            terms: Terms { version: Some(VERSION), ..Terms::default() },
+        }
+    }
+
+    /// Begins a signature for one blob, and its snapshots.
+    pub fn blob(container: impl Into<String>, blob: impl Into<String>) -> Self {
+        Self { blob: Some(blob.into()), ..Self::container(container) }
+    }
+
+    /// What it permits. Required, unless a [`policy`](Self::policy) says it.
+    pub fn permissions(mut self, permissions: BlobPermissions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    policy!();
+    terms!();
+
+    /// Signs it with the key of an account. Nothing is sent.
+    ///
+    /// Fails as [`TableSas::sign`](super::TableSas::sign) does.
+    pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
+        let place = place(account, Service::Blob)?;
+        let signer = signer(account)?;
+        let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
+        let container = &self.container;
+        let (kind, resource, path) = match &self.blob {
+            Some(name) => {
+                let path = format!("/{container}/{}", utf8_percent_encode(name, PATH));
+                ("b", Resource::Blob { container, name }, path)
+            }
+            None => ("c", Resource::Container(container), format!("/{container}")),
+        };
+        sas.blob_resource = Some(kind.to_owned());
+        sas.sign(&signer.key, &signer.account, resource);
+        Ok(SasToken::new(sas, account, &[Service::Blob], &path))
+    }
+}

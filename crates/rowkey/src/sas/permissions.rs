@@ -1,0 +1,148 @@
+//! What a shared access signature permits: sets of letters, each with a name.
+
+use std::fmt;
+use std::ops::BitOr;
+
+/// Defines a set whose members are letters, in the order in which they are written.
+macro_rules! letters {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $bit:literal $letter:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub struct $name(u16);
+
+        impl $name {
+            $($(#[$item_doc])* pub const $item: Self = Self(1 << $bit);)*
+            /// All of them.
+            pub const ALL: Self = Self($(1 << $bit)|*);
+
+            /// Whether all of `others` are in the set.
+            pub const fn contains(self, others: Self) -> bool {
+                self.0 & others.0 == others.0
+            }
+
+            /// Whether the set is empty.
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+        }
+
+        impl BitOr for $name {
+            type Output = Self;
+
+            /// The members of both sets.
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            /// The letters, in the order in which the service wants them.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $(if self.contains(Self::$item) {
+                    f.write_str($letter)?;
+                })*
+                Ok(())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+letters! {
+    /// What may be done with the entities of a table. `to_string()` is what a stored access policy
+    /// takes.
+    TablePermissions {
+        /// Reading entities, by their keys or by a query.
+        QUERY = 0 "r",
+        /// Inserting entities. Together with [`UPDATE`](Self::UPDATE): upserting them.
+        ADD = 1 "a",
+        /// Replacing and merging entities that exist.
+        UPDATE = 2 "u",
+        /// Deleting entities.
+        DELETE = 3 "d",
+    }
+}
+
+letters! {
+    /// What may be done with a queue. `to_string()` is what a stored access policy takes.
+    QueuePermissions {
+        /// Peeking at messages, and reading the queue's metadata.
+        READ = 0 "r",
+        /// Putting messages.
+        ADD = 1 "a",
+        /// Updating messages.
+        UPDATE = 2 "u",
+        /// Getting and deleting messages.
+        PROCESS = 3 "p",
+    }
+}
+
+letters! {
+    /// What may be done with a blob, or with the blobs of a container. `to_string()` is what a
+    /// stored access policy takes.
+    BlobPermissions {
+        /// Reading content, properties, metadata and block lists.
+        READ = 0 "r",
+        /// Appending to append blobs.
+        ADD = 1 "a",
+        /// Creating blobs, and writing those that are new.
+        CREATE = 2 "c",
+        /// Writing content, properties, metadata and block lists; leases.
+        WRITE = 3 "w",
+        /// Deleting blobs.
+        DELETE = 4 "d",
+        /// Listing blobs; for containers alone.
+        LIST = 5 "l",
+    }
+}
+
+letters! {
+    /// What may be done with an account. What each one means depends on the service.
+    AccountPermissions {
+        /// Reading: entities, blobs, messages by peeking, properties.
+        READ = 0 "r",
+        /// Writing blobs and properties; creating tables, queues and containers.
+        WRITE = 1 "w",
+        /// Deleting.
+        DELETE = 2 "d",
+        /// Listing tables, queues, containers and blobs.
+        LIST = 3 "l",
+        /// Adding entities, messages and blocks.
+        ADD = 4 "a",
+        /// Creating tables, queues, containers and blobs.
+        CREATE = 5 "c",
+        /// Updating entities and messages.
+        UPDATE = 6 "u",
+        /// Getting and deleting messages.
+        PROCESS = 7 "p",
+    }
+}
+
+letters! {
+    /// Services of an account.
+    Services {
+        /// Containers and blobs.
+        BLOB = 0 "b",
+        /// Queues.
+        QUEUE = 1 "q",
+        /// Tables.
+        TABLE = 2 "t",
+    }
+}
+
+letters! {
+    /// What an account's signature gives access to.
+    ResourceTypes {
+        /// The services themselves: their properties, statistics and lists.
+        SERVICE = 0 "s",
+        /// Tables, queues and containers.
+        CONTAINER = 1 "c",
+        /// Entities, messages and blobs.
+        OBJECT = 2 "o",
+    }
+}

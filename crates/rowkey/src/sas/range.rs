@@ -1,0 +1,148 @@
+//! The keys that a table's signature opens: both ends belong to the range, and may be open.
+
+use std::ops::{Bound, RangeBounds};
+
+use rowkey_wire::auth::Sas;
+
+use crate::entity::Entity;
+use crate::error::{Error, Result};
+use crate::key::{Key, KeyError, Partition};
+
+/// The first and the last PartitionKey, each perhaps with a RowKey.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Range {
+    from: Option<End>,
+    to: Option<End>,
+}
+
+type End = (String, Option<String>);
+
+impl Range {
+    pub(super) fn of_partition<E: Entity>(partition: Partition<E>) -> Result<Self> {
+        let span = partition.into_span().map_err(invalid)?;
+        let partition_key = span.partition_key;
+        let from = match span.from {
+            Bound::Unbounded => None,
+            Bound::Included(row) => Some(row),
+            Bound::Excluded(row) => Some(after(row)),
+        };
+        let to = match span.to {
+            Bound::Unbounded => None,
+            Bound::Included(row) => Some(row),
+            Bound::Excluded(row) => Some(before(row).ok_or_else(nothing)?),
+        };
+        Ok(Self { from: Some((partition_key.clone(), from)), to: Some((partition_key, to)) })
+    }
+
+    pub(super) fn of_keys<E>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
+        let parts = |key: &Key<E>| {
+            let (partition_key, row_key) = key.parts().map_err(|error| invalid(error.clone()))?;
+            Ok((partition_key.to_owned(), row_key.to_owned()))
+        };
+        let from = match range.start_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(parts(key).map(|(pk, rk)| (pk, Some(rk)))?),
+            Bound::Excluded(key) => Some(parts(key).map(|(pk, rk)| (pk, Some(after(rk))))?),
+        };
+        let to = match range.end_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(parts(key).map(|(pk, rk)| (pk, Some(rk)))?),
+            Bound::Excluded(key) => {
+                let (partition_key, row_key) = parts(key)?;
+                Some(match before(row_key) {
+                    Some(row_key) => (partition_key, Some(row_key)),
+                    // Before the first row of a partition are the partitions before it.
+                    None => (before(partition_key).ok_or_else(nothing)?, None),
+                })
+            }
+        };
+        Ok(Self { from, to })
+    }
+
+    pub(super) fn of_partitions<'a>(range: &impl RangeBounds<&'a str>) -> Result<Self> {
+        let from = match range.start_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some((*key).to_owned()),
+            Bound::Excluded(key) => Some(after((*key).to_owned())),
+        };
+        let to = match range.end_bound() {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some((*key).to_owned()),
+            Bound::Excluded(key) => Some(before((*key).to_owned()).ok_or_else(nothing)?),
+        };
+        Ok(Self { from: from.map(|key| (key, None)), to: to.map(|key| (key, None)) })
+    }
+
+    /// Whether the whole table is in it.
+    pub(super) fn is_everything(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    pub(super) fn write(&self, sas: &mut Sas) {
+        if let Some((partition_key, row_key)) = self.from.clone() {
+            (sas.start_partition_key, sas.start_row_key) = (Some(partition_key), row_key);
+        }
+        if let Some((partition_key, row_key)) = self.to.clone() {
+            (sas.end_partition_key, sas.end_row_key) = (Some(partition_key), row_key);
+        }
+    }
+}
+
+/// The first key after `key`: no character of a key sorts before the space.
+fn after(mut key: String) -> String {
+    key.push(' ');
+    key
+}
+
+/// The last key before `key` that is worth the name. Between any two keys there are others, so this
+/// leaves out those that go on with U+FFFF, which is no character, and never lets `key` itself in.
+/// Before the empty key there is none.
+fn before(mut key: String) -> Option<String> {
+    // The order of UTF-16: U+0000 to U+D7FF, U+10000 and up, U+E000 to U+FFFF.
+    let previous = match key.pop()? {
+        '\u{10000}' => Some('\u{D7FF}'),
+        '\u{E000}' => Some('\u{10FFFF}'),
+        other => u32::from(other).checked_sub(1).and_then(char::from_u32),
+    };
+    if let Some(previous) = previous {
+        key.push(previous);
+        key.push('\u{FFFF}');
+    }
+    Some(key)
+}
+
+fn invalid(error: KeyError) -> Error {
+    Error::invalid("the key of a range is no key").with_source(error)
+}
+
+fn nothing() -> Error {
+    Error::invalid("there are no keys in the range")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use rowkey_wire::key::compare;
+
+    use super::*;
+
+    #[test]
+    fn the_key_before_another_is_below_it_and_above_all_that_begin_like_it() {
+        for (head, next) in [
+            ("order_", "order`"),
+            ("a\u{D7FF}", "a\u{10000}"),
+            ("a\u{10FFFF}", "a\u{E000}"),
+            (".", "/"),
+        ] {
+            let last = before(next.to_owned()).unwrap();
+            assert_eq!(compare(&last, next), Ordering::Less, "{head}");
+            for row in [head.to_owned(), format!("{head}z"), format!("{head}\u{10FFFF}x")] {
+                assert_eq!(compare(&row, &last), Ordering::Less, "{row}");
+            }
+        }
+        assert_eq!(before(String::new()), None);
+        assert_eq!(compare(&after("a".into()), "a"), Ordering::Greater);
+        assert_eq!(compare(&after("a".into()), "a!"), Ordering::Less);
+    }
+}

@@ -1,0 +1,158 @@
+//! What all shared access signatures have: when they are good, from where, and over what.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use rowkey_wire::auth::{Sas, Service};
+
+use crate::account::{Place, StorageAccount};
+use crate::credential::{Authority, SharedKey};
+use crate::error::{Error, Result};
+
+/// When a signature is good, from where, and over what.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terms {
+    pub(super) start: Option<DateTime<Utc>>,
+    pub(super) end: End,
+    pub(super) ip: Option<String>,
+    pub(super) policy: Option<String>,
+    pub(super) allow_http: bool,
+    /// The version that is signed, when it is not the usual one.
+    pub(super) version: Option<&'static str>,
+}
+
+/// When a signature ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum End {
+    At(DateTime<Utc>),
+    After(Duration),
+    /// When its policy says.
+    #[default]
+    Unsaid,
+}
+
+/// The version that is signed. The others add parts that nothing here has.
+const VERSION: &str = "2019-02-02";
+
+impl Terms {
+    /// The parts that the terms make, for an account whose service is at `place`.
+    pub(super) fn to_sas(
+        &self,
+        account: &StorageAccount,
+        place: &Place,
+        permissions: &str,
+    ) -> Result<Sas> {
+        let expiry = match self.end {
+            End::At(expiry) => Some(expiry),
+            End::After(duration) => {
+                let duration = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
+                let now = account.pipeline().clock().now();
+                Some(now.checked_add_signed(duration).unwrap_or(DateTime::<Utc>::MAX_UTC))
+            }
+            End::Unsaid => None,
+        };
+        if self.policy.is_none() && (expiry.is_none() || permissions.is_empty()) {
+            let what = if expiry.is_none() { "no expiry" } else { "no permissions" };
+            return Err(Error::invalid(format!("the shared access signature has {what}"))
+                .advise("say it, or name the stored access policy that does"));
+        }
+        if let (Some(start), Some(expiry)) = (self.start, expiry)
+            && start >= expiry
+        {
+            return Err(Error::invalid("the shared access signature ends before it begins"));
+        }
+        // Whoever uses an emulator on this machine has nothing but http.
+        let allow_http = self.allow_http || place.primary.is_loopback_http();
+        let mut sas = Sas::default();
+        sas.version = Some(self.version.unwrap_or(VERSION).to_owned());
+        sas.permissions = (!permissions.is_empty()).then(|| permissions.to_owned());
+        sas.start = self.start.map(time);
+        sas.expiry = expiry.map(time);
+        sas.ip.clone_from(&self.ip);
+        sas.protocol = (!allow_http).then(|| "https".to_owned());
+        sas.identifier.clone_from(&self.policy);
+        Ok(sas)
+    }
+}
+
+/// Where a service of the account is.
+pub(super) fn place(account: &StorageAccount, service: Service) -> Result<&Place> {
+    account.pipeline().endpoints().of(service).ok_or_else(|| {
+        Error::invalid("nothing says where that service of the account is")
+            .advise("give its endpoint")
+    })
+}
+
+/// The account's name and key.
+pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKey>> {
+    match account.pipeline().credential().settled() {
+        Authority::SharedKey(key) => Ok(key),
+        _ => Err(Error::invalid(
+            "a shared access signature is made with the account key, which this account lacks",
+        )
+        .advise("sign with an account that has `Credential::shared_key`")),
+    }
+}
+
+/// `2026-01-01T00:00:00Z`: the service does not want fractions.
+fn time(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// The setters of the parts in [`Terms`], for a builder whose field `terms` is one.
+macro_rules! terms {
+    () => {
+        /// From when on it is good. Without, from now on, on whatever clock the service has: leave
+        /// it out, or keep 15 minutes of margin, for clocks differ.
+        pub fn starts(mut self, start: chrono::DateTime<chrono::Utc>) -> Self {
+            self.terms.start = Some(start);
+            self
+        }
+
+        /// Until when it is good.
+        pub fn expires(mut self, expiry: chrono::DateTime<chrono::Utc>) -> Self {
+            self.terms.end = $crate::sas::terms::End::At(expiry);
+            self
+        }
+
+        /// How long it is good, from the moment it is signed, by the account's clock.
+        pub fn valid_for(mut self, duration: std::time::Duration) -> Self {
+            self.terms.end = $crate::sas::terms::End::After(duration);
+            self
+        }
+
+        /// The one address it may be used from.
+        pub fn ip(mut self, address: std::net::Ipv4Addr) -> Self {
+            self.terms.ip = Some(address.to_string());
+            self
+        }
+
+        /// The addresses it may be used from.
+        pub fn ip_range(mut self, range: std::ops::RangeInclusive<std::net::Ipv4Addr>) -> Self {
+            self.terms.ip = Some(format!("{}-{}", range.start(), range.end()));
+            self
+        }
+
+        /// Lets it be used over http, where everybody on the way can read and keep it. Without,
+        /// https is asked for, except where the account is an emulator on this machine.
+        pub fn allow_http(mut self) -> Self {
+            self.terms.allow_http = true;
+            self
+        }
+    };
+}
+
+/// The setter of the stored access policy.
+macro_rules! policy {
+    () => {
+        /// The stored access policy that it refers to: what the signature does not say of time and
+        /// permissions, the policy does, and without the policy it is good for nothing. What both
+        /// say is refused by the service.
+        pub fn policy(mut self, id: impl Into<String>) -> Self {
+            self.terms.policy = Some(id.into());
+            self
+        }
+    };
+}
+
+pub(super) use {policy, terms};

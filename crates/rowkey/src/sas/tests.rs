@@ -1,0 +1,312 @@
+//! Tokens as other libraries made them (`rowkey-wire/vectors/auth-vectors.json`), and what is said
+//! about unwise ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
+
+use super::*;
+use crate::account::StorageAccount;
+use crate::clock::ManualClock;
+use crate::credential::Credential;
+use crate::entity::DynamicEntity;
+use crate::error::ErrorKind;
+use crate::key::{Key, Partition};
+
+fn vector(name: &str) -> Value {
+    let all: Vec<Value> =
+        serde_json::from_str(include_str!("../../../rowkey-wire/vectors/auth-vectors.json"))
+            .unwrap();
+    all.into_iter().find(|vector| vector["name"] == name).unwrap()
+}
+
+/// The account that signed a vector.
+fn account_of(vector: &Value) -> StorageAccount {
+    let hex = vector["key_hex"].as_str().unwrap();
+    let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let key: Vec<u8> = (0..hex.len()).step_by(2).map(digit).collect();
+    account(vector["account"].as_str().unwrap(), &BASE64_STANDARD.encode(key))
+}
+
+fn account(name: &str, key: &str) -> StorageAccount {
+    StorageAccount::builder()
+        .credential(Credential::shared_key(name, key).unwrap())
+        .clock(ManualClock::new(at("2026-01-01T12:00:00Z")))
+        .build()
+        .unwrap()
+}
+
+fn contoso() -> StorageAccount {
+    account("contoso", "YmFy")
+}
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+fn parts(query: &str) -> BTreeMap<String, String> {
+    query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn tables_are_signed_as_other_libraries_sign_them() {
+    let read = || TableSas::new("testTable").permissions(TablePermissions::QUERY).allow_http();
+    let until = at("2021-12-12T01:00:00Z");
+    let key = || Key::<DynamicEntity>::new("P1", "1");
+    let mut checked = 0;
+    for (name, sas) in [
+        ("table-sas-default", read().expires(until)),
+        (
+            "table-sas-perm-ad",
+            read().permissions(TablePermissions::DELETE | TablePermissions::ADD).expires(until),
+        ),
+        ("table-sas-expiry", read().expires(at("2022-12-12T00:00:00Z"))),
+        ("table-sas-identifier", TableSas::new("testTable").policy("MyAccessPolicy").allow_http()),
+        ("table-sas-start-pk-rk", read().expires(until).keys(key()..)),
+        ("table-sas-end-pk-rk", read().expires(until).keys(..=key())),
+    ] {
+        let vector = vector(name);
+        let token = sas.sign(&account_of(&vector)).unwrap();
+        let theirs = vector["inputs"]["query"].as_str().unwrap();
+        assert_eq!(parts(token.query()), parts(theirs), "{name}");
+        checked += 1;
+    }
+    assert_eq!(checked, 6);
+}
+
+#[test]
+fn accounts_are_signed_as_other_libraries_sign_them() {
+    use AccountPermissions as Permissions;
+    let tables = || AccountSas::new(Services::TABLE, ResourceTypes::ALL).allow_http();
+    let until = at("2021-12-12T01:00:00Z");
+    let read = Permissions::READ | Permissions::LIST;
+    for (name, sas) in [
+        ("account-sas-default", tables().permissions(read).expires(until)),
+        (
+            "account-sas-perm-da",
+            tables().permissions(Permissions::ADD | Permissions::DELETE).expires(until),
+        ),
+        ("account-sas-expiry", tables().permissions(read).expires(at("2022-12-12T00:00:00Z"))),
+    ] {
+        let vector = vector(name);
+        let token = sas.sign(&account_of(&vector)).unwrap();
+        let theirs = vector["inputs"]["query"].as_str().unwrap();
+        assert_eq!(parts(token.query()), parts(theirs), "{name}");
+    }
+}
+
+#[test]
+fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
+    let node = vector("account-sas-node");
+    let mut sas = AccountSas::new(Services::BLOB, ResourceTypes::SERVICE)
+        .permissions(AccountPermissions::READ)
+        .starts(at("2016-02-16T00:00:00Z"))
+        .expires(at("2016-02-16T00:30:00Z"))
+        .ip_range([168, 1, 5, 60].into()..=[168, 1, 5, 70].into());
+    sas.terms.version = Some("2018-03-28");
+    assert_signed(&sas.sign(&account_of(&node)).unwrap(), &node);
+
+    // That name is no table's, so the check of names is not asked.
+    let go = vector("table-sas-go");
+    let query = go["inputs"]["query"].as_str().unwrap();
+    let wire = rowkey_wire::auth::Sas::from_query(query).unwrap();
+    assert_eq!(parts(&wire.encode()), parts(query));
+}
+
+#[test]
+fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
+    let always = at("0001-01-01T00:00:00Z");
+    let read = |mut sas: BlobSas, version| {
+        sas.terms.version = Some(version);
+        sas.permissions(BlobPermissions::READ).expires(always)
+    };
+    for (name, sas) in [
+        (
+            "blob-sas-2013-08-15",
+            read(BlobSas::blob("container", "name"), "2013-08-15").allow_http(),
+        ),
+        (
+            "container-sas-2013-08-15",
+            read(BlobSas::container("container"), "2013-08-15").allow_http(),
+        ),
+        (
+            "blob-sas-2015-04-05",
+            read(BlobSas::blob("container", "name"), "2015-04-05").ip([127, 0, 0, 1].into()),
+        ),
+    ] {
+        // Those versions sign the older names of resources.
+        let vector = vector(name);
+        assert_signed(&sas.sign(&account_of(&vector)).unwrap(), &vector);
+    }
+}
+
+fn assert_signed(token: &SasToken, vector: &Value) {
+    let signature = &parts(token.query())["sig"];
+    let signature = signature.replace("%2B", "+").replace("%2F", "/").replace("%3D", "=");
+    assert_eq!(signature, vector["signature"].as_str().unwrap(), "{}", vector["name"]);
+}
+
+#[test]
+fn what_is_signed_for_a_queue_says_who_may_do_what_and_until_when() {
+    let token = QueueSas::new("jobs")
+        .permissions(QueuePermissions::ADD | QueuePermissions::PROCESS)
+        .valid_for(Duration::from_secs(3600))
+        .sign(&contoso())
+        .unwrap();
+    let parts = parts(token.query());
+    assert_eq!((&*parts["sp"], &*parts["se"]), ("ap", "2026-01-01T13%3A00%3A00Z"));
+    assert_eq!(parts["spr"], "https", "unless something else is asked for");
+    let url = token.url();
+    assert!(url.starts_with("https://contoso.queue.core.windows.net/jobs?sv="), "{url}");
+    assert_eq!(
+        token.connection_string(),
+        format!(
+            "AccountName=contoso;QueueEndpoint=https://contoso.queue.core.windows.net;\
+             SharedAccessSignature={}",
+            token.query()
+        )
+    );
+}
+
+#[test]
+fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
+    let range = |sas: TableSas| {
+        let sas = sas.permissions(TablePermissions::ALL).valid_for(Duration::from_secs(60));
+        let parts = parts(sas.sign(&contoso()).unwrap().query());
+        let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
+        ["spk", "srk", "epk", "erk"].map(part)
+    };
+    let table = || TableSas::new("orders");
+    let ada = || Partition::<DynamicEntity>::new("ada");
+    assert_eq!(range(table()), ["", "", "", ""]);
+    assert_eq!(range(table().partition(ada())), ["ada", "", "ada", ""]);
+    // The end of a range belongs to it, so the first key after the prefix must not be the end.
+    assert_eq!(
+        range(table().partition(ada().prefix("order_"))),
+        ["ada", "order_", "ada", "order_%EF%BF%BF"]
+    );
+    assert_eq!(range(table().partitions("a"..="m")), ["a", "", "m", ""]);
+    assert_eq!(range(table().partitions("a".."m")), ["a", "", "l%EF%BF%BF", ""]);
+    let key = |partition: &str, row: &str| Key::<DynamicEntity>::new(partition, row);
+    assert_eq!(range(table().keys(key("a", "1")..=key("b", "2"))), ["a", "1", "b", "2"]);
+    assert_eq!(range(table().keys(..key("b", ""))), ["", "", "a%EF%BF%BF", ""]);
+}
+
+#[test]
+fn what_would_be_refused_is_not_signed() {
+    let sas = || TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let hour = Duration::from_secs(3600);
+    let key = |partition: &str| Key::<DynamicEntity>::new(partition, "");
+    for (sas, named) in [
+        (sas(), "no expiry"),
+        (TableSas::new("orders").valid_for(hour), "no permissions"),
+        (
+            sas().starts(at("2026-01-02T00:00:00Z")).expires(at("2026-01-01T00:00:00Z")),
+            "ends before it begins",
+        ),
+        (TableSas::new("a").permissions(TablePermissions::QUERY).valid_for(hour), "name"),
+        (sas().valid_for(hour).keys(key("a/b")..), "no key"),
+        (sas().valid_for(hour).keys(..key("")), "no keys in the range"),
+    ] {
+        let error = sas.sign(&contoso()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(named), "{named}: {error}");
+    }
+    assert!(TableSas::new("orders").policy("readers").sign(&contoso()).is_ok());
+    let cosmos = StorageAccount::builder()
+        .credential(Credential::shared_key("contoso", "YmFy").unwrap())
+        .table_endpoint("https://contoso.table.cosmos.azure.com")
+        .unwrap()
+        .build()
+        .unwrap();
+    assert!(sas().valid_for(hour).sign(&cosmos).is_ok());
+    assert!(sas().valid_for(hour).partitions("a"..="a").sign(&cosmos).is_err());
+    let keyless = StorageAccount::from_connection_string(
+        &sas().valid_for(hour).sign(&contoso()).unwrap().connection_string(),
+    );
+    let error = sas().valid_for(hour).sign(&keyless.unwrap()).unwrap_err();
+    assert!(error.to_string().contains("the account key"), "{error}");
+}
+
+#[test]
+fn an_emulator_on_this_machine_is_signed_for_over_http() {
+    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    let sas = TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let token = sas.valid_for(Duration::from_secs(60)).sign(&account).unwrap();
+    assert_eq!(parts(token.query()).get("spr"), None);
+}
+
+#[test]
+fn debug_shows_what_is_granted_and_not_the_signature() {
+    let sas = TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let sas = sas.partitions("secret-user"..="secret-user").valid_for(Duration::from_secs(60));
+    let token = sas.sign(&contoso()).unwrap();
+    let shown = format!("{token:?}");
+    assert!(shown.contains("2026-01-01T12:01:00Z"), "{shown}");
+    let signature = &parts(token.query())["sig"];
+    for secret in [&**signature, "secret-user", "sig"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+}
+
+#[test]
+fn what_is_unwise_about_a_token_is_told() {
+    use Warning::{
+        AllowsHttp, Expired, LongLived, NoExpiry, NoPolicy, NotYetValid, OpenRange,
+        ServiceSasWouldDo, StartWithoutMargin, WholeTable,
+    };
+    let now = at("2026-01-01T12:00:00Z");
+    let good = "spr=https&se=2026-01-01T13:00:00Z&sp=r&tn=t&spk=a&epk=a&sig=x";
+    for (change, warnings) in [
+        ("", vec![]),
+        ("spr=https,http", vec![AllowsHttp]),
+        ("spr=", vec![AllowsHttp]),
+        ("se=2026-01-01T12:00:00Z", vec![Expired]),
+        ("se=2026-01-01T14:00:00Z", vec![NoPolicy]),
+        ("se=2026-02-01", vec![LongLived { lifetime: TimeDelta::hours(30 * 24 + 12) }, NoPolicy]),
+        ("se=2026-02-01&si=p", vec![]),
+        ("se=", vec![NoExpiry]),
+        ("se=&si=p", vec![]),
+        ("st=2026-01-01T11:45:00Z", vec![]),
+        ("st=2026-01-01T11:45:01Z", vec![StartWithoutMargin]),
+        ("st=2026-01-01T12:00:00Z", vec![StartWithoutMargin]),
+        ("st=2026-01-01T12:30:00Z", vec![NotYetValid]),
+        ("spk=&epk=", vec![WholeTable]),
+        ("epk=", vec![OpenRange]),
+        ("tn=&ss=t&srt=o&spk=&epk=", vec![ServiceSasWouldDo]),
+        ("tn=&ss=bqt&srt=sco&spk=&epk=", vec![]),
+    ] {
+        let mut all = parts(good);
+        if !change.is_empty() {
+            all.extend(parts(change));
+        }
+        all.retain(|_, value| !value.is_empty());
+        let query: Vec<String> =
+            all.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let found = lint(&format!("https://a.b/t?{}", query.join("&")), now).unwrap();
+        assert_eq!(found, warnings, "{change}");
+        for warning in found {
+            assert!(warning.to_string().len() > 20, "{warning:?}");
+        }
+    }
+    assert!(lint("sv=1", now).is_err());
+}
+
+#[test]
+fn sets_are_written_in_the_order_of_the_service() {
+    let all = TablePermissions::DELETE | TablePermissions::QUERY | TablePermissions::ADD;
+    assert_eq!(all.to_string(), "rad");
+    assert_eq!(TablePermissions::ALL.to_string(), "raud");
+    assert_eq!(AccountPermissions::ALL.to_string(), "rwdlacup");
+    assert_eq!(format!("{:?}", Services::ALL), "Services(bqt)");
+    assert!(all.contains(TablePermissions::ADD) && !all.contains(TablePermissions::UPDATE));
+    assert!(!all.contains(TablePermissions::ALL) && TablePermissions::default().is_empty());
+}
