@@ -2,9 +2,11 @@
 //!
 //! Every test has a table of its own, and a server of its own where the server is ours.
 
+mod blobs;
 mod entities;
 mod model;
 mod queries;
+mod queues;
 mod service;
 mod tables;
 mod transactions;
