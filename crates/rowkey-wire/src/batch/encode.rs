@@ -28,6 +28,11 @@ impl BatchWriter {
         Self { id: id.to_owned(), body, operations: 0 }
     }
 
+    /// Makes room for this many bytes of operations at once.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.body.reserve(bytes);
+    }
+
     /// Appends an operation.
     ///
     /// `target` is the absolute address of the table or entity. `Content-Length` is added behind

@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
     fn line(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         let rest = self.body.get(start..).filter(|rest| !rest.is_empty())?;
-        let Some(len) = newline(rest) else {
+        let Some(len) = memchr::memchr(b'\n', rest) else {
             self.at = self.body.len();
             return Some(start..self.at);
         };
@@ -328,12 +328,4 @@ fn delimiter(line: &[u8], boundary: &str) -> Option<Delimiter> {
         b"--" => Some(Delimiter { closes: true }),
         _ => None,
     }
-}
-
-/// The place of the first line feed. Asks for whole stretches, because the standard library searches
-/// those a word at a time, and lines of JSON are long.
-fn newline(bytes: &[u8]) -> Option<usize> {
-    const STRETCH: usize = 128;
-    let stretch = bytes.chunks(STRETCH).position(|stretch| stretch.contains(&b'\n'))? * STRETCH;
-    bytes[stretch..].iter().position(|byte| *byte == b'\n').map(|at| stretch + at)
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 use super::fields::Fields;
 
@@ -36,13 +38,14 @@ pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), Body
 /// Reads a page of entities, giving each to `read` in turn.
 pub fn page<'de, E>(
     body: &'de [u8],
-    mut read: impl FnMut(&Fields<'de>) -> Result<(), E>,
+    mut read: impl FnMut(&mut Fields<'de>) -> Result<(), E>,
 ) -> Result<(), PageError<E>> {
     let mut deserializer = serde_json::Deserializer::from_slice(strip_bom(body));
     let mut refused = None;
     let mut fields = Fields::default();
     let mut found = false;
-    let page = Page { fields: &mut fields, read: &mut read, refused: &mut refused, found: &mut found };
+    let page =
+        Page { fields: &mut fields, read: &mut read, refused: &mut refused, found: &mut found };
     let result = deserializer.deserialize_map(page).and_then(|()| deserializer.end());
     if let Some(error) = refused {
         return Err(PageError::Entity(error));
@@ -73,7 +76,7 @@ struct Page<'a, 'de, E, F> {
     found: &'a mut bool,
 }
 
-impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> Visitor<'de> for Page<'_, 'de, E, F> {
+impl<'de, E, F: FnMut(&mut Fields<'de>) -> Result<(), E>> Visitor<'de> for Page<'_, 'de, E, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,8 +88,12 @@ impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> Visitor<'de> for Page<'_, 
         while let Some(is_value) = map.next_key_seed(IsValue)? {
             if is_value {
                 *found = true;
-                let list =
-                    List(Page { fields: &mut *fields, read: &mut *read, refused: &mut *refused, found });
+                let list = List(Page {
+                    fields: &mut *fields,
+                    read: &mut *read,
+                    refused: &mut *refused,
+                    found,
+                });
                 map.next_value_seed(list)?;
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -98,7 +105,9 @@ impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> Visitor<'de> for Page<'_, 
 
 struct List<'a, 'de, E, F>(Page<'a, 'de, E, F>);
 
-impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> DeserializeSeed<'de> for List<'_, 'de, E, F> {
+impl<'de, E, F: FnMut(&mut Fields<'de>) -> Result<(), E>> DeserializeSeed<'de>
+    for List<'_, 'de, E, F>
+{
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -106,7 +115,7 @@ impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> DeserializeSeed<'de> for L
     }
 }
 
-impl<'de, E, F: FnMut(&Fields<'de>) -> Result<(), E>> Visitor<'de> for List<'_, 'de, E, F> {
+impl<'de, E, F: FnMut(&mut Fields<'de>) -> Result<(), E>> Visitor<'de> for List<'_, 'de, E, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,7 +239,14 @@ mod tests {
 
     #[test]
     fn other_json_is_an_error_without_its_text() {
-        for body in ["{}", "[]", "\"secret\"", "{\"value\":\"secret\"}", "{\"value\":[1]}", "{\"value\":[]}x"] {
+        for body in [
+            "{}",
+            "[]",
+            "\"secret\"",
+            "{\"value\":\"secret\"}",
+            "{\"value\":[1]}",
+            "{\"value\":[]}x",
+        ] {
             let error = page(body.as_bytes(), |_| Ok::<_, ()>(())).unwrap_err();
             assert!(!format!("{error:?}").contains("secret"));
             assert!(matches!(error, PageError::Body(e) if !e.truncated), "{body}");

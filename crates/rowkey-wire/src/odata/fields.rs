@@ -22,7 +22,9 @@ pub struct Fields<'de> {
     /// The `odata.etag` entry.
     pub etag: Option<Cow<'de, str>>,
     list: Vec<Field<'de>>,
-    /// Annotations whose property has not come yet; nearly always one at most.
+    /// The last annotation, until its property comes, which nearly always is next.
+    waiting: Option<(Cow<'de, str>, Annotation)>,
+    /// Annotations that something else came after.
     pending: Vec<(Cow<'de, str>, Annotation)>,
 }
 
@@ -106,19 +108,33 @@ impl<'de> Fields<'de> {
     pub fn read<D: Deserializer<'de>>(&mut self, deserializer: D) -> Result<(), D::Error> {
         self.etag = None;
         self.list.clear();
+        self.waiting = None;
         self.pending.clear();
         deserializer.deserialize_map(ObjectVisitor(self))
     }
 
     fn push(&mut self, name: Cow<'de, str>, scalar: Scalar<'de>) {
-        let annotation = match self.pending.iter().position(|(waiting, _)| *waiting == name) {
-            Some(at) => self.pending.swap_remove(at).1,
-            None => Annotation::Missing,
+        let annotation = match self.waiting.take() {
+            Some((annotated, annotation)) if annotated == name => annotation,
+            other => {
+                self.settle(other);
+                match self.pending.iter().position(|(annotated, _)| *annotated == name) {
+                    Some(at) => self.pending.swap_remove(at).1,
+                    None => Annotation::Missing,
+                }
+            }
         };
         self.list.push(Field { name, scalar, annotation });
     }
 
     fn annotate(&mut self, name: Cow<'de, str>, annotation: Annotation) {
+        let before = self.waiting.replace((name, annotation));
+        self.settle(before);
+    }
+
+    /// Gives an annotation to its property if that came before, or keeps it.
+    fn settle(&mut self, waiting: Option<(Cow<'de, str>, Annotation)>) {
+        let Some((name, annotation)) = waiting else { return };
         match self.list.iter_mut().rev().find(|field| field.name == name) {
             Some(field) => field.annotation = annotation,
             None => self.pending.push((name, annotation)),
@@ -240,6 +256,8 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
+        let last = fields.waiting.take();
+        fields.settle(last);
         Ok(())
     }
 }

@@ -77,6 +77,9 @@ impl KeyReadError {
 }
 
 pub(super) fn text(text: &str, format: PartFormat) -> String {
+    if !text.chars().any(|character| begins_escape(character, format.separator)) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {

@@ -336,7 +336,7 @@ impl Table {
         let of = |error: Error| error.of("GetEntity", &self.name);
         decode::entity(body, &mut fields).map_err(|error| of(body_error(error)))?;
         let mut stored =
-            Stored::decode(&fields).map_err(|error| of(Error::decode(error.to_string())))?;
+            Stored::decode(&mut fields).map_err(|error| of(Error::decode(error.to_string())))?;
         if let Some(etag) = etag {
             stored.etag = etag;
         }
@@ -346,12 +346,13 @@ impl Table {
 
 impl<P: Projection> Stored<P> {
     /// Reads an entity of an answer at minimal metadata.
-    pub(crate) fn decode(fields: &Fields<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<Self, DecodeError> {
+        let etag = fields.etag.take();
         let row = RowReader::new(fields);
         let timestamp = row.timestamp()?;
         let entity = P::decode(&row)?;
-        let etag = match &fields.etag {
-            Some(etag) => ETag::new(&**etag),
+        let etag = match etag {
+            Some(etag) => ETag::new(etag),
             // Without metadata the tag can still be told: it is made of the Timestamp.
             None => ETag::from_timestamp(timestamp),
         };

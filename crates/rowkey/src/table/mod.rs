@@ -1,9 +1,9 @@
 //! Tables: single entities, queries, transactions, and what the Table service says of itself.
 //!
 //! - [`handle`]: [`Table`], operations on one entity and on the table itself
-//! - [`update`]: [`Table::update`], the read-modify-write loop
+//! - `update`: [`Table::update`], the read-modify-write loop
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
-//! - [`plan`]: a query as requests: key bounds, filters, the split of long lists
+//! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - [`cost`]: [`Cost`], what a query makes the service read
 //! - [`continuation`]: [`Continuation`], where a query goes on
 //! - [`explain`]: [`Explanation`], the requests of a query without sending them

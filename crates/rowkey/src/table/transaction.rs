@@ -21,6 +21,9 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 const VERSION: (&str, &str) = ("DataServiceVersion", "3.0");
 const NO_CONTENT: (&str, &str) = ("Prefer", "return-no-content");
 
+/// Bytes that an operation takes besides its body, about.
+const ROOM: usize = 512;
+
 /// A transaction in the making, from [`Table::transaction`].
 ///
 /// All its entities lie in one partition of one table, none appears twice, and there are at most
@@ -127,6 +130,8 @@ impl Transaction {
         let safety = if inserts { Safety::Insert } else { Safety::Conditional };
         let call = Call::new(OPERATION, table.name(), safety).expecting(&[404, 409, 412]);
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
+        let room = |operation: &Operation| operation.body.as_ref().map_or(0, Vec::len) + ROOM;
+        out.reserve(operations.iter().map(room).sum());
         for operation in &operations {
             operation.write(&table, &mut out);
         }
