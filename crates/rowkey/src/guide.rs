@@ -21,4 +21,5 @@ pages! {
     transactions: "docs/src/client/transactions.md",
     errors_and_retry: "docs/src/client/errors-and-retry.md",
     in_tests: "docs/src/server/in-tests.md",
+    faults: "docs/src/server/faults.md",
 }
