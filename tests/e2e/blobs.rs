@@ -21,7 +21,7 @@ async fn container(fixture: &Fixture) -> Result<Container, rowkey::Error> {
 
 /// Bytes that are not all the same.
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|i| u8::try_from(i % 251).unwrap()).collect()
+    (0..=250).cycle().take(length).collect()
 }
 
 #[tokio::test]
