@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use httpdate::HttpDate;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -250,7 +252,7 @@ fn content_type(level: Metadata) -> HeaderValue {
 }
 
 /// The `Date` header. Formatted once a second.
-pub(crate) fn date(now: DateTime) -> HeaderValue {
+fn date(now: DateTime) -> HeaderValue {
     thread_local! {
         static CACHED: RefCell<(i64, HeaderValue)> =
             const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
@@ -263,6 +265,13 @@ pub(crate) fn date(now: DateTime) -> HeaderValue {
         }
         text.clone()
     })
+}
+
+/// An instant as headers have it. Unlike the current one it is another each time.
+pub(crate) fn instant(instant: DateTime) -> HeaderValue {
+    let seconds = u64::try_from(unix_seconds(instant)).unwrap_or_default();
+    let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds));
+    value(date.to_string())
 }
 
 /// Names for requests: the server's own beginning, and a number. No two servers that start at

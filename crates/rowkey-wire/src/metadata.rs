@@ -135,7 +135,10 @@ fn is_identifier(name: &str) -> bool {
 fn joined(headers: &HeaderMap, name: &HeaderName) -> HeaderValue {
     let mut values = headers.get_all(name).iter();
     let (Some(first), Some(second)) = (values.next(), values.next()) else {
-        return headers.get(name).cloned().unwrap_or(HeaderValue::from_static(""));
+        // A copy: headers share a buffer with the whole request, which would be kept as long.
+        let value =
+            headers.get(name).and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
+        return value.unwrap_or(HeaderValue::from_static(""));
     };
     let mut all = first.as_bytes().to_vec();
     for value in std::iter::once(second).chain(values) {

@@ -69,7 +69,11 @@ pub(crate) async fn answer(
     let version = version(request, &options);
     let access = &access;
     let call = Call { account, place, request, address, access, stamps, version };
+    let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
     let mut answer = call.perform(target, op, body).await?;
+    if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {
+        override_headers(&options, answer.headers_mut());
+    }
     if stamps.version.is_none() && !version.is_empty() {
         // A version that the signature names is answered like one in a header.
         answer.headers_mut().insert(headers::VERSION, respond::value(version.to_owned()));
@@ -187,6 +191,22 @@ impl Call<'_> {
     }
 }
 
+/// A signature may name headers that blobs are to answer with instead of their own.
+fn override_headers(options: &Options<'_>, headers: &mut HeaderMap) {
+    for (option, name) in [
+        ("rscc", header::CACHE_CONTROL),
+        ("rscd", header::CONTENT_DISPOSITION),
+        ("rsce", header::CONTENT_ENCODING),
+        ("rscl", header::CONTENT_LANGUAGE),
+        ("rsct", header::CONTENT_TYPE),
+    ] {
+        let text = options.get(option).filter(|text| !text.is_empty());
+        if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
+            headers.insert(name, value);
+        }
+    }
+}
+
 /// An empty answer that says which version there is now.
 pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
     let mut answer = respond::empty(status);
@@ -197,7 +217,7 @@ pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
 /// Adds `ETag` and `Last-Modified`.
 pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
     headers.insert(header::ETAG, respond::value(version.tag.to_string()));
-    headers.insert(header::LAST_MODIFIED, respond::date(version.modified));
+    headers.insert(header::LAST_MODIFIED, respond::instant(version.modified));
 }
 
 /// A header that is yes.

@@ -133,7 +133,7 @@ pub(super) fn block_list(
 fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Option<DateTime>) {
     write_version(headers, blob.version);
     headers.insert(header::ACCEPT_RANGES, BYTES);
-    headers.insert(names::CREATION_TIME, respond::date(blob.created));
+    headers.insert(names::CREATION_TIME, respond::instant(blob.created));
     headers.insert(names::SERVER_ENCRYPTED, TRUE);
     let content = &blob.headers;
     for (name, value) in [
@@ -180,7 +180,7 @@ fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Opt
         headers.insert(names::COPY_STATUS, super::copy::SUCCESS);
         let progress = format!("{0}/{0}", copy.length);
         headers.insert(names::COPY_PROGRESS, respond::value(progress));
-        headers.insert(names::COPY_COMPLETION_TIME, respond::date(copy.completed));
+        headers.insert(names::COPY_COMPLETION_TIME, respond::instant(copy.completed));
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn put(
     upload::verify(sums, &upload)?;
     upload::verify_md5(description.headers.md5, &upload)?;
     let Upload { content, md5, crc64 } = upload;
-    description.headers.md5 = md5;
+    description.headers.md5 = md5.or(description.headers.md5);
     let now = call.stamps.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;

@@ -347,6 +347,17 @@ async fn a_signature_for_one_blob_opens_that_blob_and_nothing_else() {
     assert_eq!(send_open(&mut client, "DELETE", "/things/mine", &read, "").code(), mismatch);
     let list = "/things?restype=container&comp=list";
     assert_eq!(send_open(&mut client, "GET", list, &read, "").status, 403);
+    let headers = terms("r") + "&rscc=no-cache&rscd=inline&rsce=utf-8&rscl=fr&rsct=text%2Fplain";
+    let answer = send_open(&mut client, "GET", "/things/mine", &signed(mine, &headers), "");
+    for (name, value) in [
+        ("cache-control", "no-cache"),
+        ("content-disposition", "inline"),
+        ("content-encoding", "utf-8"),
+        ("content-language", "fr"),
+        ("content-type", "text/plain"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{answer:?}");
+    }
     // To create is not to overwrite.
     let create = signed(mine, &terms("c"));
     assert_eq!(send_open(&mut client, "PUT", "/things/mine", &create, "x").code(), mismatch);
