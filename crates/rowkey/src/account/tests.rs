@@ -310,7 +310,7 @@ fn the_builder_takes_an_endpoint_for_each_service() {
         .unwrap();
     assert_eq!(
         bases(&account),
-        ["".to_owned(), "http://127.0.0.1:1/contoso".into(), "http://127.0.0.1:2/contoso".into()]
+        [String::new(), "http://127.0.0.1:1/contoso".into(), "http://127.0.0.1:2/contoso".into()]
     );
     let place = |service| account.pipeline().endpoints().of(service).unwrap().secondary.clone();
     assert_eq!(place(Service::Blob).unwrap().base(), "http://127.0.0.1:3/contoso");

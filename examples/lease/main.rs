@@ -1,0 +1,45 @@
+//! A lease as a lock: one of several programs works at a time, and one that has lost the lease
+//! writes nothing any more.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use std::time::Duration;
+
+use rowkey::{ErrorKind, StorageAccount};
+use rowkey_server::Server;
+
+const TERM: Duration = Duration::from_secs(15);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let locks = account.container("locks");
+    locks.create_if_missing().await?;
+    let state = locks.blob("nightly-report");
+    // Whoever comes first makes the blob that is leased.
+    state.put("nobody has begun").insert().await?;
+
+    let ours = state.acquire_lease(TERM).await?.ok_or("somebody else is at work")?;
+    assert!(state.acquire_lease(TERM).await?.is_none(), "there is one lease");
+    let guarded = state.with_lease(&ours);
+    guarded.put("page 1").send().await?;
+    ours.renew().await?;
+
+    // Nobody writes without the lease, and everybody reads.
+    let refused = state.put("page 1, by somebody else").send().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Leased);
+    assert_eq!(state.get().await?.ok_or("it exists")?.bytes, "page 1");
+
+    // An operator takes the lock away, and the next program has it.
+    assert_eq!(state.break_lease_within(Duration::ZERO).await?, Some(Duration::ZERO));
+    let theirs = state.acquire_lease(TERM).await?.ok_or("it was broken")?;
+    let lost = guarded.put("page 2").send().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Leased, "what the lease protected stops here");
+    assert_eq!(ours.renew().await.unwrap_err().kind(), ErrorKind::Leased);
+
+    state.with_lease(&theirs).put("begun anew").send().await?;
+    assert!(theirs.release().await?);
+    println!("one at a time; whoever lost the lease wrote nothing");
+    Ok(())
+}
