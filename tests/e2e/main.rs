@@ -2,6 +2,7 @@
 //!
 //! Every test has a table of its own, and a server of its own where the server is ours.
 
+mod access;
 mod blobs;
 mod entities;
 mod model;

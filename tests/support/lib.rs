@@ -91,6 +91,24 @@ impl Deref for TestTable {
     }
 }
 
+/// An HTTP client that trusts the certificate of a server that speaks HTTPS.
+pub fn trusting(server: &Server) -> Result<reqwest::Client, Box<dyn std::error::Error>> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(
+        server.certificate().unwrap_or_default().as_bytes(),
+    )?)?;
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = reqwest::Client::builder().no_proxy().tls_backend_preconfigured(config).build()?;
+    Ok(client)
+}
+
 /// A table name that no other test uses, in this process or another.
 pub fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -7,3 +7,4 @@ mod blob;
 mod queue;
 mod requests;
 mod support;
+mod tokens;

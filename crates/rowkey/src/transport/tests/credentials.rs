@@ -1,0 +1,149 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::script::{KEY, Script, answer, builder, get, header, options, refusal};
+use crate::account::StorageAccount;
+use crate::clock::{Clock, ManualClock};
+use crate::credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
+use crate::error::{Error, ErrorKind};
+use crate::options::{ClientOptions, RetryOptions};
+use crate::transport::{Call, Reply, Safety};
+
+const NOW: &str = "2026-03-01T12:00:00Z";
+
+async fn send(account: &StorageAccount) -> Result<Reply, Error> {
+    account.pipeline().send(get(), Call::new("GetEntity", "orders", Safety::Read)).await
+}
+
+fn key(key: &str) -> Credential {
+    Credential::shared_key("contoso", key).unwrap()
+}
+
+/// A clock that is asked for the date of a request after its credential is settled: the first time,
+/// it puts another credential in the slot.
+#[derive(Debug)]
+struct Rotator {
+    slot: CredentialSlot,
+    asked: AtomicUsize,
+    time: ManualClock,
+}
+
+impl Clock for Rotator {
+    fn now(&self) -> DateTime<Utc> {
+        if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.slot.replace(key("YmFy")).unwrap();
+        }
+        self.time.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.time.sleep(duration)
+    }
+}
+
+/// An account whose key is rotated while the first attempt is under way.
+fn rotated(script: &Script, options: ClientOptions) -> (StorageAccount, ManualClock) {
+    let slot = CredentialSlot::new(key(KEY));
+    let time = ManualClock::auto_advancing(NOW.parse().unwrap());
+    let clock = Rotator { slot: slot.clone(), asked: AtomicUsize::new(0), time: time.clone() };
+    let builder = builder(&script.url()).credential(slot.credential()).clock(clock);
+    (builder.options(options).build().unwrap(), time)
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_refused_is_repeated_at_once_with_the_key_that_came_in_between() {
+    let refused = || refusal("403 Forbidden", "AuthenticationFailed");
+    let script = Script::start([refused(), answer("200 OK", "", "{}")]);
+    let (account, time) = rotated(&script, options());
+    let reply = send(&account).await.unwrap();
+    assert_eq!(reply.attempts, 2);
+    assert!(time.slept().is_empty(), "there is nothing to wait for");
+    let requests = script.requests();
+    let signature = |at: usize| header(&requests[at], "authorization").unwrap();
+    assert_ne!(signature(0), signature(1));
+}
+
+#[tokio::test]
+async fn without_another_key_or_attempt_a_refusal_is_final() {
+    let refused = || refusal("403 Forbidden", "AuthenticationFailed");
+    let script = Script::start([refused()]);
+    let slot = CredentialSlot::new(key(KEY));
+    let account = builder(&script.url()).credential(slot.credential()).build().unwrap();
+    let error = send(&account).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Auth, 1));
+
+    let script = Script::start([refused()]);
+    let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    let (account, _) = rotated(&script, ClientOptions { retry, ..options() });
+    assert_eq!(send(&account).await.unwrap_err().attempts(), 1);
+
+    // The newer key is refused, too.
+    let script = Script::start([refused(), refused()]);
+    let (account, _) = rotated(&script, options());
+    assert_eq!(send(&account).await.unwrap_err().attempts(), 2);
+
+    // What one may not do does not change with the key.
+    let script = Script::start([refusal("403 Forbidden", "AuthorizationFailure")]);
+    let (account, _) = rotated(&script, options());
+    assert_eq!(send(&account).await.unwrap_err().attempts(), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_after_a_failure_takes_the_credential_that_is_there_then() {
+    let busy = answer("503 Busy", "x-ms-error-code: ServerBusy\r\n", "");
+    let script = Script::start([busy, answer("200 OK", "", "{}")]);
+    let (account, time) = rotated(&script, options());
+    assert_eq!(send(&account).await.unwrap().attempts, 2);
+    assert_eq!(time.slept().len(), 1);
+    let requests = script.requests();
+    assert_ne!(header(&requests[0], "authorization"), header(&requests[1], "authorization"));
+}
+
+/// Gives `token1`, `token2` and so on.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+#[async_trait]
+impl TokenProvider for Counter {
+    async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
+        assert_eq!(scope, "https://storage.azure.com/.default");
+        let number = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(AccessToken::new(format!("token{number}"), "2026-03-01T13:00:00Z".parse()?))
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_sent_with_the_version_that_takes_it_and_replaced_when_it_is_refused() {
+    let challenge = "WWW-Authenticate: Bearer authorization_uri=https://login.example.org\r\n";
+    let script = Script::start([
+        answer("200 OK", "", "{}"),
+        answer("401 Unauthorized", challenge, ""),
+        answer("200 OK", "", "{}"),
+        answer("401 Unauthorized", challenge, ""),
+        answer("401 Unauthorized", challenge, ""),
+    ]);
+    let provider = Arc::new(Counter::default());
+    let account = builder(&script.url())
+        .name("contoso")
+        .credential(Credential::token(provider.clone()))
+        .clock(ManualClock::auto_advancing(NOW.parse().unwrap()))
+        .build()
+        .unwrap();
+    assert_eq!(send(&account).await.unwrap().attempts, 1);
+    assert_eq!(send(&account).await.unwrap().attempts, 2);
+    // A fresh token that is refused as well is not a matter of tokens.
+    let error = send(&account).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Auth, 2));
+    assert!(!format!("{error} {error:?} {account:?}").contains("token"));
+    let requests = script.requests();
+    let tokens: Vec<_> = requests.iter().map(|r| header(r, "authorization").unwrap()).collect();
+    let expected = ["token1", "token1", "token2", "token2", "token3"];
+    assert_eq!(tokens, expected.map(|token| format!("Bearer {token}")));
+    assert_eq!(header(&requests[0], "x-ms-version"), Some("2020-12-06"));
+}

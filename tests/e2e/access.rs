@@ -1,0 +1,534 @@
+//! Who may do what: shared access signatures, policies that are revoked, keys that rotate, tokens.
+//!
+//! On our server alone: others enforce ranges in part, know no clock to advance, or need people.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rowkey::sas::{
+    AccountPermissions, AccountSas, ResourceTypes, SasToken, Services, TablePermissions, TableSas,
+};
+use rowkey::table::AccessPolicy;
+use rowkey::{
+    AccessToken, Credential, CredentialSlot, ErrorCode, ErrorKind, ManualClock, Match,
+    StorageAccount, StorageAccountBuilder, Table, TokenError, TokenProvider,
+};
+use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
+use rowkey_tests::{TestResult, trusting};
+
+use crate::model::{Badge, Employee, employee};
+
+/// Where a manual clock of the server begins.
+const START: &str = "2026-01-01T00:00:00Z";
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A server by a clock that stands, an account there by a clock of its own, and a table `staff`.
+struct Fixture {
+    server: Server,
+    clock: ManualClock,
+    account: StorageAccount,
+    staff: Table,
+}
+
+impl Fixture {
+    async fn new() -> Result<Self, Box<dyn std::error::Error>> {
+        let server = Server::builder().manual_clock().start().await?;
+        let clock = ManualClock::auto_advancing(START.parse()?);
+        let builder = StorageAccount::builder().connection_string(server.connection_string())?;
+        let account = builder.clock(clock.clone()).build()?;
+        let staff = account.table("staff");
+        staff.create().await?;
+        Ok(Self { server, clock, account, staff })
+    }
+
+    /// The table as whoever has this token sees it.
+    fn with(&self, token: &SasToken) -> Result<Table, rowkey::Error> {
+        Ok(self.account_with(token)?.table("staff"))
+    }
+
+    fn account_with(&self, token: &SasToken) -> Result<StorageAccount, rowkey::Error> {
+        let builder = StorageAccount::builder().connection_string(&token.connection_string())?;
+        builder.clock(self.clock.clone()).build()
+    }
+
+    fn advance(&self, duration: Duration) {
+        self.server.clock().advance(duration);
+        self.clock.advance(duration);
+    }
+}
+
+fn of(department: &str, id: u32) -> Employee {
+    Employee { department: department.into(), ..employee(id) }
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, rowkey::Error>) -> ErrorCode {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
+    error.code().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let others = fixture.account.table("others");
+    others.create().await?;
+    for department in ["sale", "sales", "sales2", "support"] {
+        fixture.staff.insert(&of(department, 1)).await?;
+        others.insert(&of(department, 1)).await?;
+    }
+    let token = TableSas::new("staff")
+        .permissions(TablePermissions::ALL)
+        .partition(rowkey::Partition::<rowkey::DynamicEntity>::new("sales"))
+        .valid_for(HOUR)
+        .sign(&fixture.account)?;
+    let staff = fixture.with(&token)?;
+
+    // All of it can be read and written.
+    let stored = staff.get(Employee::key("sales", 1)).await?.ok_or("not there")?;
+    staff.insert(&of("sales", 2)).await?;
+    staff.upsert(&of("sales", 3)).await?;
+    staff.replace(&stored.map(|e| e.salary += 1.0)).await?;
+    staff.delete(Employee::key("sales", 2), Match::Any).await?;
+    staff.transaction().insert(&of("sales", 4)).upsert(&of("sales", 5)).submit().await?;
+    assert_eq!(staff.query(Employee::partition("sales")).all().await?.len(), 4);
+
+    // Of the rest nothing is seen,
+    for department in ["sale", "sales2", "support"] {
+        assert!(staff.get(Employee::key(department, 1)).await?.is_none(), "{department}");
+        assert_eq!(staff.query(Employee::partition(department)).all().await?, []);
+    }
+    let scanned = staff.scan::<Employee>().all().await?;
+    assert_eq!(scanned.len(), 4);
+    assert!(scanned.iter().all(|stored| stored.entity.department == "sales"));
+
+    // and nothing is written, in whichever way.
+    let refused = ErrorCode::AUTHORIZATION_FAILURE;
+    for department in ["sale", "sales2", "support"] {
+        let key = || Employee::key(department, 1);
+        let known = fixture.staff.get(key()).await?.ok_or("not there")?;
+        assert_eq!(code(staff.insert(&of(department, 9)).await), refused);
+        assert_eq!(code(staff.upsert(&of(department, 1)).await), refused);
+        assert_eq!(code(staff.upsert_merge(&of(department, 1)).await), refused);
+        assert_eq!(code(staff.replace(&known).await), refused);
+        assert_eq!(code(staff.delete(key(), Match::Any).await), refused);
+        let one = staff.transaction().insert(&of(department, 9));
+        assert_eq!(code(one.submit().await), refused);
+        let two = staff.transaction().delete(key(), Match::Any).upsert(&of(department, 9));
+        assert_eq!(code(two.submit().await), refused);
+        assert_eq!(fixture.staff.get(key()).await?.ok_or("gone")?, known);
+        assert_eq!(fixture.staff.query(Employee::partition(department)).all().await?.len(), 1);
+    }
+
+    // No other table is there, nor anything of tables or of the service.
+    let hers = fixture.account_with(&token)?;
+    let other = hers.table("others");
+    assert_eq!(code(other.get(Employee::key("sales", 1)).await), refused);
+    assert_eq!(code(other.query(Employee::partition("sales")).all().await), refused);
+    assert_eq!(code(other.insert(&of("sales", 9)).await), refused);
+    assert_eq!(code(other.transaction().insert(&of("sales", 9)).submit().await), refused);
+    assert_eq!(code(hers.table("new").create().await), refused);
+    assert_eq!(code(staff.delete_table().await), refused);
+    assert_eq!(code(staff.access_policies().await), refused);
+    assert_eq!(code(staff.set_access_policies(&[]).await), refused);
+    assert_eq!(code(hers.table_service().properties().await), refused);
+    assert_eq!(others.scan::<Employee>().all().await?.len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_for_a_type_leaves_other_rows_of_the_partition_alone() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
+    fixture.staff.insert(&badge).await?;
+    fixture.staff.insert(&of("sales", 1)).await?;
+    let token = TableSas::new("staff")
+        .permissions(TablePermissions::ALL)
+        .partition(Employee::partition("sales"))
+        .valid_for(HOUR)
+        .sign(&fixture.account)?;
+    let staff = fixture.with(&token)?;
+    staff.insert(&of("sales", 999_999)).await?;
+    assert_eq!(staff.query(Employee::partition("sales")).all().await?.len(), 2);
+    assert!(staff.get(Badge::key("sales", 1)).await?.is_none());
+    assert_eq!(code(staff.upsert(&badge).await), ErrorCode::AUTHORIZATION_FAILURE);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_permits_what_it_says() -> TestResult {
+    let fixture = Fixture::new().await?;
+    fixture.staff.insert(&of("sales", 1)).await?;
+    let open = |permissions| {
+        let sas = TableSas::new("staff").permissions(permissions).valid_for(HOUR);
+        sas.sign(&fixture.account).and_then(|token| fixture.with(&token))
+    };
+    let denied = ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH;
+    let key = || Employee::key("sales", 1);
+
+    let reader = open(TablePermissions::QUERY)?;
+    let stored = reader.get(key()).await?.ok_or("not there")?;
+    assert_eq!(code(reader.insert(&of("sales", 2)).await), denied);
+    assert_eq!(code(reader.replace(&stored).await), denied);
+    assert_eq!(code(reader.delete(key(), Match::Any).await), denied);
+    assert_eq!(code(reader.transaction().insert(&of("sales", 2)).submit().await), denied);
+
+    let adder = open(TablePermissions::ADD)?;
+    adder.insert(&of("sales", 2)).await?;
+    assert_eq!(code(adder.get(key()).await), denied);
+    assert_eq!(code(adder.upsert(&of("sales", 2)).await), denied);
+
+    let updater = open(TablePermissions::UPDATE)?;
+    let stored = stored.map(|e| e.salary += 1.0);
+    updater.replace(&stored).await?;
+    assert_eq!(code(updater.upsert(&of("sales", 1)).await), denied);
+
+    let both = open(TablePermissions::ADD | TablePermissions::UPDATE)?;
+    both.upsert(&of("sales", 3)).await?;
+    assert_eq!(code(both.delete(key(), Match::Any).await), denied);
+
+    open(TablePermissions::DELETE)?.delete(key(), Match::Any).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let open = |services, types, permissions| {
+        let sas = AccountSas::new(services, types).permissions(permissions).valid_for(HOUR);
+        sas.sign(&fixture.account).and_then(|token| fixture.account_with(&token))
+    };
+    let all = AccountPermissions::ALL;
+    let whole = open(Services::ALL, ResourceTypes::ALL, all)?;
+    whole.table("more").create().await?;
+    whole.table("more").insert(&employee(1)).await?;
+    assert_eq!(
+        code(whole.table("more").access_policies().await),
+        ErrorCode::AUTHORIZATION_FAILURE,
+        "no signature opens policies"
+    );
+    let data = open(Services::TABLE, ResourceTypes::OBJECT, all)?;
+    data.table("more").insert(&employee(2)).await?;
+    assert_eq!(
+        code(data.table("most").create().await),
+        ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH
+    );
+    // The table's endpoint with a signature for queues.
+    let queues = AccountSas::new(Services::QUEUE, ResourceTypes::ALL).permissions(all);
+    let queues = queues.valid_for(HOUR).sign(&fixture.account)?;
+    let account = StorageAccount::builder()
+        .name(DEVELOPMENT_ACCOUNT)
+        .credential(queues.credential()?)
+        .table_endpoint(fixture.server.table_endpoint())?
+        .build()?;
+    assert_eq!(
+        code(account.table("more").get(Employee::key("sales", 1)).await),
+        ErrorCode::AUTHORIZATION_SERVICE_MISMATCH
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_ends_begins_and_comes_from_where_it_says() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let sas = || TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let ends = fixture.with(&sas().sign(&fixture.account)?)?;
+    let begins = sas().starts("2026-01-01T00:30:00Z".parse()?).sign(&fixture.account)?;
+    let begins = fixture.with(&begins)?;
+    let elsewhere = fixture.with(&sas().ip([10, 0, 0, 1].into()).sign(&fixture.account)?)?;
+    let here = sas().ip_range([127, 0, 0, 0].into()..=[127, 0, 0, 9].into());
+    let here = fixture.with(&here.sign(&fixture.account)?)?;
+    let key = || Employee::key("sales", 1);
+    let failed = ErrorCode::AUTHENTICATION_FAILED;
+
+    assert!(ends.get(key()).await?.is_none());
+    assert!(here.get(key()).await?.is_none());
+    assert_eq!(code(begins.get(key()).await), failed);
+    assert_eq!(code(elsewhere.get(key()).await), ErrorCode::AUTHORIZATION_SOURCE_IP_MISMATCH);
+    fixture.advance(HOUR / 2);
+    assert!(begins.get(key()).await?.is_none());
+    fixture.advance(HOUR / 2);
+    assert_eq!(code(ends.get(key()).await), failed);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_policy_that_is_rotated_or_revoked_takes_its_signatures_with_it() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let policy = |id: &str| AccessPolicy {
+        id: id.into(),
+        start: None,
+        expiry: Some("2026-06-01T00:00:00Z".parse().unwrap()),
+        permission: Some(TablePermissions::QUERY.to_string()),
+    };
+    let open = |id: &str| {
+        let token = TableSas::new("staff").policy(id).sign(&fixture.account)?;
+        assert_eq!(token.lint("2026-01-01T00:00:00Z".parse().unwrap()).len(), 2, "{token:?}");
+        fixture.with(&token)
+    };
+    let (first, second, other) = (open("first")?, open("second")?, open("other")?);
+    let key = || Employee::key("sales", 1);
+    let failed = ErrorCode::AUTHENTICATION_FAILED;
+    assert_eq!(code(first.get(key()).await), failed, "there is no such policy yet");
+
+    fixture.staff.set_access_policy(policy("first")).await?;
+    fixture.staff.set_access_policy(policy("other")).await?;
+    assert!(first.get(key()).await?.is_none());
+    assert_eq!(
+        code(first.insert(&employee(1)).await),
+        ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH
+    );
+
+    // A policy that is changed changes what its signatures permit.
+    let more = (TablePermissions::QUERY | TablePermissions::ADD).to_string();
+    let changed = AccessPolicy { permission: Some(more), ..policy("first") };
+    fixture.staff.set_access_policy(changed).await?;
+    assert_eq!(fixture.staff.access_policies().await?.len(), 2);
+    first.insert(&employee(1)).await?;
+
+    fixture.staff.rotate_access_policy("first", policy("second")).await?;
+    assert_eq!(code(first.get(key()).await), failed);
+    assert!(second.get(key()).await?.is_some());
+    let error = fixture.staff.rotate_access_policy("first", policy("third")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let error = fixture.staff.rotate_access_policy("second", policy("second")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+
+    assert!(fixture.staff.revoke_access_policy("second").await?);
+    assert!(!fixture.staff.revoke_access_policy("second").await?);
+    assert_eq!(code(second.get(key()).await), failed);
+    assert!(other.get(key()).await?.is_some(), "the other policy is still there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_and_signatures_are_replaced_under_an_account() -> TestResult {
+    let keys = ["Zmlyc3Q=", "c2Vjb25k"];
+    let server = Server::builder().account("contoso", keys).start().await?;
+    let key = |text: &str| Credential::shared_key("contoso", text);
+    let slot = CredentialSlot::new(key("b2xk")?);
+    let account = StorageAccount::builder()
+        .credential(slot.credential())
+        .table_endpoint(server.table_endpoint())?
+        .build()?;
+    let staff = account.table("staff");
+    assert_eq!(code(staff.create().await), ErrorCode::AUTHENTICATION_FAILED, "that key is gone");
+    for good in keys {
+        slot.replace(key(good)?)?;
+        staff.create_if_missing().await?;
+    }
+    // A signature by either key, for the same account.
+    let sas = TableSas::new("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
+    let token = sas.sign(&account)?;
+    slot.replace(token.credential()?)?;
+    staff.insert(&employee(1)).await?;
+    assert_eq!(
+        code(staff.get(Employee::key("sales", 1)).await),
+        ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH
+    );
+    slot.replace(key(keys[0])?)?;
+    assert!(staff.get(Employee::key("sales", 1)).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn accounts_share_neither_keys_nor_tables() -> TestResult {
+    let server = Server::builder()
+        .account("one", ["b25l", "b25lMg=="])
+        .account("two", ["dHdv"])
+        .start()
+        .await?;
+    let base = server.table_endpoint().strip_suffix("/one").ok_or("another account")?;
+    let open = |account: &str, key: &str| {
+        StorageAccount::builder()
+            .credential(Credential::shared_key(account, key)?)
+            .table_endpoint(&format!("{base}/{account}"))?
+            .build()
+    };
+    open("one", "b25l")?.table("staff").create().await?;
+    open("one", "b25lMg==")?.table("staff").insert(&employee(1)).await?;
+    let two = open("two", "dHdv")?.table("staff");
+    assert_eq!(two.get(Employee::key("sales", 1)).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let wrong = open("two", "b25l")?.table("staff");
+    assert_eq!(code(wrong.create().await), ErrorCode::AUTHENTICATION_FAILED);
+    let sas = TableSas::new("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
+    let token = sas.sign(&open("one", "b25l")?)?;
+    let crossed = StorageAccount::builder()
+        .name("two")
+        .credential(token.credential()?)
+        .table_endpoint(&format!("{base}/two"))?
+        .build()?;
+    let result = crossed.table("staff").insert(&employee(2)).await;
+    assert_eq!(code(result), ErrorCode::AUTHENTICATION_FAILED);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clock_that_is_behind_is_named() -> TestResult {
+    let fixture = Fixture::new().await?;
+    fixture.server.clock().advance(Duration::from_secs(40 * 60));
+    let error = fixture.staff.get(Employee::key("sales", 1)).await.unwrap_err();
+    assert_eq!(error.code(), Some(&ErrorCode::AUTHENTICATION_FAILED));
+    let text = error.to_string();
+    assert!(text.contains("clock is 40 minutes behind the service's"), "{text}");
+    fixture.clock.advance(Duration::from_secs(80 * 60));
+    let error = fixture.staff.get(Employee::key("sales", 1)).await.unwrap_err();
+    assert!(error.to_string().contains("40 minutes ahead of the service's"), "{error}");
+    Ok(())
+}
+
+/// Makes tokens that live for an hour, as a directory would, but for the signature.
+struct Directory {
+    clock: ManualClock,
+    audience: &'static str,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl TokenProvider for Directory {
+    async fn token(&self, _: &str) -> Result<AccessToken, TokenError> {
+        use rowkey::Clock as _;
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let now = self.clock.now();
+        let (from, to) = (now.timestamp(), now.timestamp() + 3600);
+        let claims = format!(
+            r#"{{"aud":"{}","iss":"https://sts.windows.net/0/","nbf":{from},"exp":{to}}}"#,
+            self.audience
+        );
+        let part = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+        let token = format!("{}.{}.x", part(r#"{"alg":"RS256","typ":"JWT"}"#), part(&claims));
+        Ok(AccessToken::new(token, now + HOUR))
+    }
+}
+
+/// An account there that has tokens of this audience.
+async fn with_tokens(
+    server: ServerBuilder,
+    audience: &'static str,
+    change: impl FnOnce(StorageAccountBuilder, &Server) -> StorageAccountBuilder,
+) -> Result<(Server, std::sync::Arc<Directory>, StorageAccount), Box<dyn std::error::Error>> {
+    let server = server.manual_clock().start().await?;
+    let clock = ManualClock::auto_advancing(START.parse()?);
+    let directory = Directory { clock: clock.clone(), audience, asked: AtomicUsize::new(0) };
+    let directory = std::sync::Arc::new(directory);
+    let builder = StorageAccount::builder()
+        .name(DEVELOPMENT_ACCOUNT)
+        .credential(Credential::token(directory.clone()))
+        .table_endpoint(server.table_endpoint())?
+        .clock(clock);
+    let account = change(builder, &server).build()?;
+    Ok((server, directory, account))
+}
+
+const STORAGE: &str = "https://storage.azure.com";
+
+#[tokio::test]
+async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
+    let builder = Server::builder().oauth();
+    let (server, directory, account) = with_tokens(builder, STORAGE, |b, _| b).await?;
+    let staff = account.table("staff");
+    staff.create().await?;
+    staff.insert(&employee(1)).await?;
+    staff.transaction().insert(&employee(2)).submit().await?;
+    assert_eq!(staff.scan::<Employee>().all().await?.len(), 2);
+    // Policies are for those who have the account key.
+    let error = staff.access_policies().await.unwrap_err();
+    assert_eq!(error.status(), Some(404));
+    assert_eq!(error.code(), Some(&ErrorCode::RESOURCE_NOT_FOUND));
+
+    // The token is renewed in time; nobody is refused.
+    for _ in 0..4 {
+        server.clock().advance(HOUR / 2);
+        directory.clock.advance(HOUR / 2);
+        assert!(staff.get(Employee::key("sales", 1)).await?.is_some());
+    }
+    assert_eq!(directory.asked.load(Ordering::SeqCst), 3);
+
+    // By the server's clock alone it has expired, which another token does not mend.
+    server.clock().advance(2 * HOUR);
+    let error = staff.get(Employee::key("sales", 1)).await.unwrap_err();
+    assert_eq!((error.status(), error.attempts()), (Some(401), 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_for_something_else_is_refused() -> TestResult {
+    for (audience, allowed) in [
+        ("https://storage.azure.com/", true),
+        ("e406a681-f3d4-42a8-90b6-c2b029497af1", true),
+        ("https://devstoreaccount1.table.core.windows.net", true),
+        ("https://devstoreaccount1.table.core.chinacloudapi.cn/", true),
+        ("https://devstoreaccount1.blob.core.windows.net", false),
+        ("https://other.table.core.windows.net", false),
+        ("https://management.azure.com/", false),
+    ] {
+        let builder = Server::builder().oauth();
+        let (_server, _, account) = with_tokens(builder, audience, |b, _| b).await?;
+        let result = account.table("staff").create().await;
+        if allowed {
+            result?;
+        } else {
+            assert_eq!(code(result), ErrorCode::INVALID_AUTHENTICATION_INFO, "{audience}");
+        }
+    }
+    let (_server, _, account) = with_tokens(Server::builder(), STORAGE, |b, _| b).await?;
+    assert_eq!(
+        code(account.table("staff").create().await),
+        ErrorCode::AUTHENTICATION_FAILED,
+        "that server was not told to take tokens"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResult {
+    let builder = Server::builder().https().oauth();
+    let trust = |builder: StorageAccountBuilder, server: &Server| {
+        builder.http_client(trusting(server).unwrap())
+    };
+    let (server, directory, account) = with_tokens(builder, STORAGE, trust).await?;
+    assert!(server.table_endpoint().starts_with("https://127.0.0.1:"));
+    let staff = account.table("staff");
+    staff.create().await?;
+
+    let by_key = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .http_client(trusting(&server)?)
+        .clock(directory.clock.clone())
+        .build()?;
+    by_key.table("staff").insert(&employee(1)).await?;
+
+    let sas = TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let token = sas.sign(&by_key)?;
+    assert!(token.query().contains("&spr=https&"), "not asked for otherwise");
+    let by_token = StorageAccount::builder()
+        .connection_string(&token.connection_string())?
+        .http_client(trusting(&server)?)
+        .build()?;
+    assert!(by_token.table("staff").get(Employee::key("sales", 1)).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
+    let fixture = Fixture::new().await?;
+    // Signed for an account elsewhere, and used here.
+    let remote = StorageAccount::builder()
+        .credential(Credential::shared_key(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)?)
+        .clock(fixture.clock.clone())
+        .build()?;
+    let sas = TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let account = StorageAccount::builder()
+        .name(DEVELOPMENT_ACCOUNT)
+        .credential(sas.sign(&remote)?.credential()?)
+        .table_endpoint(fixture.server.table_endpoint())?
+        .build()?;
+    assert_eq!(
+        code(account.table("staff").get(Employee::key("sales", 1)).await),
+        ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH
+    );
+    Ok(())
+}
