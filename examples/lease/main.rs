@@ -11,7 +11,7 @@ use rowkey_server::Server;
 const TERM: Duration = Duration::from_secs(15);
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let locks = account.container("locks");

@@ -3,6 +3,8 @@
 //! The expectations here are literal. They do not come from `rowkey-wire`, which the client uses.
 
 mod answers;
+mod blob_requests;
+mod queue_requests;
 mod requests;
 
 use rowkey::{ClientOptions, Credential, Entity, ManualClock, RetryOptions, StorageAccount, Table};

@@ -16,7 +16,7 @@ async fn answer(stub: &MockServer, answer: answers::Answer) {
 }
 
 /// The one request that came: its first line, some headers, its body.
-async fn received(stub: &MockServer, headers: &[&str]) -> String {
+pub(crate) async fn received(stub: &MockServer, headers: &[&str]) -> String {
     let requests = stub.received_requests().await.unwrap();
     assert_eq!(requests.len(), 1);
     let request = &requests[0];

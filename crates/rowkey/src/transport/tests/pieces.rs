@@ -248,3 +248,20 @@ async fn a_service_of_which_nobody_said_where_it_is_is_named() {
     let error = account.container("logs").create().await.unwrap_err();
     assert!(error.to_string().contains("give the blob endpoint"), "{error}");
 }
+
+#[tokio::test]
+async fn queues_and_blobs_are_signed_with_all_that_is_sent() {
+    // Computed with openssl over the text that the documentation of Shared Key asks for.
+    let script = Script::start([answer("204 No Content", "", "")]);
+    queue(&script).set_metadata(&[("team", "sales")]).await.unwrap();
+    let request = script.requests().remove(0);
+    assert_eq!(header(&request, "authorization"), Some(QUEUE_SIGNATURE));
+
+    let script = Script::start([answer("201 Created", WRITTEN, "")]);
+    blob(&script).put("x").check(crate::blob::Check::Md5).insert().await.unwrap();
+    let request = script.requests().remove(0);
+    assert_eq!(header(&request, "authorization"), Some(BLOB_SIGNATURE));
+}
+
+const QUEUE_SIGNATURE: &str = "SharedKey contoso:3Oes3sGJ7eWbNdtj0goBXt6G1jwhJw31KiO+MG0oPb8=";
+const BLOB_SIGNATURE: &str = "SharedKey contoso:HjbTVlQV5+gnu033Ax0yUNqh0NWbdCwqWxaGwg6CF1A=";

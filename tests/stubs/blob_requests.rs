@@ -1,0 +1,139 @@
+//! The exact bytes of what is asked of the Blob service.
+
+use rowkey::blob::{Check, Conditions, ContentHeaders};
+use rowkey::{Blob, Credential, ManualClock, StorageAccount};
+use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
+
+use crate::requests::received as line;
+
+const TAG: &str = "\"0x8D9C0DFD1829915\"";
+
+fn written(status: u16) -> ResponseTemplate {
+    ResponseTemplate::new(status)
+        .insert_header("ETag", TAG)
+        .insert_header("Last-Modified", "Fri, 20 Nov 2026 12:00:00 GMT")
+}
+
+async fn blob(answer: ResponseTemplate) -> (MockServer, Blob) {
+    let stub = MockServer::start().await;
+    Mock::given(matchers::any()).respond_with(answer).mount(&stub).await;
+    let start = "2026-11-20T12:00:00Z".parse::<rowkey::edm::DateTime>().unwrap();
+    let account = StorageAccount::builder()
+        .name("acct")
+        .blob_endpoint(&stub.uri())
+        .unwrap()
+        .credential(Credential::shared_key("acct", "a2V5").unwrap())
+        .clock(ManualClock::auto_advancing(start.into()))
+        .build()
+        .unwrap();
+    (stub, account.container("photos").blob("a b/ü+%.jpg"))
+}
+
+const ADDRESS: &str = "/photos/a%20b/%C3%BC%2B%25.jpg";
+
+#[tokio::test]
+async fn a_put_describes_the_blob_and_sums_up_its_content() {
+    let (stub, blob) = blob(written(201)).await;
+    let put = blob.put("hello world").content_type("text/plain").metadata(&[("Owner", "ada")]);
+    let written = put.check(Check::Md5).insert().await.unwrap();
+    assert!(format!("{written:?}").contains("Inserted"));
+    let headers = [
+        "x-ms-blob-type",
+        "x-ms-blob-content-type",
+        "x-ms-meta-owner",
+        "content-md5",
+        "content-length",
+        "if-none-match",
+        "x-ms-version",
+    ];
+    // The sum of `hello world` is that of a recording.
+    assert_eq!(
+        line(&stub, &headers).await,
+        format!(
+            "PUT {ADDRESS}\nx-ms-blob-type: BlockBlob\nx-ms-blob-content-type: text/plain\n\
+             x-ms-meta-owner: ada\ncontent-md5: XrY7u+Ae7tCTyyK7j1rNww==\ncontent-length: 11\n\
+             if-none-match: *\nx-ms-version: 2022-11-02\nhello world"
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_append_names_its_place_and_its_sum() {
+    let answer = written(201)
+        .insert_header("x-ms-blob-append-offset", "5")
+        .insert_header("x-ms-blob-committed-block-count", "2");
+    let (stub, blob) = blob(answer).await;
+    let append = blob.append("hello world").at(5).max_size(100).check(Check::Crc64);
+    assert_eq!(append.send().await.unwrap().offset, 5);
+    let headers =
+        ["x-ms-blob-condition-appendpos", "x-ms-blob-condition-maxsize", "x-ms-content-crc64"];
+    assert_eq!(
+        line(&stub, &headers).await,
+        format!(
+            "PUT {ADDRESS}?comp=appendblock\nx-ms-blob-condition-appendpos: 5\n\
+             x-ms-blob-condition-maxsize: 100\nx-ms-content-crc64: vo7q9sPVKY0=\nhello world"
+        )
+    );
+}
+
+#[tokio::test]
+async fn conditions_are_headers_of_everything_that_is_done_through_the_handle() {
+    let (stub, blob) = blob(written(200)).await;
+    let conditions = Conditions {
+        if_unmodified_since: Some("2026-11-19T08:07:06Z".parse().unwrap()),
+        ..Conditions::unchanged(&rowkey::ETag::new(TAG))
+    };
+    let headers =
+        ContentHeaders { cache_control: Some("no-cache".into()), ..ContentHeaders::default() };
+    blob.with_conditions(conditions).set_properties(&headers).await.unwrap();
+    let sent = ["if-match", "if-unmodified-since", "x-ms-blob-cache-control", "content-length"];
+    assert_eq!(
+        line(&stub, &sent).await,
+        format!(
+            "PUT {ADDRESS}?comp=properties\nif-match: {TAG}\n\
+             if-unmodified-since: Thu, 19 Nov 2026 08:07:06 GMT\nx-ms-blob-cache-control: no-cache\n\
+             content-length: 0\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_copy_names_its_source_by_its_whole_address() {
+    let (stub, blob) = blob(
+        written(202)
+            .insert_header("x-ms-copy-id", "1")
+            .insert_header("x-ms-copy-status", "success"),
+    )
+    .await;
+    let source = blob.at_snapshot("2026-11-20T12:00:00.0000001Z");
+    blob.copy_from(&source.with_conditions(&rowkey::ETag::new(TAG))).await.unwrap();
+    let uri = stub.uri();
+    assert_eq!(
+        line(&stub, &["x-ms-copy-source", "x-ms-source-if-match", "if-match"]).await,
+        format!(
+            "PUT {ADDRESS}\nx-ms-copy-source: {uri}{ADDRESS}?snapshot=2026-11-20T12%3A00%3A00.0000001Z\n\
+             x-ms-source-if-match: {TAG}\nif-match: (absent)\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_range_is_that_of_its_bytes() {
+    let answer = written(206)
+        .insert_header("x-ms-blob-type", "BlockBlob")
+        .insert_header("Content-Range", "bytes 2-4/10")
+        .set_body_string("234");
+    let (stub, blob) = blob(answer).await;
+    let content = blob.read().range(2..5).bytes().await.unwrap().unwrap();
+    assert_eq!((content.bytes.as_ref(), content.properties.length), (b"234".as_slice(), 10));
+    let asked = line(&stub, &["x-ms-range"]).await;
+    assert_eq!(asked, format!("GET {ADDRESS}\nx-ms-range: bytes=2-4\n"));
+}
+
+#[tokio::test]
+async fn an_answer_without_a_tag_is_said_to_have_happened() {
+    let (_stub, blob) = blob(ResponseTemplate::new(201)).await;
+    let error = blob.put("x").send().await.unwrap_err();
+    assert_eq!(error.kind(), rowkey::ErrorKind::Decode);
+    assert!(error.to_string().contains("succeeded"), "{error}");
+}
