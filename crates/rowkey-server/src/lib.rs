@@ -27,7 +27,7 @@
 //! | `server` | [`Server`], [`ServerBuilder`] |
 //! | `listener`, `service` | sockets, and what every request has |
 //! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
-//! | `table`, `queue` | the services: requests to operations on the store, and back |
+//! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
 //! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
 //! | `respond` | headers and errors |

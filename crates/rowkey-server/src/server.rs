@@ -107,7 +107,7 @@ impl Server {
         &self.endpoints.queue
     }
 
-    /// The address of the Blob service for the first account. It answers 501 for now.
+    /// The address of the Blob service for the first account.
     pub fn blob_endpoint(&self) -> &str {
         &self.endpoints.blob
     }
