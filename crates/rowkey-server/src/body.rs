@@ -69,7 +69,8 @@ mod tests {
     #[tokio::test]
     async fn pieces_are_sent_in_order_and_their_length_is_known() {
         for pieces in [&["ab", "cde", "f"][..], &["abc"], &[]] {
-            let body: Body = pieces.iter().map(|text| Bytes::from_static(text.as_bytes())).collect();
+            let body: Body =
+                pieces.iter().map(|text| Bytes::from_static(text.as_bytes())).collect();
             let whole = pieces.concat();
             assert_eq!(body.size_hint().exact(), Some(whole.len() as u64));
             assert_eq!(body.is_end_stream(), whole.is_empty());

@@ -18,11 +18,11 @@ use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID, MAX_MESSAGE};
 use rowkey_wire::table::parse::{self, Options};
 use tracing::{debug, error};
 
+use crate::blob::upload::{Refused, discard};
 use crate::control::cut::{self, Sent};
 use crate::control::hub;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
 use crate::state::State;
-use crate::blob::upload::{Refused, discard};
 use crate::{blob, cors, queue, route, table};
 
 /// The longest body of a request to the Queue service: a message all of whose characters are

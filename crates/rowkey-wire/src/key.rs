@@ -155,7 +155,10 @@ mod tests {
             address("PK", "table@storage.com"),
             "(PartitionKey='PK',RowKey='table%40storage.com')"
         );
-        assert_eq!(address("a b", "ô%:+,$=&\""), "(PartitionKey='a%20b',RowKey='%C3%B4%25%3A%2B%2C%24%3D%26%22')");
+        assert_eq!(
+            address("a b", "ô%:+,$=&\""),
+            "(PartitionKey='a%20b',RowKey='%C3%B4%25%3A%2B%2C%24%3D%26%22')"
+        );
     }
 
     #[test]

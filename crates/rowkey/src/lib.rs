@@ -29,12 +29,12 @@
 //! staff.insert(&ada).await?;
 //!
 //! // A point get: absence is not an error.
-//! let stored = staff.get(Employee::key("sales", 7)).await?.expect("just inserted");
+//! let stored = staff.get(Employee::key("sales", 7)).await?.ok_or("not there")?;
 //!
 //! // A replace carries the ETag that was read: nobody's change is lost.
 //! staff.replace(&stored.map(|e| e.salary += 5_000.0)).await?;
 //!
-//! // A query of one partition; what the filter leaves is streamed, page by page.
+//! // A query of one partition, read page by page.
 //! let well_paid = staff
 //!     .query(Employee::partition("sales"))
 //!     .filter(Employee::SALARY.ge(100_000.0))
@@ -78,6 +78,8 @@ mod credential;
 pub mod entity;
 mod error;
 mod filter;
+#[cfg(doctest)]
+mod guide;
 pub mod key;
 mod options;
 pub mod queue;
@@ -93,17 +95,21 @@ pub use rowkey_wire::filter::Operator;
 
 pub use account::{StorageAccount, StorageAccountBuilder};
 pub use arg::Arg;
+#[doc(inline)]
+pub use blob::{Blob, Container};
 #[cfg(any(test, feature = "test-util"))]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
 pub use credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
+#[doc(inline)]
 pub use entity::{DecodeError, DynamicEntity, Entity, Projection, Property, Rows, Stored};
 pub use error::{Error, ErrorKind, Outcome, Result};
+#[doc(inline)]
 pub use filter::{Column, Filter, TIMESTAMP};
+#[doc(inline)]
 pub use key::{Key, KeyPart, Partition};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
 #[doc(inline)]
-pub use blob::{Blob, Container};
-#[doc(inline)]
 pub use queue::Queue;
+#[doc(inline)]
 pub use table::{Continuation, Cost, Page, Query, Table, Transaction};

@@ -116,8 +116,7 @@ fn what_is_not_offered_is_said_to_be_so() {
 #[test]
 fn an_empty_filter_or_token_is_none() {
     let query = "$filter=&$top=&NextPartitionKey=";
-    let expected =
-        r#"QueryEntities("tab", EntityQuery { filter: None, next: None, select: None, top: None })"#;
+    let expected = r#"QueryEntities("tab", EntityQuery { filter: None, next: None, select: None, top: None })"#;
     assert_eq!(parsed("GET", "/tab()", query, &HeaderMap::new(), ""), expected);
 }
 

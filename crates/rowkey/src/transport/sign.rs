@@ -58,10 +58,6 @@ impl Signer {
             // The service refuses those without a length, and the HTTP client sends none of nothing.
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT) {
-            // The service refuses those without a length, and the HTTP client sends none of nothing.
-            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
         for (name, value) in &request.headers {
             headers.insert(name, value.clone());
         }
