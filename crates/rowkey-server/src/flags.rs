@@ -121,6 +121,7 @@ impl Flags {
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let mut builder = Server::builder()
+            .journal(false)
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port);

@@ -40,7 +40,7 @@ pub(crate) fn start(
         listener.set_nonblocking(true)?;
     }
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (stop, stopped) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("rowkey-server".to_owned())

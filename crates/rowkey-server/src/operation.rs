@@ -12,7 +12,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::headers;
 use rowkey_wire::table::parse::decode_path;
 
-use crate::route::{self, Place};
+use crate::route;
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-ms-copy-source");
 const COPY_REQUIRES_SYNC: HeaderName = HeaderName::from_static("x-ms-requires-sync");
@@ -249,7 +249,7 @@ pub(crate) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     pub(crate) fn of(service: Service, request: &'a Parts) -> Self {
-        let Ok(Place { account, path, .. }) = route::place(request) else {
+        let Some((account, path)) = route::account_and_path(request) else {
             return Self { operation: unknown(service), account: "", resource: Cow::Borrowed("") };
         };
         let asked = Asked {

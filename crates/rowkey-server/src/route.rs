@@ -50,22 +50,7 @@ impl Place<'_> {
 
 /// Finds out where a request goes.
 pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
-    let host = request
-        .uri
-        .authority()
-        .map(http::uri::Authority::as_str)
-        .or_else(|| request.headers.get(header::HOST).and_then(|host| host.to_str().ok()))
-        .filter(|host| !host.is_empty())
-        .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
-    let path = request.uri.path();
-    let (account, prefix, path) = if let Some(account) = host_account(host) {
-        (account, "", path)
-    } else {
-        let segment = path.strip_prefix('/').unwrap_or(path);
-        let end = segment.find('/').unwrap_or(segment.len());
-        let split = path.len() - segment.len() + end;
-        (&segment[..end], &path[..split], &path[split..])
-    };
+    let (host, account, prefix, path) = split(request)?;
     let mut endpoint = String::with_capacity(8 + host.len() + prefix.len());
     let is_https = request.extensions.get::<Https>().is_some();
     endpoint.push_str(if is_https { "https://" } else { "http://" });
@@ -74,6 +59,32 @@ pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
     let (account, secondary) =
         account.strip_suffix(SECONDARY).map_or((account, false), |account| (account, true));
     Ok(Place { account, secondary, prefix, path, endpoint })
+}
+
+/// The account that a request is for, and the path below it.
+pub(crate) fn account_and_path(request: &Parts) -> Option<(&str, &str)> {
+    let (_, account, _, path) = split(request).ok()?;
+    Some((account.strip_suffix(SECONDARY).unwrap_or(account), path))
+}
+
+/// The host, the account with its suffix, what of the path names it, and the rest of the path.
+fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
+    let host = request
+        .uri
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(|| request.headers.get(header::HOST).and_then(|host| host.to_str().ok()))
+        .filter(|host| !host.is_empty())
+        .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
+    let path = request.uri.path();
+    if let Some(account) = host_account(host) {
+        Ok((host, account, "", path))
+    } else {
+        let segment = path.strip_prefix('/').unwrap_or(path);
+        let end = segment.find('/').unwrap_or(segment.len());
+        let split = path.len() - segment.len() + end;
+        Ok((host, &segment[..end], &path[..split], &path[split..]))
+    }
 }
 
 /// The account in a host such as `account.table.core.windows.net`.
