@@ -27,16 +27,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ours.renew().await?;
 
     // Nobody writes without the lease, and everybody reads.
-    let refused = state.put("page 1, by somebody else").send().await.unwrap_err();
+    let refused = state
+        .put("page 1, by somebody else")
+        .send()
+        .await
+        .err()
+        .ok_or("written without the lease")?;
     assert_eq!(refused.kind(), ErrorKind::Leased);
     assert_eq!(state.get().await?.ok_or("it exists")?.bytes, "page 1");
 
     // An operator takes the lock away, and the next program has it.
     assert_eq!(state.break_lease_within(Duration::ZERO).await?, Some(Duration::ZERO));
     let theirs = state.acquire_lease(TERM).await?.ok_or("it was broken")?;
-    let lost = guarded.put("page 2").send().await.unwrap_err();
+    let lost = guarded.put("page 2").send().await.err().ok_or("written without the lease")?;
     assert_eq!(lost.kind(), ErrorKind::Leased, "what the lease protected stops here");
-    assert_eq!(ours.renew().await.unwrap_err().kind(), ErrorKind::Leased);
+    let lost = ours.renew().await.err().ok_or("renewed what was broken")?;
+    assert_eq!(lost.kind(), ErrorKind::Leased);
 
     state.with_lease(&theirs).put("begun anew").send().await?;
     assert!(theirs.release().await?);

@@ -55,6 +55,8 @@
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
 //!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
 //! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
+//! - [`Queue`]: messages, received under a receipt; [`queue::Body`] says how their text is written.
+//! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
 //! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened.
 //!
 //! # Features
