@@ -5,6 +5,7 @@
 //! before or after its property.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -118,10 +119,7 @@ impl<'de> Fields<'de> {
             Some((annotated, annotation)) if annotated == name => annotation,
             other => {
                 self.settle(other);
-                match self.pending.iter().position(|(annotated, _)| *annotated == name) {
-                    Some(at) => self.pending.swap_remove(at).1,
-                    None => Annotation::Missing,
-                }
+                Annotation::Missing
             }
         };
         self.list.push(Field { name, scalar, annotation });
@@ -132,12 +130,28 @@ impl<'de> Fields<'de> {
         self.settle(before);
     }
 
-    /// Gives an annotation to its property if that came before, or keeps it.
+    /// Gives an annotation to its property if that came just before, or keeps it.
     fn settle(&mut self, waiting: Option<(Cow<'de, str>, Annotation)>) {
         let Some((name, annotation)) = waiting else { return };
-        match self.list.iter_mut().rev().find(|field| field.name == name) {
+        match self.list.last_mut().filter(|field| field.name == name) {
             Some(field) => field.annotation = annotation,
             None => self.pending.push((name, annotation)),
+        }
+    }
+
+    /// Gives the annotations that stood apart from their properties to them: all at once, because
+    /// to seek each would take forever in a body of nothing else.
+    fn settle_all(&mut self) {
+        let last = self.waiting.take();
+        self.settle(last);
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut pending: HashMap<_, _> = self.pending.drain(..).collect();
+        for field in self.list.iter_mut().rev() {
+            if let Some(annotation) = pending.remove(&field.name) {
+                field.annotation = annotation;
+            }
         }
     }
 }
@@ -256,8 +270,7 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        let last = fields.waiting.take();
-        fields.settle(last);
+        fields.settle_all();
         Ok(())
     }
 }
@@ -408,6 +421,23 @@ mod tests {
             assert_eq!(value(json), Ok(Some(expected)), "{json}");
         }
         assert_eq!(value(r#""x":null"#), Ok(None));
+    }
+
+    /// A body of no more than a batch may have once kept a server busy for minutes.
+    #[test]
+    fn any_number_of_annotations_may_stand_apart_from_their_properties() {
+        const COUNT: usize = 100_000;
+        let annotations = (0..COUNT).map(|n| format!(r#""p{n}@odata.type":"Edm.Int64""#));
+        let values = (0..COUNT).rev().map(|n| format!(r#""p{n}":"{n}""#));
+        let strangers = (0..COUNT).map(|n| format!(r#""q{n}@odata.type":"Edm.Guid""#));
+        let members: Vec<String> = annotations.chain(values).chain(strangers).collect();
+        let json = format!("{{{}}}", members.join(","));
+        let fields = fields(&json);
+        assert_eq!(fields.iter().len(), COUNT);
+        for field in &fields {
+            let expected = field.name[1..].parse().unwrap();
+            assert_eq!(field.value(), Ok(Some(ValueRef::Int64(expected))));
+        }
     }
 
     #[test]
