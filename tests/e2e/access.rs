@@ -66,9 +66,9 @@ fn of(department: &str, id: u32) -> Employee {
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, rowkey::Error>) -> ErrorCode {
-    let error = result.unwrap_err();
+    let error = result.expect_err("it should be refused");
     assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
-    error.code().unwrap().clone()
+    error.code().expect("the service says why").clone()
 }
 
 #[tokio::test]

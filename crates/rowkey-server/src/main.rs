@@ -45,10 +45,7 @@ async fn start(flags: Flags) -> io::Result<Server> {
 fn ready(server: &Server) -> io::Result<()> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let certificate = server.certificate().map_or_else(String::new, |certificate| {
-        format!(
-            ",\"certificate\":{}",
-            quoted(certificate).replace("\r\n", "\n").replace('\n', "\\n")
-        )
+        format!(",\"certificate\":{}", quoted(certificate).replace('\r', "").replace('\n', "\\n"))
     });
     let mut out = io::stdout().lock();
     writeln!(

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -37,7 +39,10 @@ impl Identity {
         params.distinguished_name.push(DnType::CommonName, "rowkey-server");
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let certificate = params.self_signed(&key).map_err(io::Error::other)?;
-        Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(Self {
+            certificate: pem("CERTIFICATE", certificate.der()),
+            key: pem("PRIVATE KEY", key.serialized_der()),
+        })
     }
 
     /// What makes connections secure with it.
@@ -66,6 +71,20 @@ impl Identity {
             .map_err(unusable)?;
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
+}
+
+/// The usual text form: base64 in lines of 64 characters between two that say what it is.
+fn pem(label: &str, der: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    // 48 bytes are 64 characters.
+    for line in der.chunks(48) {
+        text.push_str(&BASE64_STANDARD.encode(line));
+        text.push('\n');
+    }
+    text.push_str("-----END ");
+    text.push_str(label);
+    text.push_str("-----\n");
+    text
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Credentials of `azure_identity`, and all others of azure_core 1.x.
+//! Credentials of `azure_identity`, and all others of `azure_core` 1.x.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use chrono::DateTime;
 use super::{AccessToken, Credential, TokenError, TokenProvider};
 
 impl Credential {
-    /// Bearer tokens from a credential of azure_core 1.x, such as those of `azure_identity`. See
+    /// Bearer tokens from a credential of `azure_core` 1.x, such as those of `azure_identity`. See
     /// [`token`](Self::token).
     pub fn azure_identity(credential: Arc<dyn TokenCredential>) -> Self {
         Self::token(AzureIdentity(credential))

@@ -107,7 +107,7 @@ impl fmt::Display for Warning {
             Self::AllowsHttp => "it may be used over http, where it can be read; ask for https",
             Self::Expired => "it has expired; make a new one",
             Self::LongLived { lifetime } => {
-                let days = lifetime.num_days();
+                let days = (*lifetime + TimeDelta::hours(12)).num_days();
                 return write!(
                     f,
                     "it lives for {days} days and cannot be revoked; let it live for hours, or \

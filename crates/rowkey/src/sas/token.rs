@@ -1,6 +1,7 @@
 //! What is handed out.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use rowkey_wire::auth::{Sas, Service};
@@ -37,7 +38,7 @@ impl SasToken {
                 Service::Queue => "QueueEndpoint",
                 Service::Table => "TableEndpoint",
             };
-            places.push_str(&format!("{name}={};", endpoints.base(*service)));
+            let _ = write!(places, "{name}={};", endpoints.base(*service));
         }
         let base = services.first().map_or("", |service| endpoints.base(*service));
         let address = format!("{base}{path}");
