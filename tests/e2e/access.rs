@@ -8,8 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rowkey::queue::Body;
 use rowkey::sas::{
-    AccountPermissions, AccountSas, ResourceTypes, SasToken, Services, TablePermissions, TableSas,
+    AccountPermissions, AccountSas, BlobPermissions, BlobSas, QueuePermissions, QueueSas,
+    ResourceTypes, SasToken, Services, TablePermissions, TableSas,
 };
 use rowkey::table::AccessPolicy;
 use rowkey::{
@@ -228,6 +230,59 @@ async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
         code(account.table("more").get(Employee::key("sales", 1)).await),
         ErrorCode::AUTHORIZATION_SERVICE_MISMATCH
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_for_a_queue_opens_its_messages_alone() -> TestResult {
+    let fixture = Fixture::new().await?;
+    for queue in ["jobs", "other"] {
+        fixture.account.queue(queue).create().await?;
+    }
+    let token = QueueSas::new("jobs")
+        .permissions(QueuePermissions::ADD | QueuePermissions::READ)
+        .valid_for(HOUR)
+        .sign(&fixture.account)?;
+    let hers = fixture.account_with(&token)?;
+    let jobs = hers.queue("jobs");
+    jobs.put(Body::text("work")).send().await?;
+    assert_eq!(jobs.peek(1).await?.len(), 1);
+    let denied = ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH;
+    assert_eq!(code(jobs.receive(1, HOUR).await), denied);
+    assert_eq!(code(jobs.clear().await), denied);
+    assert_eq!(code(jobs.delete_queue().await), ErrorCode::AUTHORIZATION_FAILURE);
+    let failed = ErrorCode::AUTHENTICATION_FAILED;
+    assert_eq!(code(hers.queue("other").peek(1).await), failed, "that was not signed for");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in_it() -> TestResult
+{
+    let fixture = Fixture::new().await?;
+    for container in ["logs", "other"] {
+        let container = fixture.account.container(container);
+        container.create().await?;
+        for blob in ["a/b c.txt", "d"] {
+            container.blob(blob).put("text").insert().await?;
+        }
+    }
+    let failed = ErrorCode::AUTHENTICATION_FAILED;
+    let one = BlobSas::blob("logs", "a/b c.txt").permissions(BlobPermissions::READ);
+    let one = fixture.account_with(&one.valid_for(HOUR).sign(&fixture.account)?)?;
+    let blob = one.container("logs").blob("a/b c.txt");
+    assert!(blob.properties().await?.is_some());
+    assert_eq!(
+        code(blob.set_metadata(&[("team", "sales")]).await),
+        ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH
+    );
+    assert_eq!(code(one.container("logs").blob("d").get().await), failed);
+
+    let all = BlobSas::container("logs").permissions(BlobPermissions::ALL);
+    let all = fixture.account_with(&all.valid_for(HOUR).sign(&fixture.account)?)?;
+    assert!(all.container("logs").blob("d").get().await?.is_some());
+    all.container("logs").blob("e").put("new").insert().await?;
+    assert_eq!(code(all.container("other").blob("d").get().await), failed);
     Ok(())
 }
 

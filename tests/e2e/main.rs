@@ -2,6 +2,8 @@
 //!
 //! Every test has a table of its own, and a server of its own where the server is ours.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod access;
 mod blobs;
 mod entities;

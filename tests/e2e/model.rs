@@ -72,7 +72,7 @@ pub(crate) fn employee(id: u32) -> Employee {
         id,
         name: format!("Employee {id}"),
         salary: f64::from(id) * 1000.0,
-        title: (id % 2 == 0).then(|| "Lead".into()),
+        title: id.is_multiple_of(2).then(|| "Lead".into()),
     }
 }
 

@@ -9,6 +9,7 @@ use rowkey_tests::{Fixture, TestResult};
 
 use crate::model::{Badge, Employee, Grade, Pay, Review, employee};
 
+#[expect(clippy::future_not_send, reason = "awaited where it is called")]
 async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
     let table = Fixture::new().await?.table_with_server().await?;
     for first in (1..=count).step_by(100) {

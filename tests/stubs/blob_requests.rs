@@ -106,7 +106,7 @@ async fn a_copy_names_its_source_by_its_whole_address() {
     )
     .await;
     let source = blob.at_snapshot("2026-11-20T12:00:00.0000001Z");
-    blob.copy_from(&source.with_conditions(&rowkey::ETag::new(TAG))).await.unwrap();
+    blob.copy_from(&source.with_conditions(rowkey::ETag::new(TAG))).await.unwrap();
     let uri = stub.uri();
     assert_eq!(
         line(&stub, &["x-ms-copy-source", "x-ms-source-if-match", "if-match"]).await,

@@ -2,6 +2,8 @@
 //!
 //! The expectations here are literal. They do not come from `rowkey-wire`, which the client uses.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod answers;
 mod blob_requests;
 mod queue_requests;

@@ -141,14 +141,15 @@ fn write_value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
         ValueRef::Int64(value) => write!(out, "\"{value}\""),
         ValueRef::Guid(value) => write!(out, "\"{}\"", value.hyphenated()),
         ValueRef::DateTime(value) => write!(out, "\"{value}\""),
-        ValueRef::Double(value) => match double::name(*value) {
-            Some(name) => write!(out, "\"{name}\""),
-            None => {
+        ValueRef::Double(value) => {
+            if let Some(name) = double::name(*value) {
+                write!(out, "\"{name}\"")
+            } else {
                 let mut text = String::with_capacity(24);
                 let _ = double::write_finite(*value, &mut text);
                 out.write_all(text.as_bytes())
             }
-        },
+        }
         ValueRef::Binary(bytes) => {
             out.push(b'"');
             let start = out.len();
