@@ -148,6 +148,60 @@ fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
     }
 }
 
+#[test]
+fn queues_blobs_and_newer_versions_are_signed_as_the_python_libraries_sign_them() {
+    let (start, until) = (at("2026-01-01T11:00:00Z"), at("2026-01-01T13:00:00Z"));
+    // Made with azure-storage-queue 12.18.1 and azure-storage-blob 12.31.1, told these versions.
+    let account = contoso();
+    let queue = QueueSas::new("jobs")
+        .permissions(QueuePermissions::ALL)
+        .starts(start)
+        .expires(until)
+        .ip_range([10, 0, 0, 1].into()..=[10, 0, 0, 9].into());
+    let blob = BlobSas::blob("logs", "a/b c.txt").expires(until).permissions(
+        BlobPermissions::READ
+            | BlobPermissions::ADD
+            | BlobPermissions::CREATE
+            | BlobPermissions::WRITE
+            | BlobPermissions::DELETE,
+    );
+    let container = BlobSas::container("logs").permissions(BlobPermissions::ALL);
+    let mut services = AccountSas::new(Services::BLOB, ResourceTypes::ALL)
+        .permissions(AccountPermissions::ALL)
+        .expires(until);
+    services.terms.version = Some("2026-10-06");
+    for (token, theirs) in [
+        (
+            queue.sign(&account),
+            "st=2026-01-01T11%3A00%3A00Z&se=2026-01-01T13%3A00%3A00Z&sp=raup\
+             &sip=10.0.0.1-10.0.0.9&spr=https&sv=2019-02-02\
+             &sig=4Nkt7Mlf3PAoNHbdCQz8FYRKMFN%2BedgamSnGnzko51I%3D",
+        ),
+        (
+            QueueSas::new("jobs").policy("p").sign(&account),
+            "spr=https&sv=2019-02-02&si=p&sig=bleKxtiLOG4tMugHRfr7ABnt2MKyhL9wtHeq45C9fxo%3D",
+        ),
+        (
+            blob.sign(&account),
+            "se=2026-01-01T13%3A00%3A00Z&sp=racwd&spr=https&sv=2020-12-06&sr=b\
+             &sig=Av6kxJ4jxL9kQPP5rmfDixy/tdwFFy%2Bgoi3yTK6rYY8%3D",
+        ),
+        (
+            container.starts(start).expires(until).sign(&account),
+            "st=2026-01-01T11%3A00%3A00Z&se=2026-01-01T13%3A00%3A00Z&sp=racwdl&spr=https\
+             &sv=2020-12-06&sr=c&sig=ONQMOOro5rFzk%2BjCpkdUnF3njVg4SZxs3ad7LIglwEU%3D",
+        ),
+        (
+            services.sign(&account),
+            "se=2026-01-01T13%3A00%3A00Z&sp=rwdlacup&spr=https&sv=2026-10-06&ss=b&srt=sco\
+             &sig=nrpd9gP0pLf1GlgK5cO89oYZCyR9XjxgGs%2BF%2B1eUDFw%3D",
+        ),
+    ] {
+        let token = token.unwrap();
+        assert_eq!(parts(token.query()), parts(&theirs.replace('/', "%2F")), "{token:?}");
+    }
+}
+
 fn assert_signed(token: &SasToken, vector: &Value) {
     let signature = &parts(token.query())["sig"];
     let signature = signature.replace("%2B", "+").replace("%2F", "/").replace("%3D", "=");

@@ -1,3 +1,5 @@
+//! Credentials that change while they are used: rotated keys, refused tokens.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
