@@ -1,6 +1,7 @@
 //! What goes wrong between client and server, made to go wrong: each kind of fault, and the sweep
 //! over every request of the client's own operations of several requests.
 
+mod blobs;
 mod control;
 mod faults;
 mod operations;

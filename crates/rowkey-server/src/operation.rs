@@ -474,11 +474,13 @@ impl Asked<'_> {
 
 /// The method, or the one that is meant where proxies let only `POST` through.
 fn effective_method(service: Service, request: &Parts) -> Method {
-    let tunnelled = request.headers.get(headers::HTTP_METHOD);
-    match tunnelled.and_then(|name| Method::from_bytes(name.as_bytes()).ok()) {
-        Some(method) if service == Service::Table && request.method == Method::POST => method,
-        _ => request.method.clone(),
+    if service != Service::Table || request.method != Method::POST {
+        return request.method.clone();
     }
+    let tunnelled = request.headers.get(headers::HTTP_METHOD);
+    tunnelled
+        .and_then(|name| Method::from_bytes(name.as_bytes()).ok())
+        .unwrap_or_else(|| request.method.clone())
 }
 
 const fn unknown(service: Service) -> Operation {

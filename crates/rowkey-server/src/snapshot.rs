@@ -69,6 +69,13 @@ impl Snapshot {
         self.shown().queues.queue(name).ok().map(StoredQueue)
     }
 
+    /// What the blob with this name holds; `None` when there is none, or only blocks of one.
+    pub fn blob(&self, container: &str, name: &str) -> Option<Vec<u8>> {
+        let container = self.shown().blobs.container(container).ok()?;
+        let blob = container.blob(name, None).ok()?;
+        Some(blob.content.pieces().flatten().collect())
+    }
+
     fn shown(&self) -> &Holdings {
         &self.accounts[self.shown].1
     }

@@ -40,8 +40,10 @@ impl Server {
         self.state.control.record.as_ref().map(Record::journal).unwrap_or_default()
     }
 
-    /// What the server holds at this instant. It costs next to nothing until something is changed:
-    /// then the table is copied, once, while the snapshot is there.
+    /// What the server holds at this instant.
+    ///
+    /// Tables cost next to nothing until one is changed: then it is copied, once, while the
+    /// snapshot is there. Queues are copied at once; of blobs all but their content is.
     pub fn snapshot(&self) -> Snapshot {
         let accounts = &self.state.accounts;
         Snapshot::new(

@@ -1,0 +1,90 @@
+//! The sweep over a staged upload: blocks one by one, then the list that makes them a blob.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::stream;
+use rowkey::{Outcome, StorageAccount};
+use rowkey_server::{JournalEntry, Operation, Snapshot};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{Runs, once, sweep};
+
+use crate::start;
+
+const BEFORE: &[u8] = b"what was there before";
+const AFTER: &[u8] = b"first block second blocklast";
+
+async fn upload(account: &StorageAccount) -> rowkey::Result<()> {
+    let pieces = AFTER.chunks(5).map(|piece| Ok::<_, io::Error>(Bytes::copy_from_slice(piece)));
+    let blob = account.container("logs").blob("today");
+    // One block at a time, so that the requests come in the same order every time.
+    blob.upload(stream::iter(pieces)).block_size(12).concurrency(1).send().await?;
+    Ok(())
+}
+
+fn content(snapshot: &Snapshot) -> Vec<u8> {
+    snapshot.blob("logs", "today").unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_staged_upload_replaces_the_blob_wholly_or_not_at_all() -> TestResult {
+    let (server, account, _) = start().await?;
+    account.container("logs").create().await?;
+    account.container("logs").blob("today").put(BEFORE).send().await?;
+    let before = server.journal();
+    let runs = sweep(
+        &server,
+        upload,
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            assert!(result.is_ok(), "{result:?}");
+            assert_eq!(content(snapshot), AFTER);
+        },
+    )
+    .await?;
+    assert_eq!(runs, Runs { requests: 4, failures: 16 });
+
+    let runs = sweep(
+        &server,
+        async |account| upload(&once(account)).await,
+        // What a program does that got an error: uploads again, over what is left of before.
+        async |account, result| {
+            if result.is_err() {
+                upload(account).await?;
+            }
+            Ok(())
+        },
+        |snapshot, _| assert_eq!(content(snapshot), AFTER),
+    )
+    .await?;
+    assert_eq!(runs.failures, 16);
+    let no_recovery = sweep(
+        &server,
+        async |account| upload(&once(account)).await,
+        async |_, _| Ok(()),
+        |snapshot, result| match result.as_ref().map_err(rowkey::Error::outcome) {
+            Ok(()) => assert_eq!(content(snapshot), AFTER),
+            Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(content(snapshot), BEFORE),
+            Err(Outcome::Unknown) => assert!([BEFORE, AFTER].contains(&&*content(snapshot))),
+        },
+    )
+    .await?;
+    assert_eq!(no_recovery, runs);
+    assert!(server.journal().since(&before).is_empty(), "only copies were written to");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_journal_shows_blocks_and_the_list_that_commits_them() -> TestResult {
+    let (server, account, _) = start().await?;
+    account.container("logs").create().await?;
+    upload(&account).await?;
+    let journal = server.journal().about("logs/today");
+    let operations: Vec<_> = journal.iter().map(JournalEntry::operation).collect();
+    assert_eq!(
+        operations,
+        [Operation::PutBlock, Operation::PutBlock, Operation::PutBlock, Operation::PutBlockList]
+    );
+    assert_eq!(journal.committed().len(), 4);
+    Ok(())
+}
