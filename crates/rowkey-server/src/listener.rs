@@ -39,8 +39,7 @@ pub(crate) fn start(
     for (listener, _) in &listeners {
         listener.set_nonblocking(true)?;
     }
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (stop, stopped) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("rowkey-server".to_owned())
