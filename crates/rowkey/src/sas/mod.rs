@@ -29,7 +29,7 @@
 //!   stored access policy, which revokes them when it is removed
 //! - [`AccountSas`]: services of the account, and kinds of operations on them
 //! - [`SasToken`]: what is handed out
-//! - [`lint`], [`SasToken::lint`]: what is unwise about a token, as [`Warning`]s
+//! - [`lint()`], [`SasToken::lint`]: what is unwise about a token, as [`Warning`]s
 //! - `terms`: what all of them have: time, address, protocol
 //! - `range`: the keys that a table's signature opens
 //!
