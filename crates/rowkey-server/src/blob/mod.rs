@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
 //! | [`upload`] | bodies: in pieces, with their checksums |
-//! | [`write`] | what puts bytes into a blob |
+//! | [`write`](mod@write) | what puts bytes into a blob |
 //! | [`copy`] | copies within an account |
 //! | [`read`] | blobs and what describes them, in headers |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |

@@ -1,3 +1,5 @@
+//! Connection strings in all their forms, and what is wrong with others.
+
 use super::connection_string::Parts;
 use super::*;
 use crate::credential::{Authority, Credential};

@@ -1,3 +1,5 @@
+//! What errors say, and what they never show.
+
 use std::error::Error as _;
 
 use rowkey_wire::code::ErrorCode;

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | [`account`] | [`Blobs`]: an account's containers by name, their life and death |
 //! | [`container`] | [`Container`]: blobs in order, access, a lease |
-//! | [`entry`] | [`Entry`]: what has one name: a blob, its snapshots, blocks without a list |
-//! | [`write`] | what puts bytes into a blob: at once, as blocks, at its end, as a copy |
+//! | [`entry`] | `Entry`: what has one name: a blob, its snapshots, blocks without a list |
+//! | [`write`](mod@write) | what puts bytes into a blob: at once, as blocks, at its end, as a copy |
 //! | [`change`] | what changes a blob and not its bytes: headers, metadata, snapshots, deletion |
 //! | [`list`] | pages of blobs by prefix and delimiter |
 //! | [`lease`] | [`lease::Lease`]: its states, and who may do what in each |

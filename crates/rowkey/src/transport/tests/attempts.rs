@@ -1,3 +1,5 @@
+//! Attempts against servers that misbehave: what is repeated, and what is told.
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Reads at the secondary: when they go there, and when they come back.
+
 use super::script::{Act, Script, account, answer, builder, get, options, post, refusal};
 use crate::account::StorageAccount;
 use crate::clock::ManualClock;

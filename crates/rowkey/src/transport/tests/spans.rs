@@ -1,3 +1,5 @@
+//! What is traced of an operation, and what never is.
+
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 
