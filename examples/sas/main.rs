@@ -57,7 +57,10 @@ async fn main() -> Result {
     // What is not hers is not there, and cannot be written.
     assert!(hers.get(Note::key("bob", 1)).await?.is_none());
     let error = hers.insert(&Note { user: "bob".into(), id: 2, text: "x".into() }).await;
-    assert_eq!(error.unwrap_err().code(), Some(&ErrorCode::AUTHORIZATION_FAILURE));
+    assert_eq!(
+        error.err().as_ref().and_then(rowkey::Error::code),
+        Some(&ErrorCode::AUTHORIZATION_FAILURE)
+    );
     let error = hers.delete(Note::key("ada", 1), Match::Any).await;
     assert_eq!(error.unwrap_err().code(), Some(&ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH));
     println!("she sees nothing of bob's, and may not delete");

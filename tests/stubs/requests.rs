@@ -25,7 +25,7 @@ pub(crate) async fn received(stub: &MockServer, headers: &[&str]) -> String {
     let mut text = format!("{} {}{query}\n", request.method, url.path());
     for name in headers {
         let value = request.headers.get(*name).map_or("(absent)", |v| v.to_str().unwrap());
-        text += &format!("{name}: {value}\n");
+        text.extend([name, ": ", value, "\n"]);
     }
     text + std::str::from_utf8(&request.body).unwrap()
 }

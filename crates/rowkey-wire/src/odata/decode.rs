@@ -201,7 +201,7 @@ impl std::error::Error for BodyError {}
 mod tests {
     use super::*;
 
-    /// A recorded page (cosmosdb-python test_query_entities, minimal metadata), shortened.
+    /// A recorded page (cosmosdb-python `test_query_entities`, minimal metadata), shortened.
     const PAGE: &str = concat!(
         r#"{"odata.metadata":"https://a.table.core.windows.net/$metadata#t","value":["#,
         r#"{"odata.etag":"W/\"datetime'2017-11-10T02%3A44%3A04.8767474Z'\"","PartitionKey":"pk1","#,
