@@ -12,7 +12,9 @@ use std::error::Error;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use rowkey::{Continuation, Cost, ErrorCode, Match, Outcome, ScanPolicy, StorageAccount, Table};
+use rowkey::{
+    Continuation, Cost, ErrorCode, Match, Outcome, ScanPolicy, StorageAccount, Table, Transaction,
+};
 use rowkey_server::Server;
 use tokio::time::Instant;
 
@@ -65,8 +67,7 @@ async fn load(table: &Table, states: &BTreeMap<String, Vec<Airport>>) -> Result 
     let batches = states.values().flat_map(|airports| airports.chunks(100)).map(|batch| {
         let bar = &bar;
         async move {
-            let transaction =
-                batch.iter().fold(table.transaction(), |all, airport| all.insert(airport));
+            let transaction = batch.iter().fold(table.transaction(), Transaction::insert);
             let etags = transaction.submit().await?;
             bar.inc(etags.len() as u64);
             Ok::<_, rowkey::Error>(etags.len())

@@ -261,33 +261,34 @@ mod tests {
         assert_eq!(write(&"a/b\\c#d?".to_owned(), PartFormat::default()), "a.~b[~c\"~d>~");
     }
 
+    /// A string ordered by UTF-16 unit, as keys are kept.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Ordinal(String);
+    impl PartialOrd for Ordinal {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Ordinal {
+        fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+            wire::compare(&self.0, &other.0)
+        }
+    }
+    impl KeyPart for Ordinal {
+        fn write(&self, out: &mut KeyWriter) {
+            self.0.write(out);
+        }
+        fn read(text: &str, format: PartFormat) -> Result<Self, super::super::KeyReadError> {
+            String::read(text, format).map(Self)
+        }
+    }
+
     #[test]
     fn text_of_any_characters_sorts_as_text_and_reads_back() {
         let alphabet = [
             "", " ", "!", "\"", "#", "$", "'", ".", "/", "0", ">", "?", "@", "[", "\\", "]", "^",
             "_", "`", "a", "{", "|", "}", "~", "\u{a0}", "é", "\u{D7FF}", "😀", "\u{FFFD}",
         ];
-        // Ordering of strings here is by UTF-16 unit, as keys are kept.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        struct Ordinal(String);
-        impl PartialOrd for Ordinal {
-            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-        impl Ord for Ordinal {
-            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                wire::compare(&self.0, &other.0)
-            }
-        }
-        impl KeyPart for Ordinal {
-            fn write(&self, out: &mut KeyWriter) {
-                self.0.write(out);
-            }
-            fn read(text: &str, format: PartFormat) -> Result<Self, super::super::KeyReadError> {
-                String::read(text, format).map(Self)
-            }
-        }
         let pairs: Vec<_> = alphabet
             .iter()
             .flat_map(|a| alphabet.iter().map(move |b| Ordinal(format!("{a}{b}"))))
