@@ -1,7 +1,7 @@
 //! What belongs to the account: properties, statistics, stored access policies, credentials.
 
+use rowkey::service::{CorsRule, ServiceProperties};
 use rowkey::table::AccessPolicy;
-use rowkey::table::service::{CorsRule, ServiceProperties};
 use rowkey::{Credential, ErrorKind, StorageAccount};
 use rowkey_tests::{Arm, Fixture, TestResult, arm};
 

@@ -86,6 +86,7 @@ pub mod key;
 mod options;
 pub mod queue;
 pub mod sas;
+pub mod service;
 pub mod table;
 mod transport;
 

@@ -16,8 +16,8 @@ use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::{check_policies, metadata_error};
+use crate::service::unreadable;
 use crate::table::AccessPolicy;
-use crate::table::service::unreadable;
 use crate::transport::{Call, Pipeline, Reply, Safety};
 
 /// A container of an account: blobs live in it.

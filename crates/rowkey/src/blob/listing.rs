@@ -1,6 +1,8 @@
 //! What is in a container.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListBlobs};
 use rowkey_wire::limits::MAX_LISTING;
@@ -8,9 +10,9 @@ use rowkey_wire::limits::MAX_LISTING;
 use super::Properties;
 use super::container::{Container, incomplete};
 use crate::error::{Error, Result};
+use crate::service::{self, Next, unreadable};
 use crate::table::Stream;
-use crate::table::service::unreadable;
-use crate::transport::{Call, Host, Safety};
+use crate::transport::{Call, Safety};
 
 const OPERATION: &str = "ListBlobs";
 
@@ -54,12 +56,6 @@ struct Show {
     metadata: bool,
     snapshots: bool,
     uncommitted: bool,
-}
-
-/// Where a listing goes on.
-struct Next {
-    marker: String,
-    host: Host,
 }
 
 impl Blobs {
@@ -130,29 +126,22 @@ impl Blobs {
     }
 
     fn entries(mut self) -> Stream<Entry> {
-        if let Some(error) = self.error.take() {
-            let error = error.of(OPERATION, self.container.name());
-            return stream::once(async { Err(error) }).boxed();
-        }
-        stream::try_unfold((self, Some(None)), |(blobs, next)| async move {
-            let Some(next) = next else { return Ok(None) };
-            let (page, next) = blobs.page(next).await?;
-            Ok(Some((page, (blobs, next.map(Some)))))
-        })
-        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
+        let listing = match self.error.take() {
+            Some(error) => Err(error.of(OPERATION, self.container.name())),
+            None => Ok(self),
+        };
+        service::entries(listing, Self::page)
     }
 
-    async fn page(&self, next: Option<Next>) -> Result<(Vec<Entry>, Option<Next>)> {
-        let host = next.as_ref().map_or(Host::Any, |next| next.host);
+    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<Entry>, Option<Next>)> {
+        let host = Next::host(next.as_ref());
         let call = Call::new(OPERATION, self.container.name(), Safety::Read).at(host);
         let request = encode::list_blobs(
             self.container.name(),
             &ListBlobs {
                 prefix: self.prefix.as_deref(),
                 delimiter: self.delimiter.as_deref(),
-                marker: next.as_ref().map(|next| next.marker.as_str()),
+                marker: Next::marker(next.as_ref()),
                 max: self.page_size,
                 metadata: self.show.metadata,
                 snapshots: self.show.snapshots,
@@ -162,10 +151,9 @@ impl Blobs {
         );
         let reply = self.container.send(request, call).await?;
         let page = decode::blobs(&reply.body).map_err(|error| unreadable(error, &call))?;
-        let host = reply.host();
         let items = page.items.into_iter().map(entry).collect::<Option<_>>();
         let items = items.ok_or_else(|| incomplete(&call))?;
-        Ok((items, page.next.map(|marker| Next { marker, host })))
+        Ok((items, Next::after(&reply, page.next)))
     }
 }
 

@@ -1,18 +1,19 @@
 //! What belongs to the Blob service of an account: its containers, properties and statistics.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use std::sync::Arc;
+
+use futures_util::TryStreamExt as _;
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListContainers};
 use rowkey_wire::limits::MAX_LISTING;
-use rowkey_wire::xml;
 
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
+use crate::service::{self, Next, ServiceProperties, ServiceStats, unreadable};
 use crate::table::Stream;
-use crate::table::service::{ServiceProperties, ServiceStats, unreadable};
-use crate::transport::{Call, Host, Safety};
+use crate::transport::{Call, Safety};
 
 impl StorageAccount {
     /// The container with this name. Nothing is sent or checked.
@@ -45,28 +46,25 @@ impl BlobService {
     ///
     /// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties)
     pub async fn properties(&self) -> Result<ServiceProperties> {
-        let call = Call::new("GetBlobServiceProperties", "", Safety::Read);
-        let reply = self.account.pipeline().send(encode::get_service_properties(), call).await?;
-        xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_properties();
+        service::properties(&self.account, "GetBlobServiceProperties", request).await
     }
 
     /// Changes logging, metrics and CORS rules. Sections that are `None` stay as they are.
     ///
     /// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties)
     pub async fn set_properties(&self, properties: &ServiceProperties) -> Result<()> {
-        let call = Call::new("SetBlobServiceProperties", "", Safety::Conditional);
-        let request = encode::set_service_properties(xml::encode_properties(properties));
-        self.account.pipeline().send(request, call).await?;
-        Ok(())
+        let operation = "SetBlobServiceProperties";
+        let request = encode::set_service_properties;
+        service::set_properties(&self.account, operation, request, properties).await
     }
 
     /// How far the secondary is behind. Asked of the secondary endpoint.
     ///
     /// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats)
     pub async fn statistics(&self) -> Result<ServiceStats> {
-        let call = Call::new("GetBlobServiceStats", "", Safety::Read).at(Host::Secondary);
-        let reply = self.account.pipeline().send(encode::get_service_stats(), call).await?;
-        xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_stats();
+        service::statistics(&self.account, "GetBlobServiceStats", request).await
     }
 }
 
@@ -115,17 +113,11 @@ impl Containers {
 
     /// The containers, one by one.
     pub fn stream(mut self) -> Stream<ContainerItem> {
-        if let Some(error) = self.error.take() {
-            return stream::once(async { Err(error.of("ListContainers", "")) }).boxed();
-        }
-        stream::try_unfold((self, Some(None)), |(containers, next)| async move {
-            let Some(next) = next else { return Ok(None) };
-            let (page, next) = containers.page(next).await?;
-            Ok(Some((page, (containers, next.map(Some)))))
-        })
-        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
+        let listing = match self.error.take() {
+            Some(error) => Err(error.of("ListContainers", "")),
+            None => Ok(self),
+        };
+        service::entries(listing, Self::page)
     }
 
     /// All containers.
@@ -134,14 +126,13 @@ impl Containers {
     }
 
     async fn page(
-        &self,
-        next: Option<(String, Host)>,
-    ) -> Result<(Vec<ContainerItem>, Option<(String, Host)>)> {
-        let host = next.as_ref().map_or(Host::Any, |(_, host)| *host);
-        let call = Call::new("ListContainers", "", Safety::Read).at(host);
+        self: Arc<Self>,
+        next: Option<Next>,
+    ) -> Result<(Vec<ContainerItem>, Option<Next>)> {
+        let call = Call::new("ListContainers", "", Safety::Read).at(Next::host(next.as_ref()));
         let request = encode::list_containers(&ListContainers {
             prefix: self.prefix.as_deref(),
-            marker: next.as_ref().map(|(marker, _)| marker.as_str()),
+            marker: Next::marker(next.as_ref()),
             max: self.page_size,
             metadata: self.metadata,
         });
@@ -152,6 +143,6 @@ impl Containers {
             Some(ContainerItem { name, properties: ContainerProperties::of(container)? })
         });
         let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call))?;
-        Ok((items, page.next.map(|marker| (marker, reply.host()))))
+        Ok((items, Next::after(&reply, page.next)))
     }
 }

@@ -11,8 +11,8 @@ use rowkey_wire::{metadata, xml};
 use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
+use crate::service::unreadable;
 use crate::table::AccessPolicy;
-use crate::table::service::unreadable;
 use crate::transport::{Call, Reply, Safety};
 
 /// A queue of an account.

@@ -11,7 +11,7 @@ use rowkey_wire::request::Request;
 use super::handle::Queue;
 use super::message::{Body, Message, Peeked};
 use crate::error::{Error, Outcome, Result};
-use crate::table::service::unreadable;
+use crate::service::unreadable;
 use crate::transport::{Call, Host, Reply, Safety};
 
 /// The longest life in seconds that is not for ever: what a 32-bit integer holds.

@@ -1,18 +1,18 @@
 //! What belongs to the Queue service of an account: its queues, properties and statistics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::TryStreamExt as _;
 use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::queue::{decode, encode};
-use rowkey_wire::xml;
 
 use super::handle::Queue;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
+use crate::service::{self, Next, ServiceProperties, ServiceStats, unreadable};
 use crate::table::Stream;
-use crate::table::service::{ServiceProperties, ServiceStats, unreadable};
-use crate::transport::{Call, Host, Safety};
+use crate::transport::{Call, Safety};
 
 impl StorageAccount {
     /// The queue with this name. Nothing is sent or checked.
@@ -50,28 +50,25 @@ impl QueueService {
     ///
     /// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties)
     pub async fn properties(&self) -> Result<ServiceProperties> {
-        let call = Call::new("GetQueueServiceProperties", "", Safety::Read);
-        let reply = self.account.pipeline().send(encode::get_service_properties(), call).await?;
-        xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_properties();
+        service::properties(&self.account, "GetQueueServiceProperties", request).await
     }
 
     /// Changes logging, metrics and CORS rules. Sections that are `None` stay as they are.
     ///
     /// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties)
     pub async fn set_properties(&self, properties: &ServiceProperties) -> Result<()> {
-        let call = Call::new("SetQueueServiceProperties", "", Safety::Conditional);
-        let request = encode::set_service_properties(xml::encode_properties(properties));
-        self.account.pipeline().send(request, call).await?;
-        Ok(())
+        let operation = "SetQueueServiceProperties";
+        let request = encode::set_service_properties;
+        service::set_properties(&self.account, operation, request, properties).await
     }
 
     /// How far the secondary is behind. Asked of the secondary endpoint.
     ///
     /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats)
     pub async fn statistics(&self) -> Result<ServiceStats> {
-        let call = Call::new("GetQueueServiceStats", "", Safety::Read).at(Host::Secondary);
-        let reply = self.account.pipeline().send(encode::get_service_stats(), call).await?;
-        xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_stats();
+        service::statistics(&self.account, "GetQueueServiceStats", request).await
     }
 }
 
@@ -120,17 +117,11 @@ impl Queues {
 
     /// The queues, one by one.
     pub fn stream(mut self) -> Stream<QueueItem> {
-        if let Some(error) = self.error.take() {
-            return stream::once(async { Err(error.of("ListQueues", "")) }).boxed();
-        }
-        stream::try_unfold((self, Some(None)), |(queues, next)| async move {
-            let Some(next) = next else { return Ok(None) };
-            let (page, next) = queues.page(next).await?;
-            Ok(Some((page, (queues, next.map(Some)))))
-        })
-        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
+        let listing = match self.error.take() {
+            Some(error) => Err(error.of("ListQueues", "")),
+            None => Ok(self),
+        };
+        service::entries(listing, Self::page)
     }
 
     /// All queues.
@@ -138,15 +129,11 @@ impl Queues {
         self.stream().try_collect().await
     }
 
-    async fn page(
-        &self,
-        next: Option<(String, Host)>,
-    ) -> Result<(Vec<QueueItem>, Option<(String, Host)>)> {
-        let host = next.as_ref().map_or(Host::Any, |(_, host)| *host);
-        let call = Call::new("ListQueues", "", Safety::Read).at(host);
+    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<QueueItem>, Option<Next>)> {
+        let call = Call::new("ListQueues", "", Safety::Read).at(Next::host(next.as_ref()));
         let request = encode::list(&encode::Listing {
             prefix: self.prefix.as_deref(),
-            marker: next.as_ref().map(|(marker, _)| marker.as_str()),
+            marker: Next::marker(next.as_ref()),
             max: self.page_size,
             metadata: self.metadata,
         });
@@ -156,6 +143,6 @@ impl Queues {
             name: queue.name,
             metadata: queue.metadata.into_iter().collect(),
         });
-        Ok((queues.collect(), page.next.map(|marker| (marker, reply.host()))))
+        Ok((queues.collect(), Next::after(&reply, page.next)))
     }
 }

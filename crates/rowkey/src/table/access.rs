@@ -8,8 +8,8 @@ use rowkey_wire::xml;
 pub use rowkey_wire::xml::SignedIdentifier as AccessPolicy;
 
 use super::handle::Table;
-use super::service::unreadable;
 use crate::error::{Error, Result};
+use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 
 impl Table {

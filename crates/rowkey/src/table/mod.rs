@@ -30,5 +30,5 @@ pub use explain::Explanation;
 pub use handle::Table;
 pub use pages::{Page, Stream};
 pub use query::Query;
-pub use service::{ServiceProperties, ServiceStats, TableService, Tables};
+pub use service::{TableService, Tables};
 pub use transaction::Transaction;

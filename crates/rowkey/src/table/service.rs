@@ -1,24 +1,22 @@
 //! What belongs to the Table service of an account: its tables, properties and statistics.
 
 use std::fmt;
+use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::TryStreamExt as _;
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::odata::decode;
 use rowkey_wire::table::{decode as headers, encode};
-use rowkey_wire::xml;
-pub use rowkey_wire::xml::{
-    CorsRule, GeoStatus, Logging, Metrics, ServiceProperties, ServiceStats,
-};
 
 use super::handle::{Table, body_error};
 use super::pages::Stream;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::transport::{Call, Host, Reply, Safety};
+use crate::service::{self, Next, ServiceProperties, ServiceStats};
+use crate::transport::{Call, Safety};
 
 impl StorageAccount {
     /// The table with this name. Nothing is sent or checked.
@@ -50,28 +48,25 @@ impl TableService {
     ///
     /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
     pub async fn properties(&self) -> Result<ServiceProperties> {
-        let call = Call::new("GetTableServiceProperties", "", Safety::Read);
-        let reply = self.account.pipeline().send(encode::get_service_properties(), call).await?;
-        xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_properties();
+        service::properties(&self.account, "GetTableServiceProperties", request).await
     }
 
     /// Changes logging, metrics and CORS rules. Sections that are `None` stay as they are.
     ///
     /// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties)
     pub async fn set_properties(&self, properties: &ServiceProperties) -> Result<()> {
-        let call = Call::new("SetTableServiceProperties", "", Safety::Conditional);
-        let request = encode::set_service_properties(xml::encode_properties(properties));
-        self.account.pipeline().send(request, call).await?;
-        Ok(())
+        let operation = "SetTableServiceProperties";
+        let request = encode::set_service_properties;
+        service::set_properties(&self.account, operation, request, properties).await
     }
 
     /// How far the secondary is behind. Asked of the secondary endpoint.
     ///
     /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
     pub async fn statistics(&self) -> Result<ServiceStats> {
-        let call = Call::new("GetTableServiceStats", "", Safety::Read).at(Host::Secondary);
-        let reply = self.account.pipeline().send(encode::get_service_stats(), call).await?;
-        xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call))
+        let request = encode::get_service_stats();
+        service::statistics(&self.account, "GetTableServiceStats", request).await
     }
 }
 
@@ -82,18 +77,6 @@ pub struct Tables {
     filter: Option<WireFilter>,
     page_size: Option<u32>,
     error: Option<Error>,
-}
-
-/// A page of names.
-struct Names {
-    names: Vec<String>,
-    next: Option<Next>,
-}
-
-#[derive(Clone)]
-struct Next {
-    table: String,
-    host: Host,
 }
 
 impl Tables {
@@ -132,17 +115,11 @@ impl Tables {
 
     /// The names, one by one.
     pub fn stream(mut self) -> Stream<String> {
-        if let Some(error) = self.error.take() {
-            return stream::once(async { Err(error.of("QueryTables", "")) }).boxed();
-        }
-        stream::try_unfold((self, Some(None)), |(tables, next)| async move {
-            let Some(next) = next else { return Ok(None) };
-            let page = tables.page(next).await?;
-            Ok(Some((page.names, (tables, page.next.map(Some)))))
-        })
-        .map_ok(|names| stream::iter(names.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
+        let listing = match self.error.take() {
+            Some(error) => Err(error.of("QueryTables", "")),
+            None => Ok(self),
+        };
+        service::entries(listing, Self::page)
     }
 
     /// All names.
@@ -150,26 +127,16 @@ impl Tables {
         self.stream().try_collect().await
     }
 
-    async fn page(&self, next: Option<Next>) -> Result<Names> {
-        let host = next.as_ref().map_or(Host::Any, |next| next.host);
-        let call = Call::new("QueryTables", "", Safety::Read).at(host);
+    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<String>, Option<Next>)> {
+        let call = Call::new("QueryTables", "", Safety::Read).at(Next::host(next.as_ref()));
         let filter = self.filter.as_ref().map(rowkey_wire::filter::print);
-        let token = next.as_ref().map(|next| next.table.as_str());
-        let request = encode::query_tables(filter.as_deref(), self.page_size, token);
-        let reply: Reply = self.account.pipeline().send(request, call).await?;
+        let marker = Next::marker(next.as_ref());
+        let request = encode::query_tables(filter.as_deref(), self.page_size, marker);
+        let reply = self.account.pipeline().send(request, call).await?;
         let names = decode::tables(&reply.body)
             .map_err(|error| body_error(error).of(call.operation, call.resource))?;
-        let next =
-            headers::next_table(&reply.headers).map(|table| Next { table, host: reply.host() });
-        Ok(Names { names, next })
+        Ok((names, Next::after(&reply, headers::next_table(&reply.headers))))
     }
-}
-
-#[cold]
-pub(crate) fn unreadable(error: xml::XmlError, call: &Call<'_>) -> Error {
-    Error::decode("the answer's XML cannot be read")
-        .with_source(error)
-        .of(call.operation, call.resource)
 }
 
 impl fmt::Debug for Tables {
