@@ -2,7 +2,7 @@
 //! bodies kept rendered. What the real server costs is measured against it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::rc::Rc;
@@ -34,6 +34,23 @@ const BATCH_TYPE: HeaderValue =
     HeaderValue::from_static("multipart/mixed; boundary=batchresponse_1");
 const JSON: HeaderValue =
     HeaderValue::from_static("application/json;odata=minimalmetadata;charset=utf-8");
+
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const PUT_MESSAGE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>\
+                           <QueueMessage><MessageId>1</MessageId>\
+                           <InsertionTime>Fri, 20 Nov 2026 12:34:56 GMT</InsertionTime>\
+                           <ExpirationTime>Fri, 27 Nov 2026 12:34:56 GMT</ExpirationTime>\
+                           <PopReceipt>MTIzNDU2Nzg5MA==</PopReceipt>\
+                           <TimeNextVisible>Fri, 20 Nov 2026 12:34:56 GMT</TimeNextVisible>\
+                           </QueueMessage></QueueMessagesList>";
+const MESSAGE_HEAD: &str =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage>";
+const MESSAGE_TIMES: &str = "<InsertionTime>Fri, 20 Nov 2026 12:34:56 GMT</InsertionTime>\
+                             <ExpirationTime>Fri, 27 Nov 2026 12:34:56 GMT</ExpirationTime>\
+                             <PopReceipt>MTIzNDU2Nzg5MA==</PopReceipt>\
+                             <TimeNextVisible>Fri, 20 Nov 2026 12:35:26 GMT</TimeNextVisible>\
+                             <DequeueCount>1</DequeueCount>";
 
 /// What the crate before rowkey insists on in every answer.
 const ALL_HEADERS: [(HeaderName, HeaderValue); 4] = [
@@ -86,15 +103,29 @@ struct Row {
     json: Box<[u8]>,
 }
 
-/// Tables, partitions, rows.
 #[derive(Default)]
-struct Store(HashMap<String, HashMap<String, BTreeMap<Box<str>, Row>>>);
+struct Store {
+    /// Tables, partitions, rows.
+    tables: HashMap<String, HashMap<String, BTreeMap<Box<str>, Row>>>,
+    /// Bodies of one queue: those that wait, and those that were given out.
+    messages: VecDeque<String>,
+    given: HashMap<usize, String>,
+    gets: usize,
+    blobs: HashMap<String, Bytes>,
+}
 
 impl Store {
-    fn answer(&mut self, method: &Method, target: &str, body: &[u8]) -> Response<Full<Bytes>> {
+    fn answer(&mut self, method: &Method, target: &str, body: &Bytes) -> Response<Full<Bytes>> {
         let last = target.rsplit('/').next().unwrap_or_default();
-        if *method == Method::POST {
-            return self.write(last, body);
+        match *method {
+            Method::POST if last.starts_with("messages?") => return self.put_message(body),
+            Method::POST => return self.write(last, body),
+            Method::PUT => {
+                self.blobs.insert(path(target).to_owned(), body.clone());
+                return answer(StatusCode::CREATED, Bytes::new(), OCTETS);
+            }
+            Method::DELETE => return self.delete_message(path(last)),
+            _ => {}
         }
         match last.split_once('(') {
             Some((table, address)) if address.starts_with('P') => {
@@ -104,12 +135,45 @@ impl Store {
                 self.get(table, partition, row)
             }
             Some((table, query)) => self.query(table, &decode(query)),
-            None => answer(StatusCode::NOT_FOUND, Bytes::new(), JSON),
+            None if last.starts_with("messages?") => self.get_message(),
+            None => match self.blobs.get(path(target)) {
+                Some(blob) => answer(StatusCode::OK, blob.clone(), OCTETS),
+                None => answer(StatusCode::NOT_FOUND, Bytes::new(), OCTETS),
+            },
         }
     }
 
+    fn put_message(&mut self, body: &[u8]) -> Response<Full<Bytes>> {
+        let body = std::str::from_utf8(body).unwrap_or_default();
+        self.messages.push_back(after(body, "<MessageText>", '<').to_owned());
+        answer(StatusCode::CREATED, Bytes::from_static(PUT_MESSAGE.as_bytes()), XML)
+    }
+
+    fn get_message(&mut self) -> Response<Full<Bytes>> {
+        let Some(text) = self.messages.pop_front() else {
+            return answer(StatusCode::NOT_FOUND, Bytes::new(), XML);
+        };
+        self.gets += 1;
+        let number = self.gets;
+        let body = format!(
+            "{MESSAGE_HEAD}<MessageId>{number}</MessageId>{MESSAGE_TIMES}<MessageText>{text}\
+             </MessageText></QueueMessage></QueueMessagesList>"
+        );
+        self.given.insert(number, text);
+        answer(StatusCode::OK, body.into(), XML)
+    }
+
+    fn delete_message(&mut self, id: &str) -> Response<Full<Bytes>> {
+        let number = id.parse().unwrap_or_default();
+        let status = match self.given.remove(&number) {
+            Some(_) => StatusCode::NO_CONTENT,
+            None => StatusCode::NOT_FOUND,
+        };
+        answer(status, Bytes::new(), XML)
+    }
+
     fn get(&self, table: &str, partition: &str, row: &str) -> Response<Full<Bytes>> {
-        let found = self.0.get(table).and_then(|rows| rows.get(partition)?.get(row));
+        let found = self.tables.get(table).and_then(|rows| rows.get(partition)?.get(row));
         let Some(row) = found else {
             return answer(StatusCode::NOT_FOUND, Bytes::new(), JSON);
         };
@@ -126,7 +190,7 @@ impl Store {
             query.split_once("Level eq ").and_then(|(_, level)| level.parse().ok());
         let mut out = Vec::with_capacity(1300 << 10);
         out.extend_from_slice(PAGE_HEAD.as_bytes());
-        if let Some(rows) = self.0.get(table).and_then(|table| table.get(partition)) {
+        if let Some(rows) = self.tables.get(table).and_then(|table| table.get(partition)) {
             let rows: &mut dyn Iterator<Item = (&Box<str>, &Row)> =
                 match (literals.next(), literals.next()) {
                     (Some(from), Some(to)) => &mut rows.range::<str, _>((
@@ -179,9 +243,9 @@ impl Store {
         stored.extend_from_slice(ROW_HEAD.as_bytes());
         stored.extend_from_slice(&json.as_bytes()[1..]);
         let stored = Row { level, json: stored.into() };
-        let table = match self.0.get_mut(table) {
+        let table = match self.tables.get_mut(table) {
             Some(table) => table,
-            None => self.0.entry(table.to_owned()).or_default(),
+            None => self.tables.entry(table.to_owned()).or_default(),
         };
         match table.get_mut(partition) {
             Some(rows) => rows.insert(row.into(), stored),
@@ -196,6 +260,11 @@ fn answer(status: StatusCode, body: Bytes, content_type: HeaderValue) -> Respons
     answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
     answer.headers_mut().insert(header::ETAG, HeaderValue::from_static(ETAG));
     answer
+}
+
+/// What stands before the query.
+fn path(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
 }
 
 /// The text between `name` and `end`.

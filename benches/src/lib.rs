@@ -3,7 +3,7 @@
 //! - [`servers`], [`million`], [`clients`]: the three comparisons
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
-//! - [`requests`], [`load`]: signed bytes, and who sends them
+//! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
 //! - [`model`], [`sign`]: the entity, and Shared Key written by hand
 
 pub mod bare;
@@ -16,3 +16,4 @@ pub mod report;
 pub mod requests;
 pub mod servers;
 pub mod sign;
+pub mod small;

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -21,17 +22,18 @@ impl Load {
         Ok(Self { connections: try_join_all(opening).await? })
     }
 
-    /// Sends `requests` over all connections, one at a time over each; returns how long each took.
-    pub async fn run(&mut self, requests: &[Vec<u8>]) -> io::Result<Vec<Duration>> {
+    /// Performs `operations` over all connections, one at a time over each; returns how long each
+    /// took.
+    pub async fn run(&mut self, operations: &[Operation]) -> io::Result<Vec<Duration>> {
         let next = Cell::new(0);
         let next = &next;
         let each = self.connections.iter_mut().map(|connection| async move {
-            let mut took = Vec::with_capacity(requests.len());
+            let mut took = Vec::with_capacity(operations.len());
             loop {
                 let at = next.replace(next.get() + 1);
-                let Some(request) = requests.get(at) else { break Ok::<_, io::Error>(took) };
+                let Some(operation) = operations.get(at) else { break Ok::<_, io::Error>(took) };
                 let start = Instant::now();
-                connection.exchange(request, None).await?;
+                connection.perform(operation, None).await?;
                 took.push(start.elapsed());
             }
         });
@@ -44,6 +46,33 @@ impl Load {
         let connection = self.connections.first_mut().ok_or(io::ErrorKind::NotConnected)?;
         let in_chunks = connection.exchange(request, Some(&mut answer)).await?;
         Ok(if in_chunks { joined(&answer) } else { answer })
+    }
+
+    /// Performs one operation and returns the bodies of its answers.
+    pub async fn perform(&mut self, operation: &Operation) -> io::Result<Vec<u8>> {
+        let mut answers = Vec::new();
+        let connection = self.connections.first_mut().ok_or(io::ErrorKind::NotConnected)?;
+        connection.perform(operation, Some(&mut answers)).await?;
+        Ok(answers)
+    }
+}
+
+/// Requests that are measured together, one after the other over the same connection.
+pub struct Operation(pub Vec<Step>);
+
+/// A request of an operation.
+pub enum Step {
+    Ready(Vec<u8>),
+    /// A request that is written when the answer before it is there.
+    After(Rc<Next>),
+}
+
+/// Writes a request from the body of the answer before it.
+pub type Next = dyn Fn(&[u8]) -> Vec<u8>;
+
+impl From<Vec<u8>> for Operation {
+    fn from(request: Vec<u8>) -> Self {
+        Self(vec![Step::Ready(request)])
     }
 }
 
@@ -58,6 +87,36 @@ impl Connection {
         let stream = TcpStream::connect(host).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: vec![0; 256 << 10].into() })
+    }
+
+    async fn perform(
+        &mut self,
+        operation: &Operation,
+        mut answers: Option<&mut Vec<u8>>,
+    ) -> io::Result<()> {
+        let mut answer = Vec::new();
+        for (at, step) in operation.0.iter().enumerate() {
+            let written;
+            let request = match step {
+                Step::Ready(request) => request,
+                Step::After(write) => {
+                    written = write(&answer);
+                    &written
+                }
+            };
+            answer.clear();
+            if answers.is_none() && !matches!(operation.0.get(at + 1), Some(Step::After(_))) {
+                self.exchange(request, None).await?;
+                continue;
+            }
+            if self.exchange(request, Some(&mut answer)).await? {
+                answer = joined(&answer);
+            }
+            if let Some(answers) = &mut answers {
+                answers.extend_from_slice(&answer);
+            }
+        }
+        Ok(())
     }
 
     /// Sends a request and reads its answer, which must be a success; returns whether its body was

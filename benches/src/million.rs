@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::load::Load;
-use crate::process::{Kind, Server};
+use crate::load::{Load, Operation};
+use crate::process::{Kind, Server, Service};
 use crate::report::{Goal, Rounds, Table, figure, judged};
 use crate::requests::{PER_PARTITION, Writer};
 use crate::servers::{SMALL, measure, mib, scattered, seed};
@@ -65,8 +65,8 @@ pub async fn compare(rounds: usize) -> io::Result<String> {
         for entities in [SMALL, MILLION] {
             eprintln!("{kind:?}: seeding {entities}");
             let Some(server) = Server::start(kind)? else { continue };
-            let writer = Writer::new(server.host.clone());
-            let mut load = Load::open(&server.host, 4).await?;
+            let writer = Writer::new(server.host(Service::Table).to_owned());
+            let mut load = Load::open(server.host(Service::Table), 4).await?;
             load.ask(&writer.create_table("many")).await?;
             let empty = server.memory()?;
             seed(&mut load, &writer, "many", entities, PER_PARTITION).await?;
@@ -82,8 +82,10 @@ pub async fn compare(rounds: usize) -> io::Result<String> {
                 let numbers = round * workload.operations..(round + 1) * workload.operations;
                 let requests: Vec<_> = numbers
                     .map(|number| (workload.request)(&contender.writer, number, contender.entities))
+                    .map(Operation::from)
                     .collect();
-                let mut load = Load::open(&contender.server.host, workload.connections).await?;
+                let mut load =
+                    Load::open(contender.server.host(Service::Table), workload.connections).await?;
                 let (cpu, _) = measure(&contender.server, &mut load, &requests).await?;
                 if round > 0 {
                     contender.cpu[at].push(cpu);

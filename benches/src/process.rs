@@ -15,10 +15,21 @@ pub enum Kind {
     Rowkey,
 }
 
+/// What a server answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Table,
+    Queue,
+    Blob,
+}
+
+/// All services, in the order in which they are declared.
+pub const SERVICES: [Service; 3] = [Service::Table, Service::Queue, Service::Blob];
+
 /// A running server, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Server {
-    pub host: String,
+    hosts: [String; SERVICES.len()],
     child: Child,
 }
 
@@ -35,6 +46,11 @@ impl Server {
     /// A bare server whose answers have all headers that clients insist on.
     pub fn bare_for_clients() -> io::Result<Self> {
         bare(true)
+    }
+
+    /// Where a service is, with its port.
+    pub fn host(&self, service: Service) -> &str {
+        &self.hosts[service as usize]
     }
 
     /// CPU time so far, of all threads, to the nanosecond.
@@ -70,7 +86,7 @@ impl Server {
             // Whoever goes on writing must not be stopped by a full pipe.
             thread::spawn(move || io::copy(&mut out, &mut io::sink()));
         }
-        Ok((Self { host: String::new(), child }, line))
+        Ok((Self { hosts: Default::default(), child }, line))
     }
 }
 
@@ -107,7 +123,7 @@ fn bare(all_headers: bool) -> io::Result<Server> {
         command.arg("all-headers");
     }
     let (mut server, line) = Server::spawn(command)?;
-    line.trim().clone_into(&mut server.host);
+    server.hosts = SERVICES.map(|_| line.trim().to_owned());
     Ok(server)
 }
 
@@ -116,29 +132,42 @@ fn rowkey() -> io::Result<Server> {
     command.args(["--tablePort", "0", "--blobPort", "0", "--queuePort", "0", "--silent"]);
     let (mut server, line) = Server::spawn(command)?;
     let ready: serde_json::Value = serde_json::from_str(&line)?;
-    let endpoint = ready["table"].as_str().unwrap_or_default();
-    let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
-    host.clone_into(&mut server.host);
+    server.hosts = ["table", "queue", "blob"].map(|service| {
+        let endpoint = ready[service].as_str().unwrap_or_default();
+        let host = endpoint.trim_start_matches("http://").split('/').next().unwrap_or_default();
+        host.to_owned()
+    });
     Ok(server)
 }
 
 fn azurite() -> io::Result<Option<Server>> {
-    let program = folder().join("cache/azurite/node_modules/azurite/dist/src/table/main.js");
+    let program = folder().join("cache/azurite/node_modules/azurite/dist/src/azurite.js");
     if !program.exists() {
         return Ok(None);
     }
-    // It cannot choose a port by itself; this one was free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    // It cannot choose ports by itself; these were free a moment ago.
+    let free = || TcpListener::bind("127.0.0.1:0");
+    let mut hosts = <[String; SERVICES.len()]>::default();
     let mut command = Command::new("node");
-    command.arg(program).args(["--tableHost", "127.0.0.1", "--tablePort", &port.to_string()]);
+    command.arg(program);
+    let listeners = [free()?, free()?, free()?];
+    for ((host, listener), service) in
+        hosts.iter_mut().zip(&listeners).zip(["table", "queue", "blob"])
+    {
+        let address = listener.local_addr()?;
+        *host = address.to_string();
+        command.args([format!("--{service}Host"), "127.0.0.1".to_owned()]);
+        command.args([format!("--{service}Port"), address.port().to_string()]);
+    }
+    drop(listeners);
     command.args(["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]);
     // Its log goes to a file unless it is told to be silent; what it says when it is ready does not.
     command.current_dir(folder().join("cache")).arg("--silent");
     let begin = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-    let host = format!("127.0.0.1:{port}");
-    let mut server = Server { host, child };
-    while std::net::TcpStream::connect(&server.host).is_err() {
+    let mut server = Server { hosts, child };
+    let listens = |host: &String| std::net::TcpStream::connect(host).is_ok();
+    while !server.hosts.iter().all(listens) {
         if begin.elapsed() > Duration::from_secs(60) || server.child.try_wait()?.is_some() {
             return Err(io::Error::other("Azurite does not start"));
         }

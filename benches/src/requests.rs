@@ -13,14 +13,16 @@ const BOUNDARY: &str = "multipart/mixed; boundary=batch_1";
 /// Writes requests for one server.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    host: String,
+    pub(crate) host: String,
+    pub(crate) sas: String,
     signer: Signer,
 }
 
 impl Writer {
     /// For a server at `host`, with its port.
     pub fn new(host: String) -> Self {
-        Self { host, signer: Signer::new() }
+        let signer = Signer::new();
+        Self { host, sas: signer.account_sas(), signer }
     }
 
     pub fn create_table(&self, table: &str) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::run::{Result, TABLE, WRITTEN};
 use crate::load::Load;
-use crate::process::{Server, cargo_run};
+use crate::process::{Server, Service, cargo_run};
 use crate::report::{Goal, Rounds, Table, figure, judged};
 use crate::requests::{PER_PARTITION, Writer};
 use crate::servers::seed;
@@ -40,8 +40,8 @@ const WORKLOADS: [Workload; 4] = [
 /// Runs the workloads in `only`, or all, for `rounds` rounds and returns the table.
 pub async fn compare(rounds: usize, only: &[&str]) -> Result<String> {
     let server = Server::bare_for_clients()?;
-    let writer = Writer::new(server.host.clone());
-    let mut load = Load::open(&server.host, 4).await?;
+    let writer = Writer::new(server.host(Service::Table).to_owned());
+    let mut load = Load::open(server.host(Service::Table), 4).await?;
     for table in [TABLE, WRITTEN] {
         load.ask(&writer.create_table(table)).await?;
     }
@@ -68,14 +68,15 @@ pub async fn compare(rounds: usize, only: &[&str]) -> Result<String> {
             for (client, cpu) in CLIENTS.iter().zip(&mut cpu) {
                 let mut command = Command::new(std::env::current_exe()?);
                 command.arg("client");
-                let (nanoseconds, _) = child(command, client, workload, &server.host)?;
+                let (nanoseconds, _) =
+                    child(command, client, workload, server.host(Service::Table))?;
                 cpu.push(nanoseconds / 1e3);
             }
         }
         let mut allocations = <[Rounds; CLIENTS.len()]>::default();
         for at in [OURS, REQWEST, OLD] {
             let command = cargo_run("Cargo.toml", "rowkey-benches", "allocations");
-            let (_, count) = child(command, CLIENTS[at], workload, &server.host)?;
+            let (_, count) = child(command, CLIENTS[at], workload, server.host(Service::Table))?;
             allocations[at].push(count);
         }
         out.row(vec![
