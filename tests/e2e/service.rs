@@ -58,6 +58,37 @@ async fn statistics_are_those_of_the_secondary() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_secondary_that_is_held_back_shows_what_was_and_says_since_when() -> TestResult {
+    if arm() != Arm::Ours {
+        return Ok(()); // Nobody can hold another one back.
+    }
+    let fixture = Fixture::new().await?;
+    let server = fixture.server.as_ref().unwrap();
+    let table = fixture.account.table("lagging");
+    table.create().await?;
+    let key = server.connection_string().split(';').find_map(|p| p.strip_prefix("AccountKey="));
+    let secondary = StorageAccount::builder()
+        .table_endpoint(&format!("{}-secondary", server.table_endpoint()))?
+        .credential(Credential::shared_key("devstoreaccount1", key.unwrap())?)
+        .build()?
+        .table("lagging");
+    let last_sync =
+        async || fixture.account.table_service().statistics().await.map(|s| s.last_sync);
+
+    let behind = server.hold_back_secondary();
+    let since = last_sync().await?;
+    table.insert(&employee(1)).await?;
+    server.clock().advance(std::time::Duration::from_secs(60));
+    assert!(secondary.get(Employee::key("sales", 1)).await?.is_none());
+    assert_eq!(last_sync().await?, since);
+
+    drop(behind);
+    assert!(secondary.get(Employee::key("sales", 1)).await?.is_some());
+    assert!(last_sync().await? > since);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_wrong_key_is_an_authentication_error_that_does_not_show_it() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // The endpoint is not known here.

@@ -9,6 +9,7 @@ use rowkey_wire::xml::{
 };
 
 use crate::respond::{self, Answer, NO_CACHE, Stamps};
+use crate::state::Account;
 
 /// An answer with an XML document, as the Queue and Blob services give it to a GET.
 pub(crate) fn document(body: String) -> Answer {
@@ -37,9 +38,9 @@ pub(crate) fn read_policies(body: &[u8]) -> Result<Vec<SignedIdentifier>, Reject
     parse_acl(body).map_err(|error| invalid_document(&error, body))
 }
 
-/// The answer with statistics. The copy is the original, so it is never behind.
-pub(crate) fn stats(stamps: &Stamps) -> Answer {
-    let last_sync = Some(stamps.now.to_chrono());
+/// The answer with statistics. The copy is the original, and in step, unless it is held back.
+pub(crate) fn stats(account: &Account, stamps: &Stamps) -> Answer {
+    let last_sync = Some(account.in_step.unwrap_or(stamps.now).to_chrono());
     let stats = ServiceStats { status: GeoStatus::Live, last_sync };
     respond::xml(StatusCode::OK, render_stats(&stats))
 }

@@ -48,6 +48,7 @@ mod operation;
 mod queue;
 mod respond;
 mod route;
+mod secondary;
 mod server;
 mod service;
 mod snapshot;
@@ -62,5 +63,6 @@ pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages
 pub use operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
+pub use secondary::HeldBack;
 pub use server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
 pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};

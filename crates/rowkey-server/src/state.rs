@@ -1,6 +1,6 @@
 //! What all connections of a server share: its accounts, its clock, its settings.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{InvalidKey, Service, SigningKey};
@@ -14,6 +14,7 @@ use crate::clock::ServerClock;
 use crate::control::Control;
 use crate::respond::RequestIds;
 use crate::route::Place;
+use crate::secondary::Served;
 use crate::store;
 use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
@@ -38,6 +39,10 @@ pub(crate) struct Account {
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
     blobs: Mutex<Blobs>,
+    /// What the secondary shows while it is held back.
+    behind: Mutex<Option<Arc<Self>>>,
+    /// When a copy that the secondary shows was in step.
+    pub(crate) in_step: Option<DateTime>,
 }
 
 /// What an account holds. Copies share what neither of them has changed since.
@@ -69,11 +74,7 @@ impl State {
             .map(|(name, keys)| {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
-                let Holdings { tables, queues, blobs } = Holdings::new(strict, now);
-                let (store, queues, blobs) =
-                    (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
-                let (name, keys) = (name.clone(), keys?);
-                Ok(Account { name, keys, takes_tokens: false, store, queues, blobs })
+                Ok(Account::new(name.clone(), keys?, Holdings::new(strict, now)))
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
@@ -85,13 +86,15 @@ impl State {
     }
 
     /// The account that a request is for.
-    pub(crate) fn account_at(&self, place: &Place<'_>) -> Result<&Account, Rejection> {
-        self.account(place.account).ok_or_else(|| {
+    pub(crate) fn account_at(&self, place: &Place<'_>) -> Result<Served<'_>, Rejection> {
+        let account = self.account(place.account).ok_or_else(|| {
             Rejection::with_message(
                 ErrorCode::RESOURCE_NOT_FOUND,
                 "The specified resource does not exist: this server has no such account.",
             )
-        })
+        })?;
+        let behind = if place.secondary { account.behind().clone() } else { None };
+        Ok(behind.map_or(Served::Live(account), Served::Behind))
     }
 
     pub(crate) fn now(&self) -> DateTime {
@@ -100,6 +103,30 @@ impl State {
 }
 
 impl Account {
+    fn new(name: String, keys: Vec<SigningKey>, holdings: Holdings) -> Self {
+        let Holdings { tables, queues, blobs } = holdings;
+        let (store, queues, blobs) = (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
+        let (behind, in_step) = (Mutex::new(None), None);
+        Self { name, keys, takes_tokens: false, store, queues, blobs, behind, in_step }
+    }
+
+    /// From now on the secondary shows what there is now.
+    pub(crate) fn hold_back(&self, now: DateTime) {
+        let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.holdings());
+        copy.takes_tokens = self.takes_tokens;
+        copy.in_step = Some(now);
+        *self.behind() = Some(Arc::new(copy));
+    }
+
+    /// The secondary shows what there is.
+    pub(crate) fn catch_up(&self) {
+        *self.behind() = None;
+    }
+
+    fn behind(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The tables. Never held while waiting for anything.
     pub(crate) fn store(&self) -> MutexGuard<'_, store::Account> {
         // A panic while it was held has been answered with 500 and logged; go on with what is there.

@@ -46,7 +46,8 @@ pub(crate) async fn answer(
     body: &mut Incoming,
     stamps: &Stamps,
 ) -> Result<Answer, Refused> {
-    let account = state.account_at(place)?;
+    let served = state.account_at(place)?;
+    let account = &*served;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let path = decode_path(place.path)?;
     let target = parse::target(&path, &options);

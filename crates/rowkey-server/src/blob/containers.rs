@@ -228,7 +228,7 @@ pub(super) async fn set_properties(
 
 /// Get Blob Service Stats.
 pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.stamps)
+    documents::stats(call.account, call.stamps)
 }
 
 fn write_access(headers: &mut HeaderMap, container: &Container) {

@@ -39,7 +39,8 @@ pub(crate) fn answer(
     body: &Bytes,
     stamps: &Stamps,
 ) -> Result<Answer, Rejection> {
-    let account = state.account_at(place)?;
+    let served = state.account_at(place)?;
+    let account = &*served;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let path = decode_path(place.path)?;
     let queue = path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty());

@@ -103,5 +103,5 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
 
 /// Get Queue Service Stats.
 pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.stamps)
+    documents::stats(call.account, call.stamps)
 }

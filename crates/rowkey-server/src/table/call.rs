@@ -40,7 +40,8 @@ pub(crate) async fn answer(
     body: &Bytes,
     stamps: &Stamps,
 ) -> Result<Answer, Failure> {
-    let account = state.account_at(place).map_err(Failure::front_end)?;
+    let served = state.account_at(place).map_err(Failure::front_end)?;
+    let account = &*served;
     let options = Options::parse(request.uri.query().unwrap_or_default());
     let options = options.map_err(Failure::front_end)?;
     let wanted = parse::wanted(&options, &request.headers);

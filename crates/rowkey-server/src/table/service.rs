@@ -51,7 +51,7 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
 
 /// Get Table Service Stats. The copy is the original, so it is never behind.
 pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.stamps)
+    documents::stats(call.account, call.stamps)
 }
 
 fn invalid_document() -> Failure {
