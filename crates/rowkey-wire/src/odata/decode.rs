@@ -30,7 +30,7 @@ pub enum PageError<E> {
 
 /// Reads the body of a point get or of an insert that answers with content.
 pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), BodyError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(strip_bom(body));
+    let mut deserializer = serde_json::Deserializer::from_str(text(body)?);
     fields.read(&mut deserializer)?;
     Ok(deserializer.end()?)
 }
@@ -40,7 +40,8 @@ pub fn page<'de, E>(
     body: &'de [u8],
     mut read: impl FnMut(&mut Fields<'de>) -> Result<(), E>,
 ) -> Result<(), PageError<E>> {
-    let mut deserializer = serde_json::Deserializer::from_slice(strip_bom(body));
+    let text = text(body).map_err(PageError::Body)?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let mut refused = None;
     let mut fields = Fields::default();
     let mut found = false;
@@ -167,8 +168,13 @@ impl Visitor<'_> for IsValue {
     }
 }
 
-fn strip_bom(body: &[u8]) -> &[u8] {
-    body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body)
+/// The body as text. Checked at once, which is several times faster than text by text.
+fn text(body: &[u8]) -> Result<&str, BodyError> {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    std::str::from_utf8(body).map_err(|error| BodyError {
+        truncated: error.error_len().is_none(),
+        ..BodyError::WITHOUT_PLACE
+    })
 }
 
 impl BodyError {

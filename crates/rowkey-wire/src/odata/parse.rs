@@ -38,7 +38,9 @@ pub struct Entity<'a> {
 /// Cuts a JSON body into fields. Anything but one JSON object is refused.
 pub fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
     let mut fields = Fields::default();
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    // As text from here on: checked at once, which is faster than name by name.
+    let body = std::str::from_utf8(body).map_err(|_| malformed_body())?;
+    let mut deserializer = serde_json::Deserializer::from_str(body);
     fields
         .read(&mut deserializer)
         .and_then(|()| deserializer.end())
