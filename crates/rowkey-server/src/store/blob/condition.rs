@@ -56,6 +56,15 @@ pub(super) fn for_source(conditions: &Conditions, version: Version) -> Result<()
     for_change(conditions, version).map_err(|_| Rejection::new(ErrorCode::SOURCE_CONDITION_NOT_MET))
 }
 
+/// Of a copy, a condition that is not met says which of the two blobs does not meet it.
+pub(super) fn on_target(rejection: Rejection) -> Rejection {
+    if rejection.code == ErrorCode::CONDITION_NOT_MET {
+        Rejection::new(ErrorCode::TARGET_CONDITION_NOT_MET)
+    } else {
+        rejection
+    }
+}
+
 fn outcome(conditions: &Conditions, version: Version) -> Outcome {
     conditions.evaluate(version.tag, unix_seconds(version.modified))
 }

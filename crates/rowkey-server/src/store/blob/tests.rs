@@ -302,6 +302,27 @@ fn a_copy_shares_what_it_was_made_of_and_goes_its_own_way() {
 }
 
 #[test]
+fn a_copy_onto_a_blob_that_does_not_meet_its_conditions_is_refused() {
+    let mut blobs = account();
+    let free = Guard::default();
+    let stale = put(&mut blobs, "a", "1", &free, 0).unwrap();
+    put(&mut blobs, "b", "2", &free, 1).unwrap();
+    let source = copy_source(container(&blobs), "a", None, &free, at(1)).unwrap().clone();
+    let mut copy_if = |conditions: Conditions| {
+        let copied =
+            Copied { id: "id".into(), source: "http://h/c/a".into(), completed: at(2), length: 1 };
+        let (container, version) = blobs.container_mut("c", at(2)).unwrap();
+        let guard = if_(conditions);
+        code(container.put_copy("b", &source, copied, Metadata::default(), &guard, version))
+    };
+    let same = Conditions { matches: Some(Match::Tag(stale)), ..Conditions::NONE };
+    assert_eq!(copy_if(same), "412 TargetConditionNotMet");
+    let missing = Conditions { none_match: Some(Match::Any), ..Conditions::NONE };
+    assert_eq!(copy_if(missing), "409 BlobAlreadyExists");
+    assert_eq!(text(&blobs, "b"), "2");
+}
+
+#[test]
 fn containers_are_unique_blocked_for_a_while_and_guarded_by_leases() {
     let mut blobs = account();
     let none = Metadata::default;

@@ -181,7 +181,7 @@ impl Container {
         guard: &Guard,
         version: Version,
     ) -> Result<(), Rejection> {
-        self.check_put(name, guard, version.modified)?;
+        self.check_put(name, guard, version.modified).map_err(condition::on_target)?;
         let metadata = if metadata.is_empty() { source.metadata.clone() } else { metadata };
         let description = Description { headers: source.headers.clone(), metadata };
         // A sealed blob is copied open: its copy may grow on.
