@@ -180,6 +180,23 @@ async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResul
 }
 
 #[tokio::test]
+async fn text_with_any_character_is_found_by_its_prefix() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    for (id, name) in (1..).zip([".a", "/b", "[c", "\\d", "~e", "\u{7f}f", "\u{ffff}"]) {
+        table.insert(&Employee { name: name.into(), ..employee(id) }).await?;
+    }
+    let find = |prefix| {
+        table.query(Employee::partition("sales")).filter(Employee::NAME.starts_with(prefix)).all()
+    };
+    // `/`, `\\` and U+007F cannot be in keys, and come right behind `.`, `[` and `~` in text.
+    for (prefix, expected) in [(".", 1), ("/", 2), ("[", 3), ("\\", 4), ("~", 5), ("\u{ffff}", 7)] {
+        assert_eq!(ids(&find(prefix).await?), [expected], "{prefix:?}");
+    }
+    assert_eq!(ids(&find("").await?).len(), 7);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_table_scan_is_what_the_policy_says() -> TestResult {
     let table = staff(3).await?;
     assert_eq!(table.scan::<Employee>().cost()?, Cost::TableScan);

@@ -92,9 +92,19 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 ///
 /// This is the exclusive end of a prefix range: `RowKey ge 'abc' and RowKey lt 'abd'`.
 pub fn successor(prefix: &str) -> Option<String> {
+    beyond(prefix, is_forbidden)
+}
+
+/// The same for the text of a property, in which every character may stand: behind what begins
+/// with `a.` comes `a/`, which no key can be.
+pub fn text_successor(prefix: &str) -> Option<String> {
+    beyond(prefix, |_| false)
+}
+
+fn beyond(prefix: &str, skipped: impl Fn(char) -> bool) -> Option<String> {
     let mut head = prefix.to_owned();
     while let Some(last) = head.pop() {
-        if let Some(next) = next_in_key_order(last) {
+        if let Some(next) = next_in_key_order(last, &skipped) {
             head.push(next);
             return Some(head);
         }
@@ -102,8 +112,8 @@ pub fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// The next character that may stand in a key, in UTF-16 order.
-fn next_in_key_order(character: char) -> Option<char> {
+/// The next character in UTF-16 order that is not one of the `skipped`.
+fn next_in_key_order(character: char, skipped: impl Fn(char) -> bool) -> Option<char> {
     // UTF-16 order: U+0000..U+D7FF, then U+10000.. (surrogates), then U+E000..U+FFFF.
     let mut next = match character {
         '\u{D7FF}' => '\u{10000}',
@@ -111,7 +121,7 @@ fn next_in_key_order(character: char) -> Option<char> {
         '\u{FFFF}' => return None,
         other => char::from_u32(u32::from(other) + 1)?,
     };
-    while is_forbidden(next) {
+    while skipped(next) {
         next = char::from_u32(u32::from(next) + 1)?;
     }
     Some(next)
@@ -190,6 +200,7 @@ mod tests {
         assert_eq!(successor("a\u{FFFF}").as_deref(), Some("b"));
         assert_eq!(successor(""), None);
         assert_eq!(successor("a.").as_deref(), Some("a0"), "`/` may not stand in a key");
+        assert_eq!(text_successor("a.").as_deref(), Some("a/"), "but in text it may");
         for prefix in ["a", "a😀", "\u{D7FF}", "a\u{10FFFF}", "~"] {
             let end = successor(prefix).unwrap();
             assert_eq!(check(&end), Ok(()));

@@ -80,7 +80,7 @@ where
     /// The text begins with `prefix`: a range over the property, ordinal and case-sensitive.
     pub fn starts_with(self, prefix: &str) -> Filter {
         let from = wire::Filter::compare(self.name, Operator::GreaterOrEqual, prefix);
-        Filter(Ok(match rowkey_wire::key::successor(prefix) {
+        Filter(Ok(match rowkey_wire::key::text_successor(prefix) {
             Some(end) => from.and(wire::Filter::compare(self.name, Operator::Less, end)),
             None => from,
         }))
