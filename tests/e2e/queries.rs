@@ -2,8 +2,8 @@
 
 use futures_util::TryStreamExt;
 use rowkey::{
-    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Outcome, Partition, ScanPolicy,
-    Table,
+    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Operator, Outcome, Partition,
+    ScanPolicy, Table,
 };
 use rowkey_tests::{Fixture, TestResult};
 
@@ -104,6 +104,16 @@ async fn a_value_in_a_filter_cannot_change_what_the_filter_says() -> TestResult 
     let found =
         table.query(Employee::partition("sales")).filter(Employee::NAME.is(name)).all().await?;
     assert_eq!(found.len(), 0);
+    // Nor can a name.
+    for name in ["Salary gt 0.0 or Name", "Name eq 'x' or RowKey", "a/b", ""] {
+        let filter = Filter::dynamic(name, Operator::NotEqual, "x");
+        let refused = table.query(Employee::partition("sales")).filter(filter).all().await;
+        let error = refused.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+    let row = Filter::dynamic("RowKey", Operator::Equal, "id_000002");
+    let found = table.query(Employee::partition("sales")).filter(row).all().await?;
+    assert_eq!(ids(&found), [2]);
     let error = Filter::raw("Name eq 'unfinished").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     Ok(())

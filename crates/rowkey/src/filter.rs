@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use rowkey_wire::edm::{DateTime, Value};
 use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
+use rowkey_wire::odata::encode::is_valid_name;
 
 use crate::arg::Arg;
 use crate::entity::{Property, PropertyError};
@@ -94,8 +95,15 @@ pub struct Filter(Result<wire::Filter, PropertyError>);
 impl Filter {
     /// `name operator value`, for columns that are known only at run time; `operator` is `eq`,
     /// `ne`, `ge`, `gt`, `le` or `lt`.
+    ///
+    /// A query refuses a filter whose `name` cannot be a property's, so that text from elsewhere
+    /// cannot change what the filter says.
     pub fn dynamic(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
-        Self(Ok(wire::Filter::compare(name, operator, value)))
+        let name = name.into();
+        if is_valid_name(&name) || matches!(&*name, "PartitionKey" | "RowKey" | "Timestamp") {
+            return Self(Ok(wire::Filter::compare(name, operator, value)));
+        }
+        Self(Err(PropertyError::new("the name cannot be that of a property")))
     }
 
     /// The filter that this OData text says, `Age gt 30 and City eq 'Leeds'`.
