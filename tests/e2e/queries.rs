@@ -190,6 +190,26 @@ async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResul
 }
 
 #[tokio::test]
+async fn a_resumed_query_takes_what_was_left_or_less() -> TestResult {
+    let table = staff(30).await?;
+    let query = || table.query(Employee::partition("sales")).page_size(10);
+    let token = async |query: rowkey::Query<Employee>| -> Result<_, rowkey::Error> {
+        Ok(query.pages().try_next().await?.and_then(|page| page.continuation).unwrap())
+    };
+    let whole = token(query()).await?;
+    // Once the token's lack of a `take` won: this read everything and gave the last.
+    assert_eq!(query().resume(whole.clone()).first().await?.unwrap().entity.id, 11);
+    let some = query().resume(whole).take(12).all().await?;
+    assert_eq!(ids(&some), (11..=22).collect::<Vec<_>>());
+    let limited = token(query().take(25)).await?;
+    let some = query().resume(limited.clone()).take(3).all().await?;
+    assert_eq!(ids(&some), [11, 12, 13]);
+    let rest = query().resume(limited).take(25).all().await?;
+    assert_eq!(ids(&rest), (11..=25).collect::<Vec<_>>(), "15 of the 25 were left");
+    Ok(())
+}
+
+#[tokio::test]
 async fn text_with_any_character_is_found_by_its_prefix() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for (id, name) in (1..).zip([".a", "/b", "[c", "\\d", "~e", "\u{7f}f", "\u{ffff}"]) {

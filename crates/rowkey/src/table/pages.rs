@@ -54,7 +54,7 @@ impl<P: Projection> Reader<P> {
                             selection is another";
                 return Err(Error::invalid(what).of(OPERATION, table.name()));
             }
-            Some(from) => from,
+            Some(from) => Continuation { left: from.left.into_iter().chain(take).min(), ..from },
             None => Continuation {
                 query: fingerprint,
                 part: 0,

@@ -101,7 +101,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// Goes on where `continuation` points; it must come from the same query. What was left of its
-    /// [`take`](Self::take) is left.
+    /// [`take`](Self::take) is left, or less if this query takes less.
     pub fn resume(mut self, continuation: Continuation) -> Self {
         self.resume = Some(continuation);
         self
