@@ -2,8 +2,8 @@
 
 use futures_util::TryStreamExt;
 use rowkey::{
-    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Operator, Outcome, Partition,
-    ScanPolicy, Table,
+    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Key, Operator, Outcome,
+    Partition, ScanPolicy, Table,
 };
 use rowkey_tests::{Fixture, TestResult};
 
@@ -206,6 +206,23 @@ async fn a_resumed_query_takes_what_was_left_or_less() -> TestResult {
     assert_eq!(ids(&some), [11, 12, 13]);
     let rest = query().resume(limited).take(25).all().await?;
     assert_eq!(ids(&rest), (11..=25).collect::<Vec<_>>(), "15 of the 25 were left");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prefix_never_leaves_the_rows_of_its_type() -> TestResult {
+    let table = staff(12).await?;
+    let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
+    table.insert(&badge).await?;
+    let find = |prefix| table.query(Employee::partition("sales").prefix(prefix)).all();
+    assert_eq!(ids(&find("id_00001").await?), [10, 11, 12]);
+    assert_eq!(ids(&find("").await?).len(), 12);
+    assert_eq!(ids(&find("badge_").await?), [0; 0]);
+    let keys = Key::new("sales", "a")..Key::new("sales", "z");
+    let found = table.query(Employee::partition("sales").range(keys)).all().await?;
+    assert_eq!(found.len(), 12);
+    let both = Employee::partition("sales").range(Employee::key("sales", 11)..).prefix("id_00000");
+    assert_eq!(ids(&table.query(both).all().await?), [0; 0]);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Addresses that carry the type of what lies there.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -99,11 +100,12 @@ impl<E: Entity> Partition<E> {
         self
     }
 
-    /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored.
+    /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored: the literal head
+    /// of `E`'s row template included.
     #[must_use]
     pub fn prefix(mut self, row_prefix: &str) -> Self {
         if let Ok(span) = &mut self.span {
-            (span.from, span.to) = prefix(row_prefix);
+            span.narrow(prefix(row_prefix));
         }
         self
     }
@@ -113,12 +115,9 @@ impl<E: Entity> Partition<E> {
     #[must_use]
     pub fn range(mut self, range: impl RangeBounds<Key<E>>) -> Self {
         self.span = self.span.and_then(|mut span| {
-            if let Some(from) = row_of(range.start_bound(), &span.partition_key)? {
-                span.from = from;
-            }
-            if let Some(to) = row_of(range.end_bound(), &span.partition_key)? {
-                span.to = to;
-            }
+            let from = row_of(range.start_bound(), &span.partition_key)?;
+            let to = row_of(range.end_bound(), &span.partition_key)?;
+            span.narrow((from, to));
             Ok(span)
         });
         self
@@ -135,18 +134,37 @@ pub(crate) fn prefix(head: &str) -> (Bound<String>, Bound<String>) {
     (from, wire::successor(head).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-fn row_of<E>(
-    bound: Bound<&Key<E>>,
-    partition_key: &str,
-) -> Result<Option<Bound<String>>, KeyError> {
+impl Span {
+    /// Keeps of the rows those that lie within these bounds, too.
+    fn narrow(&mut self, (from, to): (Bound<String>, Bound<String>)) {
+        if is_tighter(&from, &self.from, Ordering::Greater) {
+            self.from = from;
+        }
+        if is_tighter(&to, &self.to, Ordering::Less) {
+            self.to = to;
+        }
+    }
+}
+
+/// Whether `bound` lets less through than `other`; it does if its key is `order` than the other's.
+fn is_tighter(bound: &Bound<String>, other: &Bound<String>, order: Ordering) -> bool {
+    let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return false };
+    let (Bound::Included(than) | Bound::Excluded(than)) = other else { return true };
+    match wire::compare(key, than) {
+        Ordering::Equal => matches!(bound, Bound::Excluded(_)),
+        found => found == order,
+    }
+}
+
+fn row_of<E>(bound: Bound<&Key<E>>, partition_key: &str) -> Result<Bound<String>, KeyError> {
     let row = |key: &Key<E>| {
         let (partition, row) = key.parts().map_err(Clone::clone)?;
         if partition == partition_key { Ok(row.to_owned()) } else { Err(KeyError::OtherPartition) }
     };
     Ok(match bound {
-        Bound::Included(key) => Some(Bound::Included(row(key)?)),
-        Bound::Excluded(key) => Some(Bound::Excluded(row(key)?)),
-        Bound::Unbounded => None,
+        Bound::Included(key) => Bound::Included(row(key)?),
+        Bound::Excluded(key) => Bound::Excluded(row(key)?),
+        Bound::Unbounded => Bound::Unbounded,
     })
 }
 
