@@ -244,6 +244,21 @@ async fn text_with_any_character_is_found_by_its_prefix() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_list_of_nothing_finds_nothing_and_sends_nothing() -> TestResult {
+    // There is no such table, and nobody is asked.
+    let table = Fixture::new().await?.account.table("nowhere");
+    let query = || {
+        let none = Employee::NAME.one_of(Vec::<String>::new());
+        table.query(Employee::partition("sales")).filter(Employee::SALARY.gt(1.0)).filter(none)
+    };
+    assert_eq!(query().all().await?.len(), 0);
+    assert!(query().pages().try_next().await?.is_none());
+    assert_eq!(query().explain()?.requests.len(), 0);
+    assert_eq!(query().cost()?, Cost::RangeQuery);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_table_scan_is_what_the_policy_says() -> TestResult {
     let table = staff(3).await?;
     assert_eq!(table.scan::<Employee>().cost()?, Cost::TableScan);

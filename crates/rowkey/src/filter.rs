@@ -49,7 +49,7 @@ impl<P: Property> Column<P> {
     comparisons!(is Equal "=", ne NotEqual "≠", ge GreaterOrEqual "≥", gt Greater ">",
                  le LessOrEqual "≤", lt Less "<");
 
-    /// The property is one of `values`.
+    /// The property is one of `values`. When there are none, nothing matches and nothing is sent.
     ///
     /// A list that makes a filter of more than 15 comparisons, the service's limit, is split into
     /// several queries that run one after the other. Results then come a part at a time, and not in

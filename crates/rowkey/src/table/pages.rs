@@ -63,7 +63,8 @@ impl<P: Projection> Reader<P> {
                 left: take,
             },
         };
-        let next = (next.left != Some(0)).then_some(next);
+        let nothing = next.left == Some(0) || plan.filters.is_empty();
+        let next = (!nothing).then_some(next);
         Ok(Self { table, plan, fingerprint, page_size, next, projection: PhantomData })
     }
 

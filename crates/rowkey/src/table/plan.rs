@@ -16,7 +16,8 @@ use crate::key::address::Span;
 /// What a query sends, checked and ready.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// The filter of each part, as OData text; `None` for no filter.
+    /// The filter of each part, as OData text; `None` for no filter. There are no parts when
+    /// nothing can match.
     pub(crate) filters: Vec<Option<String>>,
     /// What the most expensive part makes the service read.
     pub(crate) cost: Cost,
@@ -45,6 +46,9 @@ impl Plan {
         for part in parts {
             let whole = keys.clone().and(part);
             cost = cost.max(Cost::of(&whole));
+            if is_never(&whole) {
+                continue;
+            }
             filters.push(match &whole {
                 Filter::And(all) if all.is_empty() => None,
                 _ => Some(filter::print(&whole)),
@@ -134,15 +138,25 @@ fn split(filter: Filter, keys: usize) -> Result<Vec<Filter>> {
         .collect())
 }
 
-/// Whether this says that one property equals one of several values.
+/// Whether one of the conditions is an empty list of alternatives.
+fn is_never(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(all) => all.iter().any(is_never),
+        Filter::Or(any) => any.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether this says that one property equals one of several values of one type. (How the service
+/// compares values of different types is not known well enough to say that they exclude another.)
 fn is_list(filter: &Filter) -> bool {
     let Filter::Or(values) = filter else { return false };
-    let mut property = None;
+    let mut first = None;
     values.iter().all(|value| match value {
         Filter::Compare(Comparison { property: name, operator: Operator::Equal, value }) => {
             // NaN is not equal to itself, so a list of it cannot be made distinct.
             !matches!(value, Value::Double(number) if number.is_nan())
-                && *property.get_or_insert(name) == name
+                && *first.get_or_insert((name, value.edm_type())) == (name, value.edm_type())
         }
         _ => false,
     })
@@ -222,6 +236,25 @@ mod tests {
             Filter::Or((0..16).map(|n| Filter::compare("N", Operator::Greater, n)).collect());
         let error = Plan::new(None, EVERYWHERE, Some(filter), None).unwrap_err();
         assert!(error.to_string().contains("16 comparisons"), "{error}");
+    }
+
+    #[test]
+    fn values_of_different_types_are_not_split() {
+        let mixed = list(10).or(Filter::Or(
+            (0..10).map(|n| Filter::compare("N", Operator::Equal, i64::from(n))).collect(),
+        ));
+        let error = Plan::new(None, EVERYWHERE, Some(mixed), None).unwrap_err();
+        assert!(error.to_string().contains("20 comparisons"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_list_asks_for_nothing_and_costs_what_a_longer_one_does() {
+        let span = span();
+        let bounds = (&Bound::Unbounded, &Bound::Unbounded);
+        let plan = Plan::new(Some(&span), bounds, Some(list(0)), None).unwrap();
+        assert_eq!((plan.filters.len(), plan.cost), (0, Cost::PartitionScan));
+        let other = Filter::compare("M", Operator::Less, 1).and(list(0));
+        assert_eq!(Plan::new(None, EVERYWHERE, Some(other), None).unwrap().filters.len(), 0);
     }
 
     #[test]
