@@ -259,6 +259,16 @@ async fn a_list_of_nothing_finds_nothing_and_sends_nothing() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_key_that_is_too_long_is_too_large_for_a_query_as_well() -> TestResult {
+    let table = Fixture::new().await?.account.table("nowhere");
+    let long = Employee::partition("x".repeat(600));
+    let error = table.query(long).all().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
+    assert_eq!(error.to_string().matches("split it").count(), 1, "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_table_scan_is_what_the_policy_says() -> TestResult {
     let table = staff(3).await?;
     assert_eq!(table.scan::<Employee>().cost()?, Cost::TableScan);

@@ -11,11 +11,11 @@ use rowkey_wire::limits::MAX_PAGE;
 use super::continuation::Continuation;
 use super::cost::Cost;
 use super::explain::Explanation;
-use super::handle::Table;
+use super::handle::{Table, key_error};
 use super::pages::{Page, Reader, Stream};
 use super::plan::Plan;
 use crate::entity::{Entity, Projection, Rows, Stored};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::key::Partition;
 use crate::key::address::Span;
@@ -39,7 +39,8 @@ pub struct Query<P> {
     take: Option<u64>,
     resume: Option<Continuation>,
     scan_policy: ScanPolicy,
-    error: Option<Error>,
+    /// Why nothing can be sent.
+    error: Option<(ErrorKind, String)>,
     projection: PhantomData<fn() -> P>,
 }
 
@@ -53,7 +54,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             Ok(filter) => {
                 self.filter = Some(wire::Filter::narrowed(self.filter.take(), filter));
             }
-            Err(error) => self.fail(Error::invalid(format!("a value in the filter: {error}"))),
+            Err(error) => self.fail(ErrorKind::Invalid, format!("in the filter: {error}")),
         }
         self
     }
@@ -88,7 +89,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// none, and still have more.
     pub fn page_size(mut self, entities: u32) -> Self {
         if !(1..=MAX_PAGE).contains(&entities) {
-            self.fail(Error::invalid(format!("a page has 1 to {MAX_PAGE} entities")));
+            self.fail(ErrorKind::Invalid, format!("a page has 1 to {MAX_PAGE} entities"));
         }
         self.page_size = Some(entities);
         self
@@ -174,8 +175,12 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     fn plan(&self) -> Result<Plan> {
-        if let Some(error) = &self.error {
-            return Err(Error::invalid(error.to_string()).of("QueryEntities", self.table.name()));
+        if let Some((kind, what)) = &self.error {
+            let error = match kind {
+                ErrorKind::TooLarge => Error::too_large(what.clone()),
+                _ => Error::invalid(what.clone()),
+            };
+            return Err(error.of("QueryEntities", self.table.name()));
         }
         Plan::new(
             self.span.as_ref(),
@@ -186,8 +191,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
-    fn fail(&mut self, error: Error) {
-        self.error.get_or_insert(error);
+    fn fail(&mut self, kind: ErrorKind, what: String) {
+        self.error.get_or_insert((kind, what));
     }
 }
 
@@ -195,7 +200,7 @@ impl<E: Entity + Send + 'static> Query<E> {
     pub(crate) fn of_partition(table: Table, partition: Partition<E>) -> Self {
         let (span, error) = match partition.into_span() {
             Ok(span) => (Some(span), None),
-            Err(error) => (None, Some(Error::invalid(error.to_string()))),
+            Err(error) => (None, Some((key_error(&error).kind(), error.to_string()))),
         };
         let rows = span.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |span| {
             (span.from.clone(), span.to.clone())
@@ -216,7 +221,7 @@ impl<E: Entity + Send + 'static> Query<E> {
         table: Table,
         span: Option<Span>,
         rows: (Bound<String>, Bound<String>),
-        error: Option<Error>,
+        error: Option<(ErrorKind, String)>,
     ) -> Self {
         let filter = E::KIND.map(|kind| wire::Filter::compare(KIND, Operator::Equal, kind));
         let scan_policy = table.options().scan_policy;
