@@ -192,6 +192,29 @@ async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
 }
 
 #[tokio::test]
+async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it_tells() {
+    // Somebody deleted it meanwhile; or it cannot be read any more.
+    for (status, kind) in [(404, ErrorKind::NotFound), (403, ErrorKind::Auth)] {
+        let (stub, table) = stub().await;
+        let get = || Mock::given(matchers::method("GET"));
+        let put = || Mock::given(matchers::method("PUT"));
+        get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
+        get().respond_with(ResponseTemplate::new(status)).mount(&stub).await;
+        put()
+            .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
+            .up_to_n_times(1)
+            .mount(&stub)
+            .await;
+        put()
+            .respond_with(answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED))
+            .mount(&stub)
+            .await;
+        let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (kind, Outcome::Unknown), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn take_holds_although_the_service_sends_more_than_it_was_asked_for() {
     let (stub, table) = stub().await;
     answer(&stub, answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap()).await;

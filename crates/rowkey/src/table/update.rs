@@ -16,7 +16,9 @@ impl Table {
     /// somebody else wrote in between, reads and changes it again, up to 16 times.
     ///
     /// Returns the entity as it is now stored. `change` may run several times, so it should do
-    /// nothing but change the entity. Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
+    /// nothing but change the entity. Properties that `E` does not have are gone afterwards, as with
+    /// [`replace`](Self::replace); where other programs add some, update a
+    /// [`DynamicEntity`](crate::DynamicEntity). Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
     /// and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
     pub async fn update<E: Entity>(
         &self,
@@ -40,7 +42,7 @@ impl Table {
     ) -> Result<Stored<E>> {
         let mut stored = self.read(keys).await?;
         change(&mut stored.entity);
-        let row = Row::of(&stored.entity)?;
+        let row = Row::of(&stored.entity).map_err(|error| error.of("UpdateEntity", self.name()))?;
         if keys.is_ok_and(|keys| keys != row.keys()) {
             let what = "the change alters a part of the key, and keys cannot change: delete the \
                         entity and insert the other one, in one transaction if the partition is \
@@ -53,8 +55,10 @@ impl Table {
             // The refusal may be the echo of this loop's own write, whose answer was lost. If the
             // entity is now what was written, it was.
             Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
-                let now = self.read(keys).await?;
-                if Row::of(&now.entity)?.body == sent { Ok(now) } else { Err(error) }
+                // Whatever the reading tells, the write itself stays in doubt.
+                let now: Stored<E> = self.read(keys).await.map_err(Error::after_unknown)?;
+                let same = Row::of(&now.entity).is_ok_and(|row| row.body == sent);
+                if same { Ok(now) } else { Err(error) }
             }
             Err(error) => Err(error),
         }
