@@ -215,6 +215,20 @@ async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it
 }
 
 #[tokio::test]
+async fn a_refused_transaction_whose_answer_names_no_operation_names_none() {
+    let (stub, table) = stub().await;
+    let refused = answers::refused_transaction(1, ErrorCode::ENTITY_ALREADY_EXISTS);
+    let body = String::from_utf8(refused.body.to_vec()).unwrap().replace("\"1:", "\"");
+    answer(&stub, answers::Answer { body: body.into(), ..refused }).await;
+    let other = Thing { number: 8, ..thing() };
+    let both = table.transaction().insert(&thing()).insert(&other).submit().await.unwrap_err();
+    assert_eq!((both.kind(), both.operation_index()), (ErrorKind::AlreadyExists, None));
+    // With one operation there is no doubt, and the service leaves the number out.
+    let one = table.transaction().insert(&thing()).submit().await.unwrap_err();
+    assert_eq!((one.kind(), one.operation_index()), (ErrorKind::AlreadyExists, Some(0)));
+}
+
+#[tokio::test]
 async fn take_holds_although_the_service_sends_more_than_it_was_asked_for() {
     let (stub, table) = stub().await;
     answer(&stub, answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap()).await;

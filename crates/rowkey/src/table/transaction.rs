@@ -175,7 +175,7 @@ impl Transaction {
             [part] if part.status == 200 => {
                 table.decode_body(part.body, part.etag.map(ETag::new)).map(Some)
             }
-            [part] => match refused(&reply, &call, part.status, part.body) {
+            [part] => match refused(&reply, &call, part.status, part.body, 1) {
                 error if super::handle::is_missing_entity(&error) => Ok(None),
                 error => Err(error),
             },
@@ -265,7 +265,7 @@ fn check(operations: &[Operation]) -> Result<()> {
 fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Option<ETag>>> {
     let parts = parts(reply, call)?;
     if let Some(part) = parts.iter().find(|part| !(200..300).contains(&part.status)) {
-        return Err(refused(reply, call, part.status, part.body));
+        return Err(refused(reply, call, part.status, part.body, operations));
     }
     if parts.len() != operations {
         let what = format!("{operations} operations were sent and {} answered", parts.len());
@@ -288,10 +288,10 @@ fn parts<'a>(
 }
 
 #[cold]
-fn refused(reply: &Reply, call: &Call<'_>, status: u16, body: &[u8]) -> Error {
+fn refused(reply: &Reply, call: &Call<'_>, status: u16, body: &[u8], operations: usize) -> Error {
     let body = ErrorBody::decode(body);
-    // Without an index in front of the message there was one operation.
-    let index = body.as_ref().and_then(ErrorBody::batch_index).unwrap_or(0);
+    // The service leaves the index in front of the message out when there was one operation.
+    let index = body.as_ref().and_then(ErrorBody::batch_index).or((operations == 1).then_some(0));
     let (code, message) = body.map(|body| (body.code, body.message)).unzip();
     let failure = Failure {
         status,
@@ -301,7 +301,11 @@ fn refused(reply: &Reply, call: &Call<'_>, status: u16, body: &[u8]) -> Error {
         attempts: reply.attempts,
         ambiguous: reply.ambiguous,
     };
-    Error::from_response(call, failure).at_operation(index)
+    let error = Error::from_response(call, failure);
+    match index {
+        Some(index) => error.at_operation(index),
+        None => error,
+    }
 }
 
 impl fmt::Debug for Transaction {
