@@ -229,6 +229,15 @@ async fn a_refused_transaction_whose_answer_names_no_operation_names_none() {
 }
 
 #[tokio::test]
+async fn a_table_is_absent_whatever_code_its_absence_has() {
+    for code in [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::TABLE_NOT_FOUND] {
+        let (stub, table) = stub().await;
+        answer(&stub, answers::error(code)).await;
+        assert!(!table.delete_table_if_exists().await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn take_holds_although_the_service_sends_more_than_it_was_asked_for() {
     let (stub, table) = stub().await;
     answer(&stub, answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap()).await;
