@@ -64,6 +64,9 @@ impl Subscriber for Notes {
 /// What is traced while a read gets these answers.
 async fn traced(script: &Script, options: ClientOptions, call: Call<'_>) -> String {
     let notes = Notes::default();
+    // With one subscriber alive, `tracing` asks only the thread that first meets an event whether it
+    // is wanted, and other tests meet the same ones. With two it asks every time.
+    let _second = tracing::Dispatch::new(Notes::default());
     let guard = tracing::subscriber::set_default(notes.clone());
     let (account, _) = script.account(options);
     let result = account.pipeline().send(get(), call).await;
