@@ -58,7 +58,7 @@ impl Table {
     /// with [`ErrorCode::TABLE_BEING_DELETED`](crate::ErrorCode::TABLE_BEING_DELETED).
     /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
     pub async fn create(&self) -> Result<()> {
-        let call = Call::new("CreateTable", &self.name, Safety::Insert);
+        let call = Call::new("CreateTable", &self.name, Safety::Insert).expecting(&[409]);
         self.send(encode::create_table(&self.name), call).await?;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Table {
     ///
     /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table)
     pub async fn delete_table(&self) -> Result<()> {
-        let call = Call::new("DeleteTable", &self.name, Safety::Conditional);
+        let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
         self.send(encode::delete_table(&self.name), call).await?;
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Table {
         condition: impl Into<Match>,
     ) -> impl Future<Output = Result<()>> + Send {
         let condition = condition.into();
-        async move { self.delete_row(key.parts(), &condition, &[412]).await.map(drop) }
+        async move { self.delete_row(key.parts(), &condition, &[404, 412]).await.map(drop) }
     }
 
     /// Deletes the entity at `key` if it is there; says whether it was.
@@ -280,7 +280,7 @@ impl Table {
         condition: Option<&Match>,
     ) -> Result<ETag> {
         let operation = if condition.is_some() { "UpdateEntity" } else { "InsertOrReplaceEntity" };
-        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
+        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[404, 412]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
         let request = encode::replace(&self.name, keys, condition, Bytes::from(row.body));
@@ -290,7 +290,7 @@ impl Table {
 
     async fn merge_row(&self, row: Result<Row>, condition: Option<&Match>) -> Result<ETag> {
         let operation = if condition.is_some() { "MergeEntity" } else { "InsertOrMergeEntity" };
-        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[412]);
+        let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[404, 412]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
         let body = Bytes::from(row.body);
