@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rowkey_wire::table::encode::Flavor;
 
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
 use crate::transport::Pipeline;
@@ -90,6 +91,12 @@ impl StorageAccount {
     pub fn with_options(&self, options: ClientOptions) -> Self {
         let pipeline = self.0.pipeline.with_options(options);
         Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
+    }
+
+    /// Where the account takes the time from, and how it waits. Whatever is built on the account
+    /// takes them from here, too, so that one [`Clock`] moves all of it in tests.
+    pub fn clock(&self) -> &dyn Clock {
+        self.0.pipeline.clock()
     }
 
     fn new(name: String, pipeline: Pipeline) -> Self {

@@ -41,6 +41,11 @@ impl Table {
         &self.name
     }
 
+    /// The account that the table is in.
+    pub fn account(&self) -> &StorageAccount {
+        &self.account
+    }
+
     /// How operations on this handle behave.
     pub fn options(&self) -> &ClientOptions {
         self.account.options()

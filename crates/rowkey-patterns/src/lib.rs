@@ -1,0 +1,7 @@
+//! The patterns of the Azure Table storage design guide that need tables alone.
+//!
+//! Each module is one pattern: a helper over [`rowkey::Table`] that keeps what the pattern promises
+//! whichever of its requests fails, and that says what it costs.
+//!
+//! | module | the guide's name | what is guaranteed |
+//! |---|---|---|

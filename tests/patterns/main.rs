@@ -1,0 +1,2 @@
+//! The patterns of `rowkey-patterns` against servers: what they promise, what they cost in requests,
+//! and the sweep over every request of each.
