@@ -1,5 +1,5 @@
 //! What the compiler does not check: which crate may use which, how long a file is, that vectors
-//! name their source, that doctests run, and that every pattern of the wire has bytes from outside.
+//! name their source, that doctests run, and that every pattern has its page, example and tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,9 @@ use std::process::Command;
 /// Crates that a crate must not depend on, however indirectly.
 const FORBIDDEN: [(&str, &[&str]); 2] =
     [("rowkey-wire", &["tokio", "reqwest", "hyper"]), ("rowkey-server", &["rowkey v", "reqwest"])];
+
+/// Crates of patterns: they stand on the client alone.
+const PATTERNS: [&str; 1] = ["rowkey-patterns"];
 
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;
@@ -29,6 +32,9 @@ pub(crate) fn check() -> bool {
         source(path, &mut faults);
     }
     vectors(&mut faults);
+    for package in PATTERNS {
+        patterns(package, &mut faults);
+    }
     for fault in &faults {
         println!("   {fault}");
     }
@@ -99,6 +105,30 @@ fn vectors(faults: &mut Vec<String>) {
             if !text.starts_with(b"source: ") {
                 faults.push(format!("{} does not name its source", path.display()));
             }
+        }
+    }
+}
+
+/// Each public module of a crate of patterns is a pattern, and comes with everything.
+fn patterns(package: &str, faults: &mut Vec<String>) {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_default();
+    if read(&format!("crates/{package}/Cargo.toml")).contains("rowkey-wire") {
+        faults.push(format!("{package} must not name rowkey-wire: the client is its only ground"));
+    }
+    let (summary, examples) = (read("docs/src/SUMMARY.md"), examples());
+    let library = read(&format!("crates/{package}/src/lib.rs"));
+    for module in library.lines().filter_map(|line| line.strip_prefix("pub mod ")) {
+        let module = module.trim_end_matches(';');
+        let page = format!("patterns/{}.md", module.replace('_', "-"));
+        if !summary.contains(&format!("({page})")) || !root().join("docs/src").join(&page).exists()
+        {
+            faults.push(format!("{package}::{module} has no page docs/src/{page} in SUMMARY.md"));
+        }
+        if !examples.iter().any(|example| example == module) {
+            faults.push(format!("{package}::{module} has no example named {module}"));
+        }
+        if !root().join(format!("tests/patterns/{module}.rs")).exists() {
+            faults.push(format!("{package}::{module} has no tests/patterns/{module}.rs"));
         }
     }
 }
