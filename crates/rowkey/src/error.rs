@@ -93,6 +93,29 @@ struct Inner {
 }
 
 impl Error {
+    /// An error of a layer above the client, such as a pattern of the design guide: it refuses what
+    /// it was asked for, and has sent nothing that would change anything.
+    ///
+    /// `what` says what is wrong and must not quote keys, values or credentials. What to do about it
+    /// is the kind's own advice, or that of [`advise`](Self::advise).
+    ///
+    /// ```
+    /// use rowkey::{Error, ErrorKind, Outcome};
+    ///
+    /// let error = Error::refused(ErrorKind::TooLarge, "the list has 9 rows; 8 are allowed")
+    ///     .of("IndexEntity", "staff")
+    ///     .advise("keep it in a blob");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "IndexEntity on staff: the list has 9 rows; 8 are allowed; keep it in a blob"
+    /// );
+    /// assert_eq!(error.outcome(), Outcome::NotSent);
+    /// ```
+    #[cold]
+    pub fn refused(kind: ErrorKind, what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(kind, Outcome::NotSent, what.into())
+    }
+
     /// The request was refused before anything was sent. `what` must not quote keys or values.
     #[cold]
     pub(crate) fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
@@ -146,11 +169,20 @@ impl Error {
     }
 
     /// Names the operation and the table, queue or container, unless they are named already.
-    pub(crate) fn of(mut self, operation: &'static str, resource: &str) -> Self {
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn of(mut self, operation: &'static str, resource: &str) -> Self {
         if self.0.operation.is_none() {
             self.0.operation = Some(operation);
             self.0.resource = (!resource.is_empty()).then(|| resource.into());
         }
+        self
+    }
+
+    /// Replaces the advice at the end of the message: what to do about it, in words that quote
+    /// nothing.
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
+        self.0.advice = Some(advice.into());
         self
     }
 

@@ -61,12 +61,6 @@ impl Error {
         error.0.changes = call.safety != Safety::Read;
         error
     }
-
-    /// Replaces the advice at the end of the message.
-    pub(crate) fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
-        self.0.advice = Some(advice.into());
-        self
-    }
 }
 
 /// The kind of an error answer.

@@ -123,6 +123,18 @@ impl<E: Entity> Partition<E> {
         self
     }
 
+    /// The PartitionKey as it is stored, or why there is no such partition.
+    ///
+    /// ```
+    /// use rowkey::{DynamicEntity, Partition};
+    ///
+    /// assert_eq!(Partition::<DynamicEntity>::new("sales").partition_key(), Ok("sales"));
+    /// assert!(Partition::<DynamicEntity>::new("a/b").partition_key().is_err());
+    /// ```
+    pub fn partition_key(&self) -> Result<&str, &KeyError> {
+        self.span.as_ref().map(|span| &*span.partition_key)
+    }
+
     pub(crate) fn into_span(self) -> Result<Span, KeyError> {
         self.span
     }
