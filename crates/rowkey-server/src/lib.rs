@@ -25,7 +25,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `service` | sockets, and what every request has |
+//! | `listener`, `spelling`, `service` | sockets, names whose case is kept, and what every request has |
 //! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
 //! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
@@ -52,6 +52,7 @@ mod secondary;
 mod server;
 mod service;
 mod snapshot;
+mod spelling;
 mod state;
 mod store;
 mod table;

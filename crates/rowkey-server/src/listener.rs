@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::service::{self, Service};
+use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::Https;
 
@@ -126,15 +127,34 @@ async fn serve(
     service: Service,
     is_https: bool,
 ) {
+    // Tables have no metadata, whose names are all that is lost of heads.
+    let heads = (service != Service::Table).then(Heads::default);
+    let spelled = heads.clone();
     let handle = service_fn(move |mut request: Request<Incoming>| {
         if is_https {
             request.extensions_mut().insert(Https);
         }
-        let state = Arc::clone(&state);
-        async move { service::answer(&state, service, peer.ip(), request).await }
+        if let Some(heads) = &heads {
+            heads.arrived(&mut request);
+        }
+        let (state, heads) = (Arc::clone(&state), heads.clone());
+        async move {
+            let mut answer = service::answer(&state, service, peer.ip(), request).await?;
+            if let Some(heads) = &heads {
+                heads.answered(&mut answer);
+            }
+            Ok::<_, io::Error>(answer)
+        }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), handle);
-    if let Err(error) = connection.await {
+    let http = http1::Builder::new();
+    let ended = match spelled {
+        Some(heads) => {
+            let connection = TokioIo::new(Connection::new(stream, heads));
+            http.serve_connection(connection, handle).await
+        }
+        None => http.serve_connection(TokioIo::new(stream), handle).await,
+    };
+    if let Err(error) = ended {
         debug!(%error, "a connection ended");
     }
 }

@@ -1,14 +1,14 @@
 //! Metadata: the names and values that a queue, a container or a blob is described with, each in
 //! a header `x-ms-meta-name`.
 //!
-//! Names of headers have no case here, so the services' own, which keep the case of these names,
-//! are matched only in lower case.
+//! The services keep the case of these names and compare them without it. Names of headers have no
+//! case here, so a server that has seen the bytes of a request brings their [`Spelling`] along.
 //!
 //! Reference: [Setting and retrieving properties and metadata](https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 
 use std::fmt;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use crate::code::ErrorCode;
 use crate::error::Rejection;
@@ -17,9 +17,30 @@ use crate::limits::MAX_METADATA;
 /// What the header of each pair begins with.
 pub const PREFIX: &str = "x-ms-meta-";
 
-/// Metadata as a server keeps it: headers, in the order of their names.
+/// Metadata as a server keeps it: headers, in the order of their names. Two are equal when they
+/// differ at most in the case of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata(Vec<(HeaderName, HeaderValue)>);
+pub struct Metadata(Vec<Pair>);
+
+/// Headers of metadata as somebody wrote them, where that is not in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spelling(Vec<Box<str>>);
+
+#[derive(Clone, Debug)]
+struct Pair {
+    header: HeaderName,
+    value: HeaderValue,
+    /// The header's name as it was written, if not in lower case.
+    written: Option<Box<str>>,
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header && self.value == other.value
+    }
+}
+
+impl Eq for Pair {}
 
 /// Why names and values cannot be metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +59,7 @@ pub enum MetadataError {
 impl Metadata {
     /// The metadata that a request sets (the server's half).
     pub fn parse(headers: &HeaderMap) -> Result<Self, Rejection> {
-        let mut pairs: Vec<(HeaderName, HeaderValue)> = Vec::new();
+        let mut pairs: Vec<Pair> = Vec::new();
         let mut length = 0;
         for header in headers.keys() {
             let Some(name) = header.as_str().strip_prefix(PREFIX) else { continue };
@@ -50,30 +71,79 @@ impl Metadata {
             }
             let value = joined(headers, header);
             length += name.len() + value.len();
-            pairs.push((header.clone(), value));
+            pairs.push(Pair { header: header.clone(), value, written: None });
         }
         if length > MAX_METADATA {
             return Err(Rejection::new(ErrorCode::METADATA_TOO_LARGE));
         }
-        pairs.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
+        pairs.sort_unstable_by(|one, other| one.header.as_str().cmp(other.header.as_str()));
         Ok(Self(pairs))
     }
 
-    /// Adds the headers to an answer.
-    pub fn write(&self, headers: &mut HeaderMap) {
-        for (name, value) in &self.0 {
-            headers.insert(name.clone(), value.clone());
+    /// Gives the names the case that they were written in.
+    pub fn spell(&mut self, spelling: &Spelling) {
+        for pair in &mut self.0 {
+            let header = pair.header.as_str();
+            let written = spelling.0.iter().find(|written| written.eq_ignore_ascii_case(header));
+            pair.written = written.cloned();
+        }
+    }
+
+    /// Adds the headers to an answer, and their [`Spelling`] to its extensions.
+    pub fn write<B>(&self, answer: &mut Response<B>) {
+        let headers = answer.headers_mut();
+        for pair in &self.0 {
+            headers.insert(pair.header.clone(), pair.value.clone());
+        }
+        let written: Vec<_> = self.0.iter().filter_map(|pair| pair.written.clone()).collect();
+        if !written.is_empty() {
+            answer.extensions_mut().insert(Spelling(written));
         }
     }
 
     /// Names without what their headers begin with, and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0.iter().map(|(name, value)| (&name.as_str()[PREFIX.len()..], text(value)))
+        self.0.iter().map(|pair| {
+            let header = pair.written.as_deref().unwrap_or(pair.header.as_str());
+            (&header[PREFIX.len()..], text(&pair.value))
+        })
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl Spelling {
+    /// How the head of a request, byte by byte, writes the headers of its metadata.
+    pub fn of_head(head: &[u8]) -> Self {
+        let written = head.split(|byte| *byte == b'\n').filter_map(|line| {
+            let is_metadata = line
+                .get(..PREFIX.len())
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(PREFIX.as_bytes()));
+            let name = line.split(|byte| *byte == b':').next().filter(|_| is_metadata)?;
+            let name = std::str::from_utf8(name).ok()?;
+            name.bytes().any(|byte| byte.is_ascii_uppercase()).then(|| name.into())
+        });
+        Self(written.collect())
+    }
+
+    /// Whether all is in lower case.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes these headers in the head of an answer as they were written before.
+    pub fn restore(&self, head: &mut [u8]) {
+        for line in head.split_mut(|byte| *byte == b'\n') {
+            let Some(end) = line.iter().position(|byte| *byte == b':') else { continue };
+            let name = &mut line[..end];
+            let mut spelled = self.0.iter().map(|written| written.as_bytes());
+            if let Some(written) = spelled.find(|written| written.eq_ignore_ascii_case(name)) {
+                name.copy_from_slice(written);
+            }
+        }
     }
 }
 
@@ -179,10 +249,36 @@ mod tests {
         let metadata = Metadata::parse(&sent).unwrap();
         let pairs: Vec<_> = metadata.iter().collect();
         assert_eq!(pairs, [("a_1", "x,y".to_owned()), ("hello", "world".to_owned())]);
-        let mut answer = HeaderMap::new();
+        let mut answer = Response::new(());
         metadata.write(&mut answer);
-        assert_eq!(answer["x-ms-meta-hello"], "world");
-        assert_eq!(answer.len(), 2);
+        assert_eq!(answer.headers()["x-ms-meta-hello"], "world");
+        assert_eq!(answer.headers().len(), 2);
+        assert_eq!(answer.extensions().get::<Spelling>(), None);
+    }
+
+    #[test]
+    fn names_keep_the_case_that_they_were_written_in_and_are_compared_without() {
+        let head = b"PUT /q HTTP/1.1\r\nX-Ms-Meta-UP: a\r\nx-ms-meta-MixedCase:b\r\n\
+            x-ms-meta-low: X-Ms-Meta-C: d\r\nx-ms-Date: e\r\n\r\n";
+        let sent = headers(&[
+            ("x-ms-meta-up", "a"),
+            ("x-ms-meta-mixedcase", "b"),
+            ("x-ms-meta-low", "X-Ms-Meta-C: d"),
+        ]);
+        let plain = Metadata::parse(&sent).unwrap();
+        let mut spelled = plain.clone();
+        spelled.spell(&Spelling::of_head(head));
+        assert_eq!(spelled, plain);
+        let names: Vec<_> = spelled.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["low", "MixedCase", "UP"]);
+
+        let mut answer = Response::new(());
+        spelled.write(&mut answer);
+        let mut sent =
+            *b"HTTP/1.1 200 OK\r\nx-ms-meta-low: x-ms-meta-up\r\nx-ms-meta-up: a\r\n\r\n";
+        answer.extensions().get::<Spelling>().unwrap().restore(&mut sent);
+        let text = str::from_utf8(&sent).unwrap();
+        assert!(text.ends_with("x-ms-meta-low: x-ms-meta-up\r\nX-Ms-Meta-UP: a\r\n\r\n"), "{text}");
     }
 
     #[test]

@@ -302,7 +302,6 @@ def test_metadata_is_replaced_as_a_whole(blob):
     assert blob.download_blob().readall() == b"x"
 
 
-@pytest.mark.xfail(reason="a known divergence of this server: names of headers have no case in its HTTP library")
 def test_metadata_names_keep_their_case(blob):
     blob.upload_blob(b"x", metadata={"UP": "UPval", "MixedCase": "1"})
     assert blob.get_blob_properties().metadata == {"UP": "UPval", "MixedCase": "1"}

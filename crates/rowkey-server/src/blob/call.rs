@@ -63,7 +63,10 @@ pub(crate) async fn answer(
         secondary: place.secondary,
     };
     let access = auth::authenticate(account, caller, request)?;
-    let op = parse::op(&request.method, target, &options, &request.headers)?;
+    let mut op = parse::op(&request.method, target, &options, &request.headers)?;
+    if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
+        metadata.spell(spelling);
+    }
     place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
     let public = matches!(access, Access::Anonymous) && need::is_public(account, target, &op);
     access.allow(Service::Blob, &need(&op, public))?;

@@ -67,7 +67,7 @@ pub(super) fn get_container_properties(
     write_access(headers, container);
     headers.insert(names::HAS_IMMUTABILITY_POLICY, FALSE);
     headers.insert(names::HAS_LEGAL_HOLD, FALSE);
-    container.metadata.write(headers);
+    container.metadata.write(&mut answer);
     Ok(answer)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn get_metadata(
     let container = blobs.container(name)?;
     container.check_read(guard, call.stamps.now)?;
     let mut answer = versioned(StatusCode::OK, container.version);
-    container.metadata.write(answer.headers_mut());
+    container.metadata.write(&mut answer);
     Ok(answer)
 }
 

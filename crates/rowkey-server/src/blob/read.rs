@@ -53,8 +53,9 @@ pub(super) fn read(
         let name = if what.range.is_some() { names::CONTENT_MD5 } else { CONTENT_MD5 };
         headers.insert(name, respond::value(checksum::encode(&md5)));
     }
-    blob.metadata.write(headers);
+    blob.metadata.write(&mut answer);
     drop(blobs);
+    let headers = answer.headers_mut();
     if what.range.is_some() {
         let range = format!("bytes {first}-{}/{length}", end.saturating_sub(1));
         headers.insert(header::CONTENT_RANGE, respond::value(range));
@@ -78,9 +79,8 @@ pub(super) fn metadata(
     let blobs = call.account.blobs();
     let blob = blobs.container(container)?.read(name, snapshot, guard, call.stamps.now)?;
     let mut answer = respond::empty(StatusCode::OK);
-    let headers = answer.headers_mut();
-    write_version(headers, blob.version);
-    blob.metadata.write(headers);
+    write_version(answer.headers_mut(), blob.version);
+    blob.metadata.write(&mut answer);
     Ok(answer)
 }
 

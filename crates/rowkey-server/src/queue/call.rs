@@ -56,7 +56,10 @@ pub(crate) fn answer(
     let target = parse::target(&path, &options)?;
     place.check(&request.method, target == Target::Stats)?;
     let version = version(request, &options);
-    let op = parse::op(&request.method, target, &options, &request.headers, version)?;
+    let mut op = parse::op(&request.method, target, &options, &request.headers, version)?;
+    if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
+        metadata.spell(spelling);
+    }
     access.allow(Service::Queue, &need(&op))?;
     Call { account, place, body, stamps, version }.perform(op)
 }

@@ -61,7 +61,7 @@ pub(super) fn get_metadata(call: &Call<'_>, queue: &str) -> Result<Answer, Rejec
     let headers = answer.headers_mut();
     headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.stamps.now)));
     headers.insert(header::CACHE_CONTROL, NO_CACHE);
-    queue.metadata().write(headers);
+    queue.metadata().write(&mut answer);
     Ok(answer)
 }
 

@@ -328,3 +328,38 @@ async fn scripts_may_do_what_the_rules_say() {
     let answer = client.send("GET", MESSAGES, &[("origin", "http://a.example")], "");
     assert_eq!(answer.header("access-control-allow-origin"), Some("http://a.example"));
 }
+
+#[tokio::test]
+async fn names_of_metadata_keep_the_case_in_which_they_came() {
+    let server = Server::start().await.unwrap();
+    for (service, target) in [
+        (Service::Queue, ["/spelled", "/spelled?comp=metadata", "/?comp=list&include=metadata"]),
+        (
+            Service::Blob,
+            [
+                "/spelled?restype=container",
+                "/spelled?restype=container",
+                "/?comp=list&include=metadata",
+            ],
+        ),
+    ] {
+        let mut client = Client::to(&server, service);
+        let [create, read, list] = target;
+        let created =
+            client.send("PUT", create, &[("X-Ms-Meta-UP", "1"), ("x-ms-meta-MixedCase", "2")], "");
+        assert_eq!(created.status, 201, "{created:?}");
+        let names = |answer: &Answer| {
+            let mut names: Vec<_> =
+                answer.spelled.iter().filter(|name| name.contains("eta-")).cloned().collect();
+            names.sort();
+            names
+        };
+        // On the same connection, on another, and not in the answer after it.
+        for client in [&mut client, &mut Client::to(&server, service)] {
+            let answer = client.send("HEAD", read, &[], "");
+            assert_eq!(names(&answer), ["X-Ms-Meta-UP", "x-ms-meta-MixedCase"]);
+            let listed = client.send("GET", list, &[], "").body;
+            assert!(listed.contains("<MixedCase>2</MixedCase><UP>1</UP>"), "{listed}");
+        }
+    }
+}

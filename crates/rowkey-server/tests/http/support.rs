@@ -22,6 +22,8 @@ pub(crate) struct Client {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HashMap<String, String>,
+    /// The headers' names as they came.
+    pub(crate) spelled: Vec<String>,
     pub(crate) body: String,
 }
 
@@ -111,7 +113,9 @@ impl Client {
         for (name, value) in &all {
             // An empty value stands for a header that is left out.
             if !value.is_empty() {
-                request.extend_from_slice(name.as_str().as_bytes());
+                let written = headers.iter().find(|(written, _)| name == written);
+                let name = written.map_or(name.as_str(), |(written, _)| written);
+                request.extend_from_slice(name.as_bytes());
                 request.extend_from_slice(b": ");
                 request.extend_from_slice(value.as_bytes());
                 request.extend_from_slice(b"\r\n");
@@ -132,19 +136,20 @@ impl Client {
         self.stream.read_line(&mut line)?;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let mut headers = HashMap::new();
+        let (mut headers, mut spelled) = (HashMap::new(), Vec::new());
         loop {
             line.clear();
             self.stream.read_line(&mut line)?;
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
+            spelled.push(name.to_owned());
         }
         let length = headers.get("content-length").and_then(|length| length.parse().ok());
         // Answers to HEAD say how long the body would be.
         let length = length.filter(|_| !request.starts_with(b"HEAD ") && status != 304);
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
-        Ok(Answer { status, headers, body: String::from_utf8(body).unwrap() })
+        Ok(Answer { status, headers, spelled, body: String::from_utf8(body).unwrap() })
     }
 
     /// Sends the beginning of a request, and waits until the server has given up on it.

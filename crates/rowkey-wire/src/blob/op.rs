@@ -40,6 +40,25 @@ pub enum Op<'a> {
     Blob(BlobOp<'a>),
 }
 
+impl Op<'_> {
+    /// The metadata that is set, if any.
+    pub fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+        match self {
+            Self::Container(
+                ContainerOp::Create(_, metadata) | ContainerOp::SetMetadata(metadata, _),
+            )
+            | Self::Blob(
+                BlobOp::Copy(Copy { metadata, .. }, _)
+                | BlobOp::Put(Put { description: Description { metadata, .. }, .. }, _)
+                | BlobOp::PutBlockList(Description { metadata, .. }, ..)
+                | BlobOp::SetMetadata(metadata, _)
+                | BlobOp::Snapshot(metadata, _),
+            ) => Some(metadata),
+            _ => None,
+        }
+    }
+}
+
 /// An operation on the account.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccountOp {

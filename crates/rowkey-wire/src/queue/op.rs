@@ -92,6 +92,16 @@ pub enum Op<'a> {
     },
 }
 
+impl Op<'_> {
+    /// The metadata that is set, if any.
+    pub fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+        match self {
+            Self::Create(_, metadata) | Self::SetMetadata(_, metadata) => Some(metadata),
+            _ => None,
+        }
+    }
+}
+
 /// A message that its reader holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle<'a> {
