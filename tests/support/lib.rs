@@ -5,6 +5,7 @@
 //! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
 //! (`AZURE_STORAGE_CONNECTION_STRING` does).
 
+pub mod random;
 pub mod sweep;
 
 use std::ops::Deref;

@@ -5,3 +5,7 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
+//! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
+
+pub mod index_entity;
+mod rounds;
