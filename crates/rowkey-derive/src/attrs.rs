@@ -25,6 +25,7 @@ pub(crate) struct Field {
     pub(crate) default: Option<DefaultValue>,
     pub(crate) skip: Option<Span>,
     pub(crate) json: Option<Span>,
+    pub(crate) encrypt: Option<Span>,
     pub(crate) system: Option<(System, Span)>,
 }
 
@@ -78,7 +79,7 @@ impl Field {
     /// `system` if fields may receive the properties that every entity has.
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
-        let own = ["rename", "default", "skip", "json"];
+        let own = ["rename", "default", "skip", "json", "encrypt"];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
             let span = meta.path.span();
@@ -100,6 +101,11 @@ impl Field {
                 }
                 "skip" => this.skip = Some(span),
                 "json" => this.json = Some(span),
+                "encrypt" if system => {
+                    return Err(meta
+                        .error("`encrypt` is for entities: a projection is read as it is stored"));
+                }
+                "encrypt" => this.encrypt = Some(span),
                 "partition_key" => this.system = Some((System::PartitionKey, span)),
                 "row_key" => this.system = Some((System::RowKey, span)),
                 _ => this.system = Some((System::Timestamp, span)),

@@ -83,6 +83,9 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             const KIND: ::core::option::Option<&'static str> = ::core::option::Option::Some(#kind);
         }
     });
+    let encrypted = Some(model.encrypted()).filter(|names| !names.is_empty()).map(|names| {
+        quote! { const ENCRYPTED: &'static [&'static str] = &[#(#names),*]; }
+    });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(field, &out));
     quote! {
@@ -90,6 +93,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #rows;
             #kind
+            #encrypted
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -138,7 +142,9 @@ fn rows(model: &Model<'_>, keys: &Keys) -> TokenStream {
 fn columns(model: &Model<'_>) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let columns = model.fields.iter().filter_map(|field| {
-        let Role::Property { name, json: false, .. } = &field.role else { return None };
+        let Role::Property { name, json: false, encrypt: false, .. } = &field.role else {
+            return None;
+        };
         let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
         let ty = option_of(field.ty).unwrap_or(field.ty);
         let doc = format!("The property `{name}`, to make filters of.");
@@ -187,14 +193,14 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
             };
             quote_spanned! { span => <#ty as ::core::convert::From<_>>::from(#value) }
         }
-        Role::Property { name, json: false, default: None } => {
+        Role::Property { name, json: false, default: None, .. } => {
             quote_spanned! { span => #row.property::<#ty>(#name)? }
         }
-        Role::Property { name, json: false, default } => {
+        Role::Property { name, json: false, default, .. } => {
             let default = default_path(default.as_ref());
             quote_spanned! { span => #row.property_or::<#ty>(#name, #default)? }
         }
-        Role::Property { name, json: true, default } => {
+        Role::Property { name, json: true, default, .. } => {
             let inner = option_of(ty);
             let read = inner.unwrap_or(ty);
             let value = quote_spanned! { span => #row.json::<#read>(#name)? };

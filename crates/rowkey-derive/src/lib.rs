@@ -97,6 +97,9 @@ use syn::DeriveInput;
 ///   needed on an `Option`, which is `None`.
 /// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
 ///   filtered on, so there is no column. An `Option` that is `None` is not stored.
+/// - `encrypt`: stored encrypted, by the crate `rowkey-encryption`; a String or Binary property, or
+///   one with `json`. It cannot be compared with in a filter, so there is no column, and a `Table`
+///   refuses to write the entity as it is.
 /// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
 ///
 /// ```

@@ -44,7 +44,7 @@ pub(crate) enum Role {
     /// It is in a key template.
     Key,
     /// It is stored under this name.
-    Property { name: String, json: bool, default: Option<DefaultValue> },
+    Property { name: String, json: bool, encrypt: bool, default: Option<DefaultValue> },
     /// It is not stored.
     Skipped(Option<DefaultValue>),
     /// It receives one of the properties that every entity has.
@@ -129,6 +129,15 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// The names of the properties that are to be encrypted, in the order of the fields.
+    pub(crate) fn encrypted(&self) -> Vec<&str> {
+        let encrypted = self.fields.iter().filter_map(|field| match &field.role {
+            Role::Property { name, encrypt: true, .. } => Some(name.as_str()),
+            _ => None,
+        });
+        encrypted.collect()
+    }
+
     /// The names of the stored properties, in the order of the fields.
     pub(crate) fn properties(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter_map(|field| match &field.role {
@@ -201,26 +210,29 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
 }
 
 fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
-    let Attrs { rename, default, skip, json, system } = attrs;
+    let Attrs { rename, default, skip, json, encrypt, system } = attrs;
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
-    let conflict = |spans: [Option<Span>; 4], why: &str| match spans.into_iter().flatten().next() {
+    let conflict = |spans: [Option<Span>; 5], why: &str| match spans.into_iter().flatten().next() {
         Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
         None => Ok(()),
     };
     if is_key {
         conflict(
-            [renamed, defaulted, skip, json],
+            [renamed, defaulted, skip, json, encrypt],
             "is part of a key and not stored as a property",
         )?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
-        conflict([renamed, defaulted, skip, json], "receives a property that every entity has")?;
+        conflict(
+            [renamed, defaulted, skip, json, encrypt],
+            "receives a property that every entity has",
+        )?;
         return Ok(Role::System(system));
     }
     if skip.is_some() {
-        conflict([renamed, json, None, None], "is skipped and not stored as a property")?;
+        conflict([renamed, json, encrypt, None, None], "is skipped and not stored as a property")?;
         return Ok(Role::Skipped(default));
     }
     let name = match (&rename, rename_all) {
@@ -230,7 +242,7 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
     };
     let span = renamed.unwrap_or_else(|| ident.span());
     check_property(&name).map_err(|what| Error::new(span, what))?;
-    Ok(Role::Property { name, json: json.is_some(), default })
+    Ok(Role::Property { name, json: json.is_some(), encrypt: encrypt.is_some(), default })
 }
 
 /// Refuses names that are taken, and more properties than the service keeps.
@@ -238,7 +250,7 @@ fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Opt
     let limit = MAX_PROPERTIES - usize::from(kind);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
     for field in fields {
-        let Role::Property { name, json, .. } = &field.role else { continue };
+        let Role::Property { name, json, encrypt, .. } = &field.role else { continue };
         let ident = field.ident;
         if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
             let what = format!("the service itself keeps a property `{name}` in every entity");
@@ -252,7 +264,7 @@ fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Opt
         }
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
-        if let Some((other, _)) = other.filter(|_| columns && !json) {
+        if let Some((other, _)) = other.filter(|_| columns && !json && !encrypt) {
             let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }

@@ -479,3 +479,44 @@ mod shadowed {
         assert!(matches!((entity.value, entity.reader), (Level::Some, 1)));
     }
 }
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{ward}", row = "{id}", rename_all = "PascalCase")]
+struct Patient {
+    ward: String,
+    id: u32,
+    #[entity(encrypt)]
+    name: String,
+    #[entity(json, encrypt)]
+    history: Vec<String>,
+    admitted: i32,
+}
+
+#[tokio::test]
+async fn what_is_to_be_encrypted_is_listed_and_not_written_as_it_is() {
+    assert_eq!(Patient::ENCRYPTED, ["Name", "History"]);
+    assert_eq!(Person::ENCRYPTED, [""; 0]);
+    let patient = Patient {
+        ward: "a".into(),
+        id: 1,
+        name: "Ada".into(),
+        history: vec!["fever".into()],
+        admitted: 3,
+    };
+    let bag = DynamicEntity::of(&patient).unwrap();
+    assert_eq!(bag.get("Name"), Some(&"Ada".into()), "the bag is what is to be encrypted");
+    assert_eq!(bag.read_as::<Patient>().unwrap(), patient);
+
+    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    let table = account.table("patients");
+    let refused = [
+        table.insert(&patient).await.unwrap_err(),
+        table.upsert(&patient).await.unwrap_err(),
+        table.transaction().insert(&patient).submit().await.unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Invalid, 0));
+        let text = error.to_string();
+        assert!(text.contains("`Name` is to be encrypted") && !text.contains("Ada"), "{text}");
+    }
+}

@@ -200,7 +200,8 @@ impl Error {
     }
 
     /// Adds the cause. Its messages must not quote credentials, keys or values.
-    pub(crate) fn with_source(
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn with_source(
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {

@@ -39,6 +39,16 @@ impl AccessToken {
     pub fn new(token: impl Into<String>, expires: DateTime<Utc>) -> Self {
         Self { token: token.into(), expires }
     }
+
+    /// The token itself: a secret, to be sent and not to be shown.
+    pub fn secret(&self) -> &str {
+        &self.token
+    }
+
+    /// Until when it is good.
+    pub fn expires(&self) -> DateTime<Utc> {
+        self.expires
+    }
 }
 
 #[async_trait]

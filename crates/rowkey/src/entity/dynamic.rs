@@ -1,10 +1,13 @@
 //! An entity of any properties.
 
 use rowkey_wire::edm::Value;
+use rowkey_wire::odata::{Fields, decode};
 
 use super::row::{DecodeError, RowReader, RowWriter};
 use super::traits::{Entity, Projection, Rows};
+use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
+use crate::table::handle::{Row, body_error};
 
 /// An entity whose properties are known only at run time.
 ///
@@ -36,6 +39,46 @@ impl DynamicEntity {
             row_key: row_key.into(),
             properties: Vec::new(),
         }
+    }
+
+    /// An entity of any type as what would be stored of it: to be changed between the type and the
+    /// table.
+    ///
+    /// ```
+    /// use rowkey::{DynamicEntity, Entity};
+    ///
+    /// #[derive(Debug, PartialEq, Entity)]
+    /// #[entity(partition = "{department}", row = "id_{id:6}")]
+    /// struct Employee {
+    ///     department: String,
+    ///     id: u32,
+    ///     email: Option<String>,
+    /// }
+    ///
+    /// let ada = Employee { department: "sales".into(), id: 7, email: Some("ADA@x.org".into()) };
+    /// let mut entity = DynamicEntity::of(&ada)?;
+    /// assert_eq!(entity.row_key, "id_000007");
+    /// entity.set("email", "ada@x.org");
+    /// assert_eq!(entity.read_as::<Employee>()?.email.as_deref(), Some("ada@x.org"));
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    ///
+    /// Fails as writing the entity would: a key or a value that the service does not take.
+    pub fn of<E: Entity>(entity: &E) -> Result<Self> {
+        Self::read(&Row::plain(entity)?.body)
+    }
+
+    /// Reads it as another type, as if it had come from the table.
+    pub fn read_as<P: Projection>(&self) -> Result<P> {
+        Self::read(&Row::plain(self)?.body)
+    }
+
+    /// Reads what was just written: both directions go through the forms of the wire, so a type needs
+    /// no third one.
+    fn read<P: Projection>(body: &[u8]) -> Result<P> {
+        let mut fields = Fields::default();
+        decode::entity(body, &mut fields).map_err(body_error)?;
+        P::decode(&RowReader::new(&fields)).map_err(|error| Error::decode(error.to_string()))
     }
 
     /// The key of the entity.
@@ -110,5 +153,41 @@ impl Entity for DynamicEntity {
         for (name, value) in &self.properties {
             out.property(name, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey_wire::edm::DateTime;
+
+    use super::*;
+
+    fn everything() -> DynamicEntity {
+        let mut entity = DynamicEntity::new("p'1", "r \"2\"");
+        entity.set("Binary", vec![0_u8, 255]);
+        entity.set("Boolean", true);
+        entity.set("DateTime", "2026-11-20T12:34:56.7654321Z".parse::<DateTime>().unwrap());
+        entity.set("Double", 8_589_934_592.0);
+        entity.set("Infinite", f64::INFINITY);
+        entity.set("Int32", -1);
+        entity.set("Int64", i64::MIN);
+        entity.set("Whole", 1.0);
+        entity.set("String", "é\n\u{1F600}");
+        entity
+    }
+
+    #[test]
+    fn every_type_of_property_survives() {
+        assert_eq!(DynamicEntity::of(&everything()).unwrap(), everything());
+        assert_eq!(everything().read_as::<DynamicEntity>().unwrap(), everything());
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused_as_writing_it_is() {
+        let mut entity = DynamicEntity::new("p", "r");
+        entity.set("not a name", 1);
+        assert_eq!(DynamicEntity::of(&entity).unwrap_err().kind(), crate::ErrorKind::Invalid);
+        let entity = DynamicEntity::new("p/q", "r");
+        assert_eq!(DynamicEntity::of(&entity).unwrap_err().kind(), crate::ErrorKind::Invalid);
     }
 }

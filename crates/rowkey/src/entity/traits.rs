@@ -49,6 +49,10 @@ pub trait Entity: Projection {
     /// What the `EntityType` property says when the rows do not tell the type.
     const KIND: Option<&'static str> = None;
 
+    /// The properties that must not be stored as they are. A [`Table`](crate::Table) refuses to write
+    /// an entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
+    const ENCRYPTED: &'static [&'static str] = &[];
+
     /// Writes the PartitionKey.
     fn partition_key(&self, out: &mut KeyWriter);
 

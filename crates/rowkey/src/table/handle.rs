@@ -218,6 +218,16 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn of<E: Entity>(entity: &E) -> Result<Self> {
+        if let Some(name) = E::ENCRYPTED.first() {
+            let what =
+                format!("property `{name}` is to be encrypted, and a table does not do that");
+            return Err(Error::invalid(what).advise("write it with `rowkey_encryption::Encrypted`"));
+        }
+        Self::plain(entity)
+    }
+
+    /// The entity as it is, whatever of it is to be encrypted.
+    pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
         let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
         entity.partition_key(&mut partition_key);
         entity.row_key(&mut row_key);
