@@ -4,9 +4,12 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Attribute, DeriveInput, Error, LitStr, Path, Result, Token, parse_quote};
+use syn::{Attribute, DeriveInput, Error, Ident, LitStr, Path, Result, Token, parse_quote};
 
 use crate::names::{Case, did_you_mean};
+
+/// The attribute that may be given several times.
+const INDEX: &str = "index";
 
 /// What stands on the struct or enum itself.
 pub(crate) struct Container {
@@ -16,6 +19,19 @@ pub(crate) struct Container {
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: Option<LitStr>,
     pub(crate) kind: Option<LitStr>,
+    pub(crate) indexes: Vec<Index>,
+}
+
+/// `index(name = by_email, row = "email_{email:lower}", ..)`.
+pub(crate) struct Index {
+    pub(crate) name: Ident,
+    pub(crate) partition: Option<LitStr>,
+    pub(crate) row: LitStr,
+    pub(crate) many: bool,
+    /// The fields that copies have; all if it is not said.
+    pub(crate) copy: Option<Vec<Ident>>,
+    /// A condition that the entity must meet to be in the index.
+    pub(crate) when: Option<Path>,
 }
 
 /// What stands on a field.
@@ -57,10 +73,15 @@ impl Container {
             partition: None,
             row: None,
             kind: None,
+            indexes: Vec::new(),
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
         let allowed = [always, allowed].concat();
         visit(&input.attrs, namespace, &allowed, |name, meta| {
+            if name == INDEX {
+                this.indexes.push(Index::parse(meta)?);
+                return Ok(());
+            }
             let text: LitStr = value(meta)?;
             match name {
                 "crate" => this.krate = text.parse_with(Path::parse_mod_style)?,
@@ -72,6 +93,43 @@ impl Container {
             Ok(())
         })?;
         Ok(this)
+    }
+}
+
+impl Index {
+    fn parse(meta: &ParseNestedMeta) -> Result<Self> {
+        let (mut name, mut partition, mut row) = (None, None, None);
+        let (mut many, mut copy, mut when) = (false, None, None);
+        let allowed = ["copy", "many", "name", "partition", "row", "when"];
+        nested(meta, INDEX, &allowed, |word, meta| {
+            match word {
+                "copy" => {
+                    let mut fields = Vec::new();
+                    meta.parse_nested_meta(|meta| {
+                        let field = meta.path.require_ident()?;
+                        if fields.contains(field) {
+                            return Err(meta.error(format!("`{field}` is given twice")));
+                        }
+                        fields.push(field.clone());
+                        Ok(())
+                    })?;
+                    copy = Some(fields);
+                }
+                "many" => many = true,
+                "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "partition" => partition = Some(value(meta)?),
+                "row" => row = Some(value(meta)?),
+                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+            }
+            Ok(())
+        })?;
+        let (Some(name), Some(row)) = (name, row) else {
+            return Err(meta.error(
+                "an index has a name and the template of its RowKeys: \
+                 index(name = by_email, row = \"email_{email}\")",
+            ));
+        };
+        Ok(Self { name, partition, row, many, copy, when })
     }
 }
 
@@ -145,22 +203,42 @@ fn visit(
     let mut seen = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident(namespace)) {
         attr.parse_nested_meta(|meta| {
-            let name = meta.path.to_token_stream().to_string();
-            if !allowed.contains(&&*name) {
-                let hint = did_you_mean(&name, allowed.iter().copied());
-                return Err(
-                    meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}"))
-                );
-            }
-            if seen.contains(&name) {
-                return Err(meta.error(format!("`{name}` is given twice")));
-            }
-            one(&name, &meta)?;
-            seen.push(name);
-            Ok(())
+            known(&meta, namespace, allowed, &mut seen).and_then(|name| one(&name, &meta))
         })?;
     }
     Ok(())
+}
+
+/// The same for what stands in parentheses after a name.
+fn nested(
+    meta: &ParseNestedMeta,
+    namespace: &str,
+    allowed: &[&str],
+    mut one: impl FnMut(&str, &ParseNestedMeta) -> Result<()>,
+) -> Result<()> {
+    let mut seen = Vec::new();
+    meta.parse_nested_meta(|meta| {
+        known(&meta, namespace, allowed, &mut seen).and_then(|name| one(&name, &meta))
+    })
+}
+
+/// The name, if it is one of the allowed and not there twice.
+fn known(
+    meta: &ParseNestedMeta,
+    namespace: &str,
+    allowed: &[&str],
+    seen: &mut Vec<String>,
+) -> Result<String> {
+    let name = meta.path.to_token_stream().to_string();
+    if !allowed.contains(&&*name) {
+        let hint = did_you_mean(&name, allowed.iter().copied());
+        return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
+    }
+    if seen.contains(&name) && name != INDEX {
+        return Err(meta.error(format!("`{name}` is given twice")));
+    }
+    seen.push(name.clone());
+    Ok(name)
 }
 
 fn value(meta: &ParseNestedMeta) -> Result<LitStr> {

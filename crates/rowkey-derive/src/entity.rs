@@ -5,6 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Result};
 
 use crate::attrs::{DefaultValue, System};
+use crate::index;
 use crate::keys;
 use crate::model::{Field, KIND, Keys, Model, Role, at, option_of, plain};
 use crate::names::constant;
@@ -16,6 +17,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let (model, keys) = Model::entity(input)?;
     let projection = projection_impl(&model, Some(&keys));
     let items = keys::items(&model, &keys);
+    let indexes = index::items(&model, &keys);
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
     let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
@@ -26,6 +28,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
         #[allow(dead_code, private_bounds, private_interfaces)]
         impl #ident {
             #items
+            #indexes
             #columns
         }
         #projection
@@ -88,12 +91,15 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(field, &out));
+    let indexes = index::declarations(model, keys);
+    let index_key = index::index_key(model, keys);
     quote! {
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #rows;
             #kind
             #encrypted
+            #indexes
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -107,6 +113,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #write_kind
                 #(#properties)*
             }
+
+            #index_key
         }
     }
 }

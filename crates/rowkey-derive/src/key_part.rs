@@ -24,6 +24,7 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
         impl #krate::key::KeyPart for #ident {
             const DESCENDING: bool = #part::DESCENDING;
             const WIDTH: bool = #part::WIDTH;
+            const TEXT: bool = #part::TEXT;
 
             fn write(&self, out: &mut #krate::key::KeyWriter) {
                 #part::write(&self.#member, out)
@@ -47,6 +48,8 @@ fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #krate::key::KeyPart for #ident {
+            const TEXT: bool = true;
+
             fn write(&self, out: &mut #krate::key::KeyWriter) {
                 out.text(match self { #(Self::#idents => #texts,)* })
             }

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::Type;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
-use crate::model::{Keys, Model, at};
+use crate::index::Index;
+use crate::model::{Keys, Model, Role, at, option_of};
 use crate::template::{Part, Piece};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
@@ -102,9 +104,10 @@ pub(crate) fn write<T: ToTokens>(
 /// `desc` and widths on types whose text has no such form fail when the constants are evaluated.
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
-    let checks = keys.partition.parts().chain(keys.row.parts()).flat_map(|part| {
+    let of_indexes = keys.indexes.iter().flat_map(Index::parts);
+    let checks = keys.partition.parts().chain(keys.row.parts()).chain(of_indexes).flat_map(|part| {
         let field = &part.field;
-        let ty = model.fields[part.index].ty;
+        let ty = part_type(model, part.index);
         let check = move |constant: TokenStream, what: String| {
             quote_spanned! { ty.span() =>
                 const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, "{}", #what);
@@ -123,9 +126,19 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
             );
             check(quote! { WIDTH }, what)
         });
-        descending.into_iter().chain(width)
+        let lower = part.lower.then(|| {
+            let what = format!("`{{{field}:lower}}`: only text can be written in lower case");
+            check(quote! { TEXT }, what)
+        });
+        descending.into_iter().chain(width).chain(lower)
     });
     quote! { #(#checks)* }
+}
+
+/// What stands in a key for a field: of an `Option` (which indexes only take), what is in it.
+pub(crate) fn part_type<'a>(model: &Model<'a>, index: usize) -> &'a Type {
+    let ty = model.fields[index].ty;
+    if matches!(model.fields[index].role, Role::Key) { ty } else { option_of(ty).unwrap_or(ty) }
 }
 
 /// The fields in the keys, in template order, each once.
@@ -202,12 +215,15 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
 }
 
 /// Parameters for these fields, and statements that bind their values.
-fn arguments(model: &Model<'_>, fields: impl Iterator<Item = usize>) -> (TokenStream, TokenStream) {
+pub(crate) fn arguments(
+    model: &Model<'_>,
+    fields: impl Iterator<Item = usize>,
+) -> (TokenStream, TokenStream) {
     let krate = &model.krate;
     let (parameters, bind): (Vec<_>, Vec<_>) = fields
         .map(|index| {
             let (ident, ty, local) =
-                (model.fields[index].ident, model.fields[index].ty, local(index));
+                (model.fields[index].ident, part_type(model, index), local(index));
             (
                 quote! { #ident: impl #krate::Arg<#ty> },
                 quote! { let #local: #ty = #krate::Arg::<#ty>::into_arg(#ident); },
@@ -217,7 +233,7 @@ fn arguments(model: &Model<'_>, fields: impl Iterator<Item = usize>) -> (TokenSt
     (quote! { #(#parameters),* }, quote! { #(#bind)* })
 }
 
-fn format(model: &Model<'_>, part: &Part) -> TokenStream {
+pub(crate) fn format(model: &Model<'_>, part: &Part) -> TokenStream {
     let krate = &model.krate;
     let option = |value: Option<Literal>| {
         let some = value.map(|value| quote! { ::core::option::Option::Some(#value) });
@@ -225,24 +241,29 @@ fn format(model: &Model<'_>, part: &Part) -> TokenStream {
     };
     let width = option(part.width.map(Literal::u8_suffixed));
     let separator = option(part.separator.map(Literal::character));
-    let descending = part.descending;
+    let (descending, lower) = (part.descending, part.lower);
     quote! {
-        #krate::key::PartFormat { width: #width, descending: #descending, separator: #separator }
+        #krate::key::PartFormat {
+            width: #width,
+            descending: #descending,
+            separator: #separator,
+            lower: #lower,
+        }
     }
 }
 
-fn local_named(name: &str) -> Ident {
+pub(crate) fn local_named(name: &str) -> Ident {
     format_ident!("__{name}", span = Span::mixed_site())
 }
 
-fn indices(pieces: &[Piece]) -> impl Iterator<Item = usize> {
+pub(crate) fn indices(pieces: &[Piece]) -> impl Iterator<Item = usize> {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Part(part) => Some(part.index),
         Piece::Literal(_) => None,
     })
 }
 
-fn distinct(indices: impl Iterator<Item = usize>) -> impl Iterator<Item = usize> {
+pub(crate) fn distinct(indices: impl Iterator<Item = usize>) -> impl Iterator<Item = usize> {
     let mut seen = BTreeSet::new();
     indices.filter(move |index| seen.insert(*index))
 }

@@ -2,7 +2,7 @@
 //!
 //! - `attrs`: what the attributes say · `names`: names made of names, and "did you mean"
 //! - `template`: `"id_{id:6}"` · `model`: a struct and what becomes of each field
-//! - `shape`: a newtype or an enum · `entity`, `keys`, `property`, `key_part`: the code
+//! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the code
 //!   that is written
 //!
 //! All paths in that code are absolute (`::core::..`, `::rowkey::..`) and calls of trait methods
@@ -12,6 +12,7 @@
 
 mod attrs;
 mod entity;
+mod index;
 mod key_part;
 mod keys;
 mod model;
@@ -71,6 +72,7 @@ use syn::DeriveInput;
 /// | `{id:6}` | a number with 6 digits, 1 to 20; larger ones are an error when the key is made |
 /// | `{at:desc}` | largest first: numbers, bools, dates |
 /// | `{id:6,desc}` | both |
+/// | `{email:lower}` | text in lower case, in indexes only |
 ///
 /// The text after a part begins with `_`, `:`, `|`, `,` or `;`, which ends the part; a string in it
 /// that contains the character is escaped. The other characters would not tell where a part ends:
@@ -88,7 +90,74 @@ use syn::DeriveInput;
 ///   `"UPPERCASE"`. Without it they stay.
 /// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
 ///   another is not read.
+/// - `index(..)`: see below. It may be given several times.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
+///
+/// # Indexes
+///
+/// An index is a copy of each entity under another key. What is declared here says where the copies
+/// are and what they hold; to keep them, write through `LocalIndex` of the crate `rowkey-patterns`.
+///
+/// ```
+/// use rowkey::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}")]
+/// #[entity(index(name = by_email, row = "email_{email:lower}"))]
+/// #[entity(index(name = by_last_name, row = "last_{last_name}", many))]
+/// #[entity(index(name = by_manager, row = "mgr_{manager:6}", many, copy(last_name)))]
+/// #[entity(index(name = by_pay, row = "pay_{cents:desc}", many, when = "Self::is_active"))]
+/// #[entity(index(name = by_city, partition = "city_{city}", row = "{department}_{id:6}"))]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     last_name: String,
+///     email: String,
+///     manager: Option<u32>,
+///     cents: i64,
+///     city: String,
+///     active: bool,
+/// }
+///
+/// impl Employee {
+///     fn is_active(&self) -> bool {
+///         self.active
+///     }
+/// }
+///
+/// let ada = Employee::by_email("sales", "Ada@contoso.com");
+/// assert_eq!(ada.parts(), Ok(("sales", "email_ada@contoso.com")));
+/// let joneses = Employee::by_last_name("sales", "Jones");
+/// let jo = Employee::by_last_name_all("sales").prefix("Jo");
+/// let best_paid = Employee::by_pay_all("sales");
+/// let in_leeds = Employee::by_city_all("Leeds");
+/// ```
+///
+/// - `name = ..`: the name of its constructor.
+/// - `row = ".."`: the template of its RowKeys, of at least one field. `{email:lower}` is text in lower
+///   case, in the rows and in what is looked up.
+/// - `partition = ".."`: the template of its PartitionKeys, if it is in other partitions than the
+///   entities (or another table). Its rows cannot be written in one transaction with them.
+/// - `many`: several entities may have the value. The RowKey of the entity follows it in the copy's,
+///   `last_Jones_id_000007`. Without it the index is unique.
+/// - `copy(..)`: the fields whose properties copies have, all if it is not given. Fields in the keys
+///   of the entity are known from every copy.
+/// - `when = ".."`: the path of a `fn(&Self) -> bool` that says which entities are in the index. Those
+///   that have `None` in an `Option` of the templates are not, either.
+///
+/// | item | what it is |
+/// |---|---|
+/// | `by_email(..) -> IndexKey<Self, SamePartition>` | the row of one entity; takes the partition and the values |
+/// | `by_last_name(..) -> IndexRange<Self, SamePartition>` | those of all entities with the value, if there may be many |
+/// | `by_email_all(..) -> IndexRange<..>` | the whole index of a partition |
+/// | `by_name_under_last(..) -> IndexRange<..>` | of several parts, those that begin with the values up to this one |
+///
+/// An index with a `partition` makes `IndexKey<Self, OtherPartition>` and `IndexRange<Self,
+/// OtherPartition>`, which what keeps copies in one transaction does not take.
+///
+/// The text before the first part tells the rows of a partition apart, so the entity and its
+/// indexes there all begin with some, and none with that of another. There are at most 49 indexes in the
+/// partition: a change may move all of them, in the 100 operations of one transaction.
 ///
 /// # On a field
 ///

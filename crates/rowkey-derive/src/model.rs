@@ -9,6 +9,7 @@ use syn::{
 };
 
 use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
+use crate::index::{self, Index};
 use crate::names::{Case, check_property, constant};
 use crate::template::Template;
 
@@ -31,6 +32,7 @@ pub(crate) struct Model<'a> {
 pub(crate) struct Keys {
     pub(crate) partition: Template,
     pub(crate) row: Template,
+    pub(crate) indexes: Vec<Index>,
 }
 
 pub(crate) struct Field<'a> {
@@ -53,7 +55,8 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let mut container = Container::parse(input, "entity", &["partition", "row", "kind"], true)?;
+        let allowed = ["partition", "row", "kind", "index"];
+        let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
         else {
@@ -69,16 +72,18 @@ impl<'a> Model<'a> {
             template.resolve(&input.ident, &names)?;
             Ok(template)
         };
-        let keys = match (template(&partition), template(&row)) {
-            (Ok(partition), Ok(row)) => Keys { partition, row },
+        let mut keys = match (template(&partition), template(&row)) {
+            (Ok(partition), Ok(row)) => Keys { partition, row, indexes: Vec::new() },
             (Err(mut partition), Err(row)) => {
                 partition.combine(row);
                 return Err(partition);
             }
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
+        let declared = std::mem::take(&mut container.indexes);
         let is_key = |i| keys.partition.parts().chain(keys.row.parts()).any(|p| p.index == i);
         let model = Self::new(input, container, fields, is_key, false)?;
+        keys.indexes = index::indexes(&model, &keys, declared, &names)?;
         Ok((model, keys))
     }
 

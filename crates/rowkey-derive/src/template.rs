@@ -26,19 +26,36 @@ pub(crate) enum Piece {
     Part(Part),
 }
 
-/// `{field}`, `{field:6}`, `{field:desc}` or `{field:6,desc}`.
+/// `{field}`, `{field:6}`, `{field:desc}`, `{field:6,desc}` or `{field:lower}`.
 pub(crate) struct Part {
     pub(crate) field: String,
     /// Which field that is, once [`Template::resolve`] has looked.
     pub(crate) index: usize,
     pub(crate) width: Option<u8>,
     pub(crate) descending: bool,
+    pub(crate) lower: bool,
     pub(crate) separator: Option<char>,
 }
 
 impl Template {
+    /// The template of a key of an entity, from which its fields are read back.
     pub(crate) fn parse(literal: &LitStr) -> Result<Self> {
-        let pieces = parse(&literal.value()).map_err(|what| Error::new(literal.span(), what))?;
+        let template = Self::index(literal, false)?;
+        if let Some(part) = template.parts().find(|part| part.lower) {
+            let what = format!(
+                "`{{{}:lower}}` is for indexes: an entity could not be read back from its key",
+                part.field
+            );
+            return Err(Error::new(literal.span(), what));
+        }
+        Ok(template)
+    }
+
+    /// The template of a key of an index. If there may be `many` entities of the same values, `_`
+    /// follows them, and then what tells the entities apart.
+    pub(crate) fn index(literal: &LitStr, many: bool) -> Result<Self> {
+        let text = literal.value() + if many { "_" } else { "" };
+        let pieces = parse(&text).map_err(|what| Error::new(literal.span(), what))?;
         Ok(Self { literal: literal.clone(), pieces })
     }
 
@@ -121,12 +138,20 @@ fn part(text: &str) -> std::result::Result<Part, String> {
     if field.is_empty() {
         return Err("`{}` needs the name of a field: `{id}`".to_owned());
     }
-    let mut part =
-        Part { field: field.to_owned(), index: 0, width: None, descending: false, separator: None };
+    let mut part = Part {
+        field: field.to_owned(),
+        index: 0,
+        width: None,
+        descending: false,
+        lower: false,
+        separator: None,
+    };
     for format in formats.into_iter().flat_map(|formats| formats.split(',')) {
         let width = format.parse().ok().filter(|width| (1..=MAX_WIDTH).contains(width));
         if format == "desc" && !part.descending {
             part.descending = true;
+        } else if format == "lower" && !part.lower {
+            part.lower = true;
         } else if width.is_some() && part.width.is_none() {
             part.width = width;
         } else {

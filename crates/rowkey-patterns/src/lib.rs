@@ -6,6 +6,9 @@
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
+//!
+//! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
 pub mod index_entity;
+pub mod index_row;
 mod rounds;

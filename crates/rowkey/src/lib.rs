@@ -52,6 +52,8 @@
 //! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
 //! - [`Entity`]: a type that is stored; the derive takes the templates of its keys. [`Key`] and
 //!   [`Partition`] are addresses that carry the type, [`Stored`] is an entity with its [`ETag`].
+//! - [`Index`]: what an entity is looked up by besides its keys; [`IndexKey`] and [`IndexRange`] are
+//!   the addresses of its rows.
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
 //!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
 //! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
@@ -82,6 +84,7 @@ mod error;
 mod filter;
 #[cfg(doctest)]
 mod guide;
+pub mod index;
 pub mod key;
 mod options;
 pub mod queue;
@@ -109,6 +112,8 @@ pub use entity::{DecodeError, DynamicEntity, Entity, Projection, Property, Rows,
 pub use error::{Error, ErrorKind, Outcome, Result};
 #[doc(inline)]
 pub use filter::{Column, Filter, TIMESTAMP};
+#[doc(inline)]
+pub use index::{Index, IndexKey, IndexRange};
 #[doc(inline)]
 pub use key::{Key, KeyPart, Partition};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};

@@ -118,10 +118,8 @@ impl Projection for DynamicEntity {
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         // Keys are there unless a `select` left them out.
-        let mut entity = Self::new(
-            row.fields().text("PartitionKey").unwrap_or_default(),
-            row.fields().text("RowKey").unwrap_or_default(),
-        );
+        let mut entity =
+            Self::new(row.partition_key().unwrap_or_default(), row.row_key().unwrap_or_default());
         for field in row.fields() {
             if matches!(field.name.as_ref(), "PartitionKey" | "RowKey" | "Timestamp") {
                 continue;

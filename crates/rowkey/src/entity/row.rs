@@ -16,16 +16,20 @@ const KIND: &str = "EntityType";
 #[derive(Debug)]
 pub struct RowWriter {
     out: EntityWriter,
+    only: Option<&'static [&'static str]>,
     error: Option<(String, PropertyError)>,
 }
 
 impl RowWriter {
     pub(crate) fn new(partition_key: &str, row_key: &str) -> Self {
-        Self { out: EntityWriter::new(partition_key, row_key), error: None }
+        Self { out: EntityWriter::new(partition_key, row_key), only: None, error: None }
     }
 
     /// Writes a property; one that is `None` is left out.
     pub fn property<P: Property>(&mut self, name: &str, value: &P) {
+        if !self.takes(name) {
+            return;
+        }
         match value.to_value() {
             Ok(Some(value)) => self.out.property(name, &value),
             Ok(None) => {}
@@ -35,6 +39,9 @@ impl RowWriter {
 
     /// Writes a value of any serialisable type as JSON text.
     pub fn json<T: serde::Serialize>(&mut self, name: &str, value: &T) {
+        if !self.takes(name) {
+            return;
+        }
         match serde_json::to_string(value) {
             Ok(text) => self.property(name, &text),
             Err(_) => self.fail(name, PropertyError::new("the value cannot be written as JSON")),
@@ -44,6 +51,18 @@ impl RowWriter {
     #[doc(hidden)]
     pub fn kind(&mut self, kind: &'static str) {
         self.out.property(KIND, &ValueRef::String(kind.into()));
+    }
+
+    /// Writes what `write` writes, but only the properties with these names (and the `EntityType`
+    /// of a type that has a kind).
+    pub fn only(&mut self, names: &'static [&'static str], write: impl FnOnce(&mut Self)) {
+        let before = self.only.replace(names);
+        write(self);
+        self.only = before;
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        self.only.is_none_or(|names| names.contains(&name))
     }
 
     fn fail(&mut self, name: &str, error: PropertyError) {
@@ -62,21 +81,33 @@ pub struct RowReader<'a> {
     /// Where the last property was found. The service sends properties in the order they were
     /// stored, which is mostly the order they are asked for.
     next: Cell<usize>,
+    /// The keys to read instead of those of the row.
+    keys: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> RowReader<'a> {
     pub(crate) fn new(fields: &'a Fields<'a>) -> Self {
-        Self { fields, next: Cell::new(0) }
+        Self { fields, next: Cell::new(0), keys: None }
+    }
+
+    /// The same row as if these were its PartitionKey and its RowKey: how a copy that is kept under
+    /// another key is read as what it is a copy of.
+    #[must_use]
+    pub fn with_keys<'b>(&'b self, partition_key: &'b str, row_key: &'b str) -> RowReader<'b> {
+        let fields: &'b Fields<'b> = self.fields;
+        RowReader { fields, next: self.next.clone(), keys: Some((partition_key, row_key)) }
     }
 
     /// The PartitionKey.
     pub fn partition_key(&self) -> Result<&'a str, DecodeError> {
-        self.fields.text("PartitionKey").ok_or_else(|| DecodeError::missing("PartitionKey"))
+        let key = self.keys.map(|keys| keys.0).or_else(|| self.fields.text("PartitionKey"));
+        key.ok_or_else(|| DecodeError::missing("PartitionKey"))
     }
 
     /// The RowKey.
     pub fn row_key(&self) -> Result<&'a str, DecodeError> {
-        self.fields.text("RowKey").ok_or_else(|| DecodeError::missing("RowKey"))
+        let key = self.keys.map(|keys| keys.1).or_else(|| self.fields.text("RowKey"));
+        key.ok_or_else(|| DecodeError::missing("RowKey"))
     }
 
     /// When the service last wrote the entity.

@@ -1,6 +1,7 @@
 //! The two traits that the derives implement.
 
 use super::row::{DecodeError, RowReader, RowWriter};
+use crate::index::Index;
 use crate::key::KeyWriter;
 
 /// A type that is read from entities: the whole of one, or some of its properties.
@@ -52,6 +53,8 @@ pub trait Entity: Projection {
     /// The properties that must not be stored as they are. A [`Table`](crate::Table) refuses to write
     /// an entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
     const ENCRYPTED: &'static [&'static str] = &[];
+    /// The secondary indexes of the type.
+    const INDEXES: &'static [Index] = &[];
 
     /// Writes the PartitionKey.
     fn partition_key(&self, out: &mut KeyWriter);
@@ -61,6 +64,13 @@ pub trait Entity: Projection {
 
     /// Writes the properties; those that make up the keys are not among them.
     fn encode(&self, out: &mut RowWriter);
+
+    /// Writes the keys of the entity's row in the index at this place of [`Entity::INDEXES`]; says
+    /// whether the entity is in that index.
+    fn index_key(&self, position: usize, partition: &mut KeyWriter, row: &mut KeyWriter) -> bool {
+        let _ = (position, partition, row);
+        false
+    }
 }
 
 /// Which rows of a partition hold entities of a type, as its row template tells.

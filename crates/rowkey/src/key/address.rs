@@ -41,6 +41,10 @@ impl<E> Key<E> {
             .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str()))
     }
 
+    pub(crate) fn of(keys: Result<(String, String), KeyError>) -> Self {
+        Self { keys, entity: PhantomData }
+    }
+
     pub(crate) fn into_parts(self) -> Result<(String, String), KeyError> {
         self.keys
     }
@@ -53,6 +57,12 @@ impl<E> Key<E> {
 pub struct Partition<E> {
     span: Result<Span, KeyError>,
     entity: PhantomData<fn() -> E>,
+}
+
+impl<E> Partition<E> {
+    pub(crate) fn of(span: Result<Span, KeyError>) -> Self {
+        Self { span, entity: PhantomData }
+    }
 }
 
 /// A PartitionKey, and the bounds of each RowKey.
@@ -148,7 +158,7 @@ pub(crate) fn prefix(head: &str) -> (Bound<String>, Bound<String>) {
 
 impl Span {
     /// Keeps of the rows those that lie within these bounds, too.
-    fn narrow(&mut self, (from, to): (Bound<String>, Bound<String>)) {
+    pub(crate) fn narrow(&mut self, (from, to): (Bound<String>, Bound<String>)) {
         if is_tighter(&from, &self.from, Ordering::Greater) {
             self.from = from;
         }

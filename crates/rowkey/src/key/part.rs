@@ -27,6 +27,9 @@ pub trait KeyPart: Sized {
     /// Whether a template may ask for `{part:6}`; [`PartFormat::width`] is never set if not.
     const WIDTH: bool = false;
 
+    /// Whether it is text, which the template of an index may write in lower case, `{part:lower}`.
+    const TEXT: bool = false;
+
     /// Writes the value.
     fn write(&self, out: &mut KeyWriter);
 
@@ -43,9 +46,14 @@ pub struct PartFormat {
     pub descending: bool,
     /// The character that ends this part in the template; a string part escapes it.
     pub separator: Option<char>,
+    /// `{email:lower}`: text in lower case, so that it is found whatever its case. It cannot be read
+    /// back as it was.
+    pub lower: bool,
 }
 
 impl KeyPart for String {
+    const TEXT: bool = true;
+
     fn write(&self, out: &mut KeyWriter) {
         out.text(self);
     }

@@ -40,6 +40,8 @@ pub enum KeyError {
     DateOutOfRange,
     /// The key as a whole is not valid.
     Invalid(wire::KeyError),
+    /// A range of an index whose ends are in another index.
+    OtherIndex,
     /// A range whose ends are not in the partition that is queried.
     OtherPartition,
     /// A number has more digits than the template's width; written wider it would sort wrongly.
@@ -75,8 +77,29 @@ impl KeyWriter {
         Ok(self.text)
     }
 
+    /// Writes another key as a string part that ends with `separator`.
+    #[doc(hidden)]
+    pub fn key(&mut self, key: Self, separator: char) {
+        if let Some(error) = key.error {
+            self.error.get_or_insert(error);
+        }
+        self.format = PartFormat { separator: Some(separator), ..PartFormat::default() };
+        self.text(&key.text);
+    }
+
     /// Writes a string.
     pub fn text(&mut self, text: &str) {
+        if self.format.lower {
+            // One by one, so that the beginning of a text becomes the beginning of its lower case:
+            // what becomes of a capital sigma otherwise depends on what follows.
+            let lower: String = text.chars().flat_map(char::to_lowercase).collect();
+            self.escaped(&lower);
+        } else {
+            self.escaped(text);
+        }
+    }
+
+    fn escaped(&mut self, text: &str) {
         let mut characters = text.chars().peekable();
         while let Some(character) = characters.next() {
             if character.is_control() {
@@ -164,6 +187,13 @@ pub(super) fn begins_escape(character: char, separator: Option<char>) -> bool {
     character.is_ascii() && is_escaped(after(character), separator)
 }
 
+/// Where the keys end that continue the text at the end of `key`. Those that continue it by an
+/// escape do not: the last character is the first half of the escape then.
+pub(crate) fn ends_in_escape(key: &str, format: PartFormat) -> Option<String> {
+    let last = key.chars().next_back()?;
+    begins_escape(last, format.separator).then(|| format!("{key}{ESCAPED}"))
+}
+
 fn before(character: char) -> char {
     char::from_u32(u32::from(character) - 1).unwrap_or(character)
 }
@@ -179,6 +209,7 @@ impl fmt::Display for KeyError {
             Self::ControlCharacter => f.write_str("a string in the key has a control character"),
             Self::DateOutOfRange => f.write_str("a date in the key is outside 1601 to 9999"),
             Self::Invalid(error) => error.fmt(f),
+            Self::OtherIndex => f.write_str("an end of the range is in another index"),
             Self::OtherPartition => {
                 f.write_str("an end of the range lies in another partition than the one queried")
             }
@@ -198,8 +229,9 @@ mod tests {
     use super::*;
 
     const SEPARATED: PartFormat =
-        PartFormat { width: None, descending: false, separator: Some('_') };
-    const DESCENDING: PartFormat = PartFormat { width: None, descending: true, separator: None };
+        PartFormat { width: None, descending: false, separator: Some('_'), lower: false };
+    const DESCENDING: PartFormat =
+        PartFormat { width: None, descending: true, separator: None, lower: false };
 
     fn write(part: &impl KeyPart, format: PartFormat) -> String {
         let mut out = KeyWriter::new();

@@ -408,6 +408,14 @@ fn is_resource(error: &Error) -> bool {
     error.code() != Some(&crate::ErrorCode::TABLE_NOT_FOUND)
 }
 
+impl Error {
+    /// The error of an operation whose key cannot be: nothing was sent.
+    #[cold]
+    pub fn no_such_key(error: &crate::key::KeyError) -> Self {
+        key_error(error)
+    }
+}
+
 #[cold]
 pub(crate) fn key_error(error: &crate::key::KeyError) -> Error {
     match error {

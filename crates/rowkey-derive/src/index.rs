@@ -1,0 +1,409 @@
+//! `index(..)`: the templates of the indexes of an entity, and what becomes of them.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::{Error, Ident, LitStr, Path, Result};
+
+use crate::attrs::Index as Declared;
+use crate::keys::{arguments, distinct, format, indices, local, local_named, part_type, write};
+use crate::model::{Keys, Model, Role, at, combine, plain};
+use crate::names::did_you_mean;
+use crate::template::{Part, Piece, Template};
+
+/// An update may delete a copy of each index and insert another one, and writes the entity: 99 of
+/// the 100 operations of a transaction.
+const MAX_IN_PARTITION: usize = 49;
+
+/// The most properties that an entity has besides its keys and its Timestamp.
+const MAX_PROPERTIES: usize = 252;
+
+/// The properties that a copy has besides those of its entity.
+const POINTERS: [&str; 2] = ["PrimaryRowKey", "PrimaryPartitionKey"];
+
+/// An index, its templates resolved.
+pub(crate) struct Index {
+    name: Ident,
+    /// `None` if the rows are in the partition of their entities.
+    partition: Option<Template>,
+    row: Template,
+    many: bool,
+    /// The names of the properties that copies have; `None` for all.
+    copy: Option<Vec<String>>,
+    when: Option<Path>,
+}
+
+impl Index {
+    /// The parts of its templates.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
+    }
+
+    /// The pieces of its PartitionKey.
+    fn partition_pieces<'a>(&'a self, keys: &'a Keys) -> &'a [Piece] {
+        self.partition.as_ref().map_or(&keys.partition.pieces, |template| &template.pieces)
+    }
+}
+
+/// Checks what is declared.
+pub(crate) fn indexes(
+    model: &Model<'_>,
+    keys: &Keys,
+    declared: Vec<Declared>,
+    fields: &[String],
+) -> Result<Vec<Index>> {
+    let mut errors = None;
+    let mut indexes: Vec<Index> = Vec::new();
+    for declared in declared {
+        let checked = resolve(model, declared, fields)
+            .and_then(|index| fits(model, keys, &indexes, &index).map(|()| index));
+        match checked {
+            Ok(index) => indexes.push(index),
+            Err(error) => combine(&mut errors, error),
+        }
+    }
+    if !indexes.is_empty() || errors.is_some() {
+        for field in &model.fields {
+            let Role::Property { name, .. } = &field.role else { continue };
+            if POINTERS.contains(&&**name) {
+                let what =
+                    format!("the copies in an index say in `{name}` what they are copies of");
+                combine(&mut errors, Error::new(field.ident.span(), what));
+            }
+        }
+    }
+    errors.map_or(Ok(indexes), Err)
+}
+
+fn resolve(model: &Model<'_>, declared: Declared, fields: &[String]) -> Result<Index> {
+    let Declared { name, partition, row, many, copy, when } = declared;
+    let template = |literal: &LitStr, many: bool| {
+        let mut template = Template::index(literal, many)?;
+        template.resolve(model.ident, fields)?;
+        Ok::<_, Error>(template)
+    };
+    let partition = partition.map(|literal| template(&literal, false)).transpose()?;
+    let row = template(&row, many)?;
+    let copy =
+        copy.map(|copied| copied.iter().map(|ident| copied_property(model, ident)).collect());
+    let index = Index { name, partition, row, many, copy: copy.transpose()?, when };
+    if let Some(part) = index.parts().find(|part| {
+        matches!(
+            model.fields[part.index].role,
+            Role::Skipped(_) | Role::Property { json: true, .. }
+        )
+    }) {
+        let what =
+            format!("`{{{}}}` is not stored as a value that an index could hold", part.field);
+        return Err(Error::new(index.row.literal.span(), what));
+    }
+    Ok(index)
+}
+
+/// The property that is meant by a field in `copy(..)`.
+fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
+    let name = plain(ident);
+    let stored = |field: &crate::model::Field<'_>| matches!(field.role, Role::Property { .. });
+    match model.fields.iter().find(|field| plain(field.ident) == name).map(|field| &field.role) {
+        Some(Role::Property { name, .. }) => Ok(name.clone()),
+        Some(Role::Key) => Err(Error::new(
+            ident.span(),
+            format!("`{name}` is part of a key, which every copy has"),
+        )),
+        Some(_) => Err(Error::new(ident.span(), format!("`{name}` is not stored"))),
+        None => {
+            let fields: Vec<_> = model.fields.iter().filter(|f| stored(f)).collect();
+            let names: Vec<_> = fields.iter().map(|field| plain(field.ident)).collect();
+            let hint = did_you_mean(&name, names.iter().map(String::as_str));
+            let what = format!("`{}` has no field `{name}`{hint}", model.ident);
+            Err(Error::new(ident.span(), what))
+        }
+    }
+}
+
+/// Checks an index beside the entity and the indexes before it.
+fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Result<()> {
+    let fail = |what: String| Err(Error::new(index.row.literal.span(), what));
+    let name = plain(&index.name);
+    let taken = matches!(&*name, "key" | "partition" | "parse_key")
+        || model.fields.iter().any(|field| name == format!("under_{}", plain(field.ident)));
+    if taken || before.iter().any(|other| other.name == index.name) {
+        let what = if taken { "a constructor of the entity" } else { "another index" };
+        return Err(Error::new(index.name.span(), format!("`{name}` is {what} already")));
+    }
+    if index.row.parts().next().is_none() {
+        return fail("an index is of at least one field: `email_{email}`".to_owned());
+    }
+    if index.partition.is_none() {
+        if before.iter().filter(|other| other.partition.is_none()).count() == MAX_IN_PARTITION {
+            return fail(format!(
+                "an entity has at most {MAX_IN_PARTITION} indexes in its partition: a change may \
+                 delete and insert a copy in each, and a transaction has 100 operations"
+            ));
+        }
+        let head = keys.row.head();
+        if head.is_empty() {
+            return Err(Error::new(
+                keys.row.literal.span(),
+                "rows of an index are in the same partition, and nothing tells them apart from the \
+                 entities; begin the row template with text: `id_{id}`",
+            ));
+        }
+        if index.row.head().is_empty() {
+            return fail(
+                "an index in the partition of the entities begins with text that tells its rows \
+                 apart: `email_{email}`"
+                    .to_owned(),
+            );
+        }
+        if let Some(what) = overlap(index.row.head(), head, "the entity's own") {
+            return fail(what);
+        }
+    }
+    for other in before {
+        let whose = format!("those of `{}`", other.name);
+        match (&index.partition, &other.partition) {
+            (None, None) => {
+                if let Some(what) = overlap(index.row.head(), other.row.head(), &whose) {
+                    return fail(what);
+                }
+            }
+            (Some(partition), Some(others)) => {
+                let told = overlap(partition.head(), others.head(), &whose)
+                    .and_then(|_| overlap(index.row.head(), other.row.head(), &whose));
+                if let Some(what) = told {
+                    return fail(what);
+                }
+            }
+            _ => {}
+        }
+    }
+    let pointers = 1 + usize::from(index.partition.is_some());
+    let own = model.properties().count() + usize::from(model.kind.is_some());
+    if index.copy.is_none() && own + pointers > MAX_PROPERTIES {
+        return fail(format!(
+            "a copy has {pointers} more properties than the entity, and {MAX_PROPERTIES} are \
+             allowed; name those that are needed with `copy(..)`"
+        ));
+    }
+    Ok(())
+}
+
+fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
+    (head.starts_with(other) || other.starts_with(head)).then(|| {
+        format!(
+            "rows that begin with {head:?} cannot be told from {whose}, which begin with {other:?}"
+        )
+    })
+}
+
+/// `const INDEXES`.
+pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let krate = &model.krate;
+    let indexes = keys.indexes.iter().map(|index| {
+        let name = plain(&index.name);
+        let scope = index
+            .partition
+            .as_ref()
+            .map_or_else(|| quote! { SamePartition }, |_| quote! { OtherPartition });
+        let unique = !index.many;
+        let partition_head = index.partition.as_ref().map_or("", Template::head);
+        let row_head = index.row.head();
+        let copy = index
+            .copy
+            .as_ref()
+            .map_or_else(|| quote! { All }, |names| quote! { Only(&[#(#names),*]) });
+        quote! {
+            #krate::index::Index {
+                name: #name,
+                scope: #krate::index::Scope::#scope,
+                unique: #unique,
+                partition_head: #partition_head,
+                row_head: #row_head,
+                copy: #krate::index::Copied::#copy,
+            }
+        }
+    });
+    quote! { const INDEXES: &'static [#krate::index::Index] = &[#(#indexes),*]; }
+}
+
+/// `fn index_key`, unless there are no indexes.
+pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+    if keys.indexes.is_empty() {
+        return None;
+    }
+    let krate = &model.krate;
+    let (pk, rk) = (local_named("partition"), local_named("row"));
+    let entity = quote! { #krate::entity::Entity };
+    let arms = keys.indexes.iter().enumerate().map(|(position, index)| {
+        let when = index.when.as_ref().map(|when| quote! { if !#when(self) { return false; } });
+        // A field that is None is in no index.
+        let bind = distinct(index.parts().map(|part| part.index)).map(|i| {
+            let (field, local, ty) = (model.fields[i].ident, local(i), model.fields[i].ty);
+            if std::ptr::eq(part_type(model, i), ty) {
+                quote! { let #local = &self.#field; }
+            } else {
+                quote_spanned! { at(ty) =>
+                    let ::core::option::Option::Some(#local) = &self.#field else { return false };
+                }
+            }
+        });
+        let value = |i: usize| {
+            let local = local(i);
+            quote! { *#local }
+        };
+        let write_partition = match &index.partition {
+            Some(template) => write(model, &template.pieces, &pk, value),
+            None => quote! { #entity::partition_key(self, #pk); },
+        };
+        let write_row = write(model, &index.row.pieces, &rk, value);
+        let tie_breaker = index.many.then(|| {
+            let other = local_named("other");
+            let partition = index.partition.as_ref().map(|_| {
+                quote! {
+                    let mut #other = #krate::key::KeyWriter::new();
+                    #entity::partition_key(self, &mut #other);
+                    #rk.key(#other, '_');
+                    #rk.literal("_");
+                }
+            });
+            quote! { #partition #entity::row_key(self, #rk); }
+        });
+        quote! {
+            #position => {
+                #when
+                #(#bind)*
+                #write_partition
+                #write_row
+                #tie_breaker
+                true
+            }
+        }
+    });
+    Some(quote! {
+        fn index_key(
+            &self,
+            __position: usize,
+            #pk: &mut #krate::key::KeyWriter,
+            #rk: &mut #krate::key::KeyWriter,
+        ) -> bool {
+            match __position {
+                #(#arms)*
+                _ => false,
+            }
+        }
+    })
+}
+
+/// The constructors of the addresses in each index.
+pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let items = keys.indexes.iter().enumerate().map(|(position, index)| {
+        let Index { name, row, many, .. } = index;
+        let constructors = Constructors { model, keys, index, position };
+        let parts: Vec<&Part> = row.parts().collect();
+        // Where the values that a constructor takes end: the text after a part belongs to it.
+        let end = |part: &Part| {
+            let is =
+                |piece: &Piece| matches!(piece, Piece::Part(other) if other.index == part.index);
+            let at = row.pieces.iter().position(is).map_or(0, |at| at + 2);
+            at.min(row.pieces.len())
+        };
+        let whole = if *many {
+            let doc = "The rows of all entities of these values, in the order of their RowKeys.";
+            constructors.range(name, row.pieces.len(), doc)
+        } else {
+            constructors.key()
+        };
+        let all = constructors.range(
+            &format_ident!("{}_all", name.unraw(), span = name.span()),
+            usize::from(!row.head().is_empty()),
+            "The whole index of a partition, in its order.",
+        );
+        let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
+            let field = model.fields[last.index].ident.unraw();
+            let under = format_ident!("{}_under_{field}", name.unraw(), span = name.span());
+            let doc = format!("The rows of these values, up to `{field}`, in the index's order.");
+            constructors.range(&under, end(last), &doc)
+        });
+        quote! { #whole #all #(#under)* }
+    });
+    quote! { #(#items)* }
+}
+
+/// What the constructors of one index have in common.
+struct Constructors<'a> {
+    model: &'a Model<'a>,
+    keys: &'a Keys,
+    index: &'a Index,
+    position: usize,
+}
+
+impl Constructors<'_> {
+    /// The constructor of the address of one row.
+    fn key(&self) -> TokenStream {
+        let Self { model, index, position, .. } = self;
+        let Model { krate, vis, .. } = model;
+        let (pk, rk) = (local_named("partition"), local_named("row"));
+        let name = &index.name;
+        let doc = format!("The row of one entity in the index `{}`.", index.row.literal.value());
+        let scope = self.scope();
+        let (arguments, body) = self.written(&index.row.pieces);
+        quote! {
+            #[doc = #doc]
+            #vis fn #name(#arguments) -> #krate::index::IndexKey<Self, #scope> {
+                #body
+                #krate::index::IndexKey::from_writers(#position, #pk, #rk)
+            }
+        }
+    }
+
+    /// A constructor of all rows that begin with the first `end` pieces of the template.
+    fn range(&self, name: &Ident, end: usize, doc: &str) -> TokenStream {
+        let Self { model, index, position, .. } = self;
+        let Model { krate, vis, .. } = model;
+        let (pk, rk) = (local_named("partition"), local_named("row"));
+        let doc = format!("{doc} The index is `{}`.", index.row.literal.value());
+        let scope = self.scope();
+        let (given, open) = index.row.pieces.split_at(end);
+        let (arguments, body) = self.written(given);
+        let next = open.iter().find_map(|piece| match piece {
+            Piece::Part(part) => Some(format(model, part)),
+            Piece::Literal(_) => None,
+        });
+        let next = next.unwrap_or_else(|| quote! { ::core::default::Default::default() });
+        quote! {
+            #[doc = #doc]
+            #vis fn #name(#arguments) -> #krate::index::IndexRange<Self, #scope> {
+                #body
+                #krate::index::IndexRange::from_writers(#position, #pk, #rk, #next)
+            }
+        }
+    }
+
+    /// Parameters for the parts of the PartitionKey and of these pieces, and what writes both.
+    fn written(&self, row: &[Piece]) -> (TokenStream, TokenStream) {
+        let Self { model, keys, index, .. } = self;
+        let krate = &model.krate;
+        let (pk, rk) = (local_named("partition"), local_named("row"));
+        let partition = index.partition_pieces(keys);
+        let (arguments, bind) = arguments(model, distinct(indices(partition).chain(indices(row))));
+        let write_partition = write(model, partition, &pk, local);
+        let write_row = write(model, row, &rk, local);
+        let body = quote! {
+            #bind
+            let mut #pk = #krate::key::KeyWriter::new();
+            #write_partition
+            let mut #rk = #krate::key::KeyWriter::new();
+            #write_row
+        };
+        (arguments, body)
+    }
+
+    fn scope(&self) -> TokenStream {
+        let krate = &self.model.krate;
+        match self.index.partition {
+            Some(_) => quote! { #krate::index::OtherPartition },
+            None => quote! { #krate::index::SamePartition },
+        }
+    }
+}

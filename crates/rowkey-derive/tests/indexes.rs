@@ -1,0 +1,148 @@
+//! What `index(..)` writes: the declarations, the keys of an entity's rows, and their addresses.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+use rowkey::index::{Copied, OtherPartition, SamePartition, Scope};
+use rowkey::key::{KeyError, KeyWriter};
+use rowkey::{Entity, Index, IndexKey, IndexRange, KeyPart, Property};
+
+#[derive(Clone, Copy, Debug, PartialEq, KeyPart, Property)]
+enum Grade {
+    Junior,
+    Senior,
+}
+
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "{department}", row = "id_{id:6}", rename_all = "PascalCase")]
+#[entity(
+    index(name = by_email, row = "email_{email:lower}"),
+    index(name = by_last_name, row = "last_{last_name}", many),
+    index(name = by_manager, row = "mgr_{manager:6}", many, copy(first_name, last_name))
+)]
+#[entity(index(name = by_pay, row = "pay_{grade}_{cents:desc}", many, when = "Self::is_active"))]
+#[entity(index(name = by_city, partition = "city_{city}", row = "{department}_{id:6}"))]
+#[entity(index(name = by_region, partition = "region", row = "{city}", many))]
+struct Employee {
+    department: String,
+    id: u32,
+    first_name: String,
+    last_name: String,
+    email: String,
+    manager: Option<u32>,
+    grade: Grade,
+    cents: i64,
+    city: String,
+    active: bool,
+}
+
+impl Employee {
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+fn ada() -> Employee {
+    Employee {
+        department: "sales".into(),
+        id: 7,
+        first_name: "Ada".into(),
+        last_name: "King_Noel".into(),
+        email: "Ada@Contoso.com".into(),
+        manager: Some(3),
+        grade: Grade::Senior,
+        cents: 100,
+        city: "Leeds/North".into(),
+        active: true,
+    }
+}
+
+fn rows(employee: &Employee) -> Vec<Option<(String, String)>> {
+    let row = |position| {
+        let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+        let indexed = employee.index_key(position, &mut partition, &mut row);
+        indexed.then(|| (partition.finish().unwrap(), row.finish().unwrap()))
+    };
+    (0..Employee::INDEXES.len()).map(row).collect()
+}
+
+#[test]
+fn the_declarations_can_be_read() {
+    let index = |name, unique, row_head, copy| Index {
+        name,
+        scope: Scope::SamePartition,
+        unique,
+        partition_head: "",
+        row_head,
+        copy,
+    };
+    let some = Copied::Only(&["FirstName", "LastName"]);
+    let expected = [
+        index("by_email", true, "email_", Copied::All),
+        index("by_last_name", false, "last_", Copied::All),
+        index("by_manager", false, "mgr_", some),
+        index("by_pay", false, "pay_", Copied::All),
+        Index {
+            scope: Scope::OtherPartition,
+            partition_head: "city_",
+            ..index("by_city", true, "", Copied::All)
+        },
+        Index {
+            scope: Scope::OtherPartition,
+            partition_head: "region",
+            ..index("by_region", false, "", Copied::All)
+        },
+    ];
+    assert_eq!(Employee::INDEXES, expected);
+}
+
+#[test]
+fn an_entity_has_a_row_in_each_of_its_indexes() {
+    let expected = [
+        ("sales", "email_ada@contoso.com"),
+        ("sales", "last_King^~Noel_id_000007"),
+        ("sales", "mgr_000003_id_000007"),
+        ("sales", "pay_Senior_-9999999999999999899_id_000007"),
+        ("city_Leeds.~North", "sales_000007"),
+        ("region", "Leeds.~North_sales_id_000007"),
+    ];
+    let expected = expected.map(|(pk, rk)| Some((pk.to_owned(), rk.to_owned())));
+    assert_eq!(rows(&ada()), expected);
+}
+
+#[test]
+fn what_is_none_and_what_fails_the_condition_is_in_no_index() {
+    let gone = Employee { manager: None, active: false, ..ada() };
+    let in_index: Vec<_> = rows(&gone).iter().map(Option::is_some).collect();
+    assert_eq!(in_index, [true, true, false, false, true, true]);
+    let (mut pk, mut rk) = (KeyWriter::new(), KeyWriter::new());
+    assert!(!ada().index_key(6, &mut pk, &mut rk), "there is no such index");
+}
+
+#[test]
+fn the_tie_breaker_of_another_partition_is_the_whole_key() {
+    let odd = Employee { department: "a_b".into(), ..ada() };
+    assert_eq!(rows(&odd)[5].as_ref().unwrap().1, "Leeds.~North_a^~b_id_000007");
+}
+
+#[test]
+fn a_unique_value_is_the_address_of_one_row() {
+    let key: IndexKey<Employee, SamePartition> = Employee::by_email("sales", "ADA@contoso.com");
+    assert_eq!(key.parts(), Ok(("sales", "email_ada@contoso.com")));
+    assert_eq!((key.position(), key.index().name), (0, "by_email"));
+    let key: IndexKey<Employee, OtherPartition> = Employee::by_city("Leeds", "sales", 7);
+    assert_eq!(key.parts(), Ok(("city_Leeds", "sales_000007")));
+    assert!(matches!(Employee::by_email("a\n", "").parts(), Err(KeyError::ControlCharacter)));
+}
+
+#[test]
+fn what_ends_a_beginning_is_told_from_what_goes_on() {
+    let _: IndexRange<Employee, SamePartition> = Employee::by_last_name("sales", "Jones");
+    let _: IndexRange<Employee, SamePartition> =
+        Employee::by_pay_under_grade("sales", Grade::Junior);
+    let _: IndexRange<Employee, SamePartition> = Employee::by_manager("sales", 3_u32);
+    let _: IndexRange<Employee, OtherPartition> = Employee::by_city_all("Leeds");
+    let _: IndexRange<Employee, OtherPartition> =
+        Employee::by_city_under_department("Leeds", "sales");
+    let _: IndexRange<Employee, OtherPartition> = Employee::by_region("Leeds");
+    assert_eq!(Employee::by_pay("sales", Grade::Junior, 5).position(), 3);
+}

@@ -1,0 +1,209 @@
+//! The rows of the indexes that an entity declares: copies of it under other keys.
+//!
+//! What keeps an index in step writes [`IndexRow`]s, what reads or verifies one reads them. Where
+//! the entity of a row is, [`primary_key`] tells of any row.
+//!
+//! A copy is a public contract: it has the keys that [`Entity::index_key`] makes, the property
+//! `PrimaryRowKey` (and `PrimaryPartitionKey`, if the partition is another), the `EntityType` of a
+//! type that has a kind, and the properties of the entity, or those that the index declares. The
+//! fields in the keys of the entity are not repeated: they are read from the keys of the entity,
+//! which every copy has.
+
+use rowkey::edm::Value;
+use rowkey::entity::{DecodeError, RowReader, RowWriter};
+use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
+use rowkey::key::{KeyError, KeyWriter};
+use rowkey::{DynamicEntity, Entity, Error, Key, Projection, Result, Rows};
+
+/// The copy of an entity in one of its indexes, to be written or as it was read.
+///
+/// ```
+/// use rowkey::{DynamicEntity, Entity};
+/// use rowkey_patterns::index_row::IndexRow;
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}")]
+/// #[entity(index(name = by_email, row = "email_{email:lower}"))]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     email: String,
+/// }
+///
+/// let ada = Employee { department: "sales".into(), id: 7, email: "Ada@contoso.com".into() };
+/// let row = IndexRow::of(&ada, 0)?.ok_or("not in the index")?;
+/// let stored = DynamicEntity::of(&row)?;
+/// assert_eq!(stored.row_key, "email_ada@contoso.com");
+/// assert_eq!(stored.get("PrimaryRowKey"), Some(&"id_000007".into()));
+/// assert_eq!(stored.get("email"), Some(&"Ada@contoso.com".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct IndexRow<'e, E> {
+    position: usize,
+    keys: Keys,
+    primary: Keys,
+    entity: Held<'e, E>,
+}
+
+/// A PartitionKey and a RowKey.
+pub(crate) type Keys = (String, String);
+
+#[derive(Clone, Debug)]
+enum Held<'e, E> {
+    Borrowed(&'e E),
+    Owned(E),
+}
+
+impl<'e, E: Entity> IndexRow<'e, E> {
+    /// The copy of `entity` in the index at this place of [`Entity::INDEXES`]; `None` if the entity
+    /// is not in that index.
+    pub fn of(entity: &'e E, position: usize) -> Result<Option<Self>> {
+        let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+        if !entity.index_key(position, &mut partition, &mut row) {
+            return Ok(None);
+        }
+        let keys = keys(partition, row).map_err(|error| {
+            let index = E::INDEXES.get(position).map_or("", |index| index.name);
+            error.advise(format!("it is the key of its row in the index `{index}`"))
+        })?;
+        let primary = primary_keys(entity)?;
+        Ok(Some(Self { position, keys, primary, entity: Held::Borrowed(entity) }))
+    }
+}
+
+impl<E: Entity> IndexRow<'_, E> {
+    /// The index.
+    pub fn index(&self) -> &'static Index {
+        &E::INDEXES[self.position]
+    }
+
+    /// The place of the index in [`Entity::INDEXES`].
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The keys of the copy itself.
+    pub fn keys(&self) -> (&str, &str) {
+        (&self.keys.0, &self.keys.1)
+    }
+
+    /// The address of the copy, read or written as a `C`.
+    pub fn key<C>(&self) -> Key<C> {
+        Key::new(&*self.keys.0, &*self.keys.1)
+    }
+
+    /// The address of the entity.
+    pub fn primary_key(&self) -> Key<E> {
+        Key::new(&*self.primary.0, &*self.primary.1)
+    }
+
+    /// The entity.
+    pub fn entity(&self) -> &E {
+        match &self.entity {
+            Held::Borrowed(entity) => entity,
+            Held::Owned(entity) => entity,
+        }
+    }
+
+    /// Whether `stored`, the whole row that was read at this address, is this copy: it says the same
+    /// and nothing else.
+    pub fn is(&self, stored: &DynamicEntity) -> Result<bool> {
+        let expected = DynamicEntity::of(self)?;
+        Ok(expected.iter().len() == stored.iter().len()
+            && expected
+                .iter()
+                .all(|(name, value)| stored.get(name).is_some_and(|other| is_same(value, other))))
+    }
+}
+
+/// The address of the entity that a row is a copy of, or `None` if the row is no copy.
+pub fn primary_key<E>(row: &DynamicEntity) -> Option<Key<E>> {
+    let text = |name| match row.get(name) {
+        Some(Value::String(text)) => Some(&**text),
+        _ => None,
+    };
+    let partition = text(PRIMARY_PARTITION_KEY).unwrap_or(&row.partition_key);
+    Some(Key::new(partition, text(PRIMARY_ROW_KEY)?))
+}
+
+/// Reads a copy of all properties. One of some is not a whole entity: read it as a
+/// [`DynamicEntity`], or as a projection of what it has.
+impl<E: Entity> Projection for IndexRow<'_, E> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let keys = (row.partition_key()?.to_owned(), row.row_key()?.to_owned());
+        let primary = read_primary(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
+        let position = position_of::<E>(&keys.0, &keys.1)
+            .ok_or_else(|| DecodeError::property("RowKey", "it is of no index of the type"))?;
+        let entity = E::decode(&row.with_keys(&primary.0, &primary.1))?;
+        Ok(Self { position, keys, primary, entity: Held::Owned(entity) })
+    }
+}
+
+impl<E: Entity> Entity for IndexRow<'_, E> {
+    const ROWS: Rows = Rows::All;
+    const KIND: Option<&'static str> = E::KIND;
+    const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
+
+    fn partition_key(&self, out: &mut KeyWriter) {
+        out.literal(&self.keys.0);
+    }
+
+    fn row_key(&self, out: &mut KeyWriter) {
+        out.literal(&self.keys.1);
+    }
+
+    fn encode(&self, out: &mut RowWriter) {
+        if self.index().scope == Scope::OtherPartition {
+            out.property(PRIMARY_PARTITION_KEY, &self.primary.0);
+        }
+        out.property(PRIMARY_ROW_KEY, &self.primary.1);
+        match self.index().copy {
+            Copied::All => self.entity().encode(out),
+            Copied::Only(names) => out.only(names, |out| self.entity().encode(out)),
+        }
+    }
+}
+
+/// The place in [`Entity::INDEXES`] of the index that a row with these keys is in.
+pub fn position_of<E: Entity>(partition_key: &str, row_key: &str) -> Option<usize> {
+    E::INDEXES.iter().position(|index| {
+        partition_key.starts_with(index.partition_head) && row_key.starts_with(index.row_head)
+    })
+}
+
+/// The keys of the entity that a row is a copy of, or `None` if the row is no copy.
+pub(crate) fn read_primary(row: &RowReader<'_>) -> Result<Option<Keys>, DecodeError> {
+    let Some(row_key) = row.property(PRIMARY_ROW_KEY)? else { return Ok(None) };
+    let partition_key: Option<String> = row.property(PRIMARY_PARTITION_KEY)?;
+    let partition_key = match partition_key {
+        Some(partition_key) => partition_key,
+        None => row.partition_key()?.to_owned(),
+    };
+    Ok(Some((partition_key, row_key)))
+}
+
+/// The keys of an entity itself.
+pub(crate) fn primary_keys<E: Entity>(entity: &E) -> Result<Keys> {
+    let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+    entity.partition_key(&mut partition);
+    entity.row_key(&mut row);
+    keys(partition, row)
+}
+
+fn keys(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
+    let read = || Ok::<_, KeyError>((partition.finish()?, row.finish()?));
+    read().map_err(|error| Error::no_such_key(&error))
+}
+
+/// Whether two values are the same to a reader: an emulator that is widely used writes whole doubles
+/// as integers, and what is not a number is not equal to itself.
+fn is_same(expected: &Value, stored: &Value) -> bool {
+    match (expected, stored) {
+        (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits() || a == b,
+        (Value::Double(a), Value::Int32(b)) => *a == f64::from(*b),
+        _ => expected == stored,
+    }
+}
