@@ -22,7 +22,7 @@ pub(super) fn verify(
     request: &Parts,
     query: &str,
 ) -> Result<Access, Rejection> {
-    let sas = Sas::from_query(query).ok_or_else(failed)?;
+    let mut sas = Sas::from_query(query).ok_or_else(failed)?;
     if sas.version.is_none() {
         return Err(failed());
     }
@@ -36,20 +36,21 @@ pub(super) fn verify(
         Some(id) => Some(account.policy(resource, id).ok_or_else(failed)?),
         None => None,
     };
-    let terms = Terms::of(&sas, policy)?;
-    terms.check(caller.now)?;
+    let policy = policy.unwrap_or_default();
+    check_terms(&sas, &policy, caller.now)?;
     check_origin(&sas, caller, request)?;
     let scope = if sas.is_account() {
         Scope::Account {
-            services: sas.services.clone().unwrap_or_default(),
-            resource_types: sas.resource_types.clone().unwrap_or_default(),
+            services: sas.services.take().unwrap_or_default(),
+            resource_types: sas.resource_types.take().unwrap_or_default(),
         }
     } else if let Resource::Table(name) = resource {
         Scope::Table { name: name.to_owned(), window: window(&sas)? }
     } else {
         Scope::Resource
     };
-    Ok(Access::Sas(Box::new(Grant { scope, permissions: terms.permissions })))
+    let permissions = sas.permissions.or(policy.permission).unwrap_or_default();
+    Ok(Access::Sas(Box::new(Grant { scope, permissions })))
 }
 
 /// What the signature is for, if it can be for anything. (An account's is for everything.)
@@ -71,36 +72,21 @@ fn resource<'a>(sas: &'a Sas, caller: Caller<'a>) -> Option<Resource<'a>> {
     }
 }
 
-/// What a signature says of time and permission, or the policy for it.
-struct Terms {
-    start: Option<DateTime>,
-    expiry: Option<DateTime>,
-    permissions: String,
-}
-
-impl Terms {
-    /// A policy fills what the signature leaves open; both must not say the same thing.
-    fn of(sas: &Sas, policy: Option<SignedIdentifier>) -> Result<Self, Rejection> {
-        let policy = policy.unwrap_or_default();
-        let twice = sas.start.is_some() && policy.start.is_some()
-            || sas.expiry.is_some() && policy.expiry.is_some()
-            || sas.permissions.is_some() && policy.permission.is_some();
-        if twice {
-            return Err(failed());
-        }
-        Ok(Self {
-            start: time(sas.start.as_deref())?.or(policy.start),
-            expiry: time(sas.expiry.as_deref())?.or(policy.expiry),
-            permissions: sas.permissions.clone().or(policy.permission).unwrap_or_default(),
-        })
+/// Refuses a signature that is not good now. A policy fills what the signature leaves open; both
+/// must not say the same thing.
+fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<(), Rejection> {
+    let twice = sas.start.is_some() && policy.start.is_some()
+        || sas.expiry.is_some() && policy.expiry.is_some()
+        || sas.permissions.is_some() && policy.permission.is_some();
+    if twice {
+        return Err(failed());
     }
-
-    fn check(&self, now: DateTime) -> Result<(), Rejection> {
-        let begun = self.start.is_none_or(|start| start <= now);
-        // Without an end in either place the signature is for nothing.
-        let ended = self.expiry.is_none_or(|expiry| expiry <= now);
-        if begun && !ended { Ok(()) } else { Err(failed()) }
-    }
+    let start = time(sas.start.as_deref())?.or(policy.start);
+    let expiry = time(sas.expiry.as_deref())?.or(policy.expiry);
+    let begun = start.is_none_or(|start| start <= now);
+    // Without an end in either place the signature is for nothing.
+    let ended = expiry.is_none_or(|expiry| expiry <= now);
+    if begun && !ended { Ok(()) } else { Err(failed()) }
 }
 
 fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {

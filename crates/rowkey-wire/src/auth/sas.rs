@@ -10,6 +10,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::SigningKey;
+use crate::edm;
 
 /// What stands in a query as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -304,6 +305,10 @@ impl fmt::Debug for Sas {
 /// Reads a time as `st`, `se` and stored policies write it: `2021-12-12`, `2021-12-12T01:00Z`,
 /// `2021-12-12T01:00:00Z`, with or without a fraction, or with an offset in place of `Z`.
 pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    // As libraries write it, before anything else that may come.
+    if let Some(time) = edm::DateTime::from_canonical(text) {
+        return Some(time.to_chrono());
+    }
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return Some(date.and_time(NaiveTime::MIN).and_utc());
     }
@@ -378,5 +383,11 @@ impl Lines {
 
 /// Once, and `+` stays `+`: some tokens carry the `+` of base64 as it is.
 fn decode(value: &str) -> String {
-    percent_decode_str(value).decode_utf8_lossy().into_owned()
+    if !value.bytes().any(|byte| byte == b'%') {
+        return value.to_owned();
+    }
+    let mut decoded = Vec::with_capacity(value.len());
+    decoded.extend(percent_decode_str(value));
+    String::from_utf8(decoded)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

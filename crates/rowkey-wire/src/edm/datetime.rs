@@ -41,6 +41,12 @@ impl DateTime {
         Ok(Self(ticks))
     }
 
+    /// The instant in the one form that nearly all have, `2017-11-10T02:44:50.3846037Z` with up to
+    /// seven digits of fraction or none; `None` for every other text.
+    pub(crate) fn from_canonical(text: &str) -> Option<Self> {
+        canonical(text.as_bytes()).and_then(|ticks| Self::from_ticks(ticks).ok())
+    }
+
     /// Ticks of 100 ns since 0001-01-01T00:00:00Z, as .NET's `DateTime.Ticks`.
     pub const fn ticks(self) -> i64 {
         self.0

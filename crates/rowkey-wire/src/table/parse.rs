@@ -23,27 +23,22 @@ use crate::odata::{Fields, Metadata, Scalar};
 pub struct Options<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Options<'a> {
-    /// Reads what stands after the `?`. `+` is a space.
+    /// Reads what stands after the `?`. `+` is a space. Signatures are left out: what checks them
+    /// decodes them in its own way.
     pub fn parse(query: &'a str) -> Result<Self, Rejection> {
-        let decode = |text: &'a str| -> Result<Cow<'a, str>, Rejection> {
-            if !text.contains(['%', '+']) {
-                return Ok(Cow::Borrowed(text));
+        if query.is_empty() {
+            return Ok(Self::default());
+        }
+        let pairs = 1 + query.bytes().filter(|byte| *byte == b'&').count();
+        let mut options = Vec::with_capacity(pairs);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if name == "sig" {
+                continue;
             }
-            let spaced = text.replace('+', " ");
-            let decoded = percent_decode_str(&spaced)
-                .decode_utf8()
-                .map_err(|_| Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))?;
-            Ok(Cow::Owned(decoded.into_owned()))
-        };
-        query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Ok((decode(name)?, decode(value)?))
-            })
-            .collect::<Result<_, _>>()
-            .map(Self)
+            options.push((decode_option(name)?, decode_option(value)?));
+        }
+        Ok(Self(options))
     }
 
     /// The first option with this name.
@@ -71,6 +66,18 @@ impl<'a> Options<'a> {
         }
         Ok(())
     }
+}
+
+/// Decodes a name or a value out of a query.
+fn decode_option(text: &str) -> Result<Cow<'_, str>, Rejection> {
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced)
+        .decode_utf8()
+        .map_err(|_| Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))?;
+    Ok(Cow::Owned(decoded.into_owned()))
 }
 
 /// Decodes the path of an address, once.
