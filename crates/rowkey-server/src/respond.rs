@@ -2,17 +2,15 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use httpdate::HttpDate;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
-use rowkey_wire::headers::{self, http_date};
+use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::table::op::Prefer;
 use rowkey_wire::table::parse::Wanted;
@@ -260,7 +258,7 @@ fn date(now: DateTime) -> HeaderValue {
     let second = unix_seconds(now);
     CACHED.with_borrow_mut(|(at, text)| {
         if *at != second {
-            *text = value(http_date(now.to_chrono()));
+            *text = instant(now);
             *at = second;
         }
         text.clone()
@@ -269,9 +267,7 @@ fn date(now: DateTime) -> HeaderValue {
 
 /// An instant as headers have it. Unlike the current one it is another each time.
 pub(crate) fn instant(instant: DateTime) -> HeaderValue {
-    let seconds = u64::try_from(unix_seconds(instant)).unwrap_or_default();
-    let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds));
-    value(date.to_string())
+    value(instant.to_http())
 }
 
 /// Names for requests: the server's own beginning, and a number. No two servers that start at

@@ -122,7 +122,7 @@ async fn respond_to(
             }
         }
     };
-    let place = match check_version(request)
+    let place = match check_version(request, stamps)
         .and_then(|()| route::place(request).map_err(Failure::front_end))
     {
         Ok(place) => place,
@@ -167,16 +167,18 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
 }
 
 /// Refuses a version that is no date, or from before JSON. Newer ones than are known may come.
-fn check_version(request: &Parts) -> Result<(), Failure> {
-    match request.headers.get(headers::VERSION) {
-        Some(version) if !is_version(version.as_bytes()) => Err(Failure {
-            rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
-                .detail("HeaderName", "x-ms-version")
-                .detail("HeaderValue", version.to_str().unwrap_or_default()),
-            layer: Layer::Version,
-        }),
-        _ => Ok(()),
+fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
+    // Good ones are stamped.
+    if stamps.version.is_some() {
+        return Ok(());
     }
+    let Some(version) = request.headers.get(headers::VERSION) else { return Ok(()) };
+    Err(Failure {
+        rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
+            .detail("HeaderName", "x-ms-version")
+            .detail("HeaderValue", version.to_str().unwrap_or_default()),
+        layer: Layer::Version,
+    })
 }
 
 fn is_version(text: &[u8]) -> bool {

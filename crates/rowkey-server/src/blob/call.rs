@@ -70,7 +70,7 @@ pub(crate) async fn answer(
     place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
     let public = matches!(access, Access::Anonymous) && need::is_public(account, target, &op);
     access.allow(Service::Blob, &need(&op, public))?;
-    let version = version(request, &options);
+    let version = version(stamps, &options);
     let access = &access;
     let call = Call { account, place, request, address, access, stamps, version };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
@@ -220,7 +220,7 @@ pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
 
 /// Adds `ETag` and `Last-Modified`.
 pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
-    headers.insert(header::ETAG, respond::value(version.tag.to_string()));
+    headers.insert(header::ETAG, respond::value(version.tag.quoted()));
     headers.insert(header::LAST_MODIFIED, respond::instant(version.modified));
 }
 
@@ -228,7 +228,7 @@ pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
 pub(super) const TRUE: HeaderValue = HeaderValue::from_static("true");
 
 /// The version that a request asks for: in its header, or else by its shared access signature.
-fn version<'a>(request: &'a Parts, options: &'a Options<'_>) -> &'a str {
-    let header = request.headers.get(headers::VERSION).and_then(|version| version.to_str().ok());
+fn version<'a>(stamps: &'a Stamps, options: &'a Options<'_>) -> &'a str {
+    let header = stamps.version.as_ref().and_then(|version| version.to_str().ok());
     header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
 }

@@ -77,13 +77,13 @@ pub(super) async fn receive(
             content.push(piece);
         } else if length == expected && small.is_empty() {
             // The usual case: all in one piece.
-            content.push(Bytes::copy_from_slice(&piece));
+            content = Content::from(Bytes::copy_from_slice(&piece));
         } else {
             small.extend_from_slice(&piece);
         }
     }
     if !small.is_empty() {
-        content.push(small.freeze());
+        content = Content::from(small.freeze());
     }
     let (md5, crc64) = checksum.finish();
     Ok(Upload { content, md5, crc64 })

@@ -12,7 +12,28 @@ pub struct Tag(pub u64);
 impl Tag {
     /// The text without quotes, as lists of blobs have it.
     pub fn unquoted(self) -> String {
-        format!("0x{:X}", self.0)
+        let mut text = String::with_capacity(18);
+        self.write(&mut text);
+        text
+    }
+
+    /// The text with quotes, as headers have it.
+    pub fn quoted(self) -> String {
+        let mut text = String::with_capacity(20);
+        text.push('"');
+        self.write(&mut text);
+        text.push('"');
+        text
+    }
+
+    fn write(self, out: &mut String) {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        out.push_str("0x");
+        let digits = self.0.checked_ilog(16).unwrap_or(0);
+        for place in (0..=digits).rev() {
+            let digit = self.0 >> (4 * place) & 0xF;
+            out.push(char::from(DIGITS[usize::try_from(digit).unwrap_or_default()]));
+        }
     }
 
     /// Reads a tag with or without quotes.
@@ -29,7 +50,7 @@ impl Tag {
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"0x{:X}\"", self.0)
+        f.write_str(&self.quoted())
     }
 }
 

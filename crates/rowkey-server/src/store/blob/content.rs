@@ -54,9 +54,10 @@ impl Content {
 
 impl From<Bytes> for Content {
     fn from(piece: Bytes) -> Self {
-        let mut content = Self::default();
-        content.push(piece);
-        content
+        if piece.is_empty() {
+            return Self::default();
+        }
+        Self { pieces: vec![(piece.len() as u64, piece)] }
     }
 }
 

@@ -218,10 +218,6 @@ impl Container {
         description: Description,
         version: Version,
     ) -> &mut Blob {
-        // Looked up twice, because most names are new or known, and known ones need no copy.
-        if !self.entries.contains_key(name) {
-            self.entries.insert(name.into(), super::entry::Entry::default());
-        }
         let entry = self.entries.entry(name.into()).or_default();
         entry.staged.clear();
         let (created, mut lease) = match &entry.blob {
