@@ -1,6 +1,6 @@
 //! Entity group transactions: all or nothing, and which operation failed.
 
-use rowkey::{ErrorCode, ErrorKind, Match, Outcome};
+use rowkey::{DynamicEntity, ErrorCode, ErrorKind, Match, Outcome};
 use rowkey_tests::{Arm, Fixture, TestResult, arm};
 
 use crate::model::{Badge, Employee, employee};
@@ -117,5 +117,44 @@ async fn a_query_can_be_alone_in_a_batch() -> TestResult {
     let stored = table.transaction().get(Employee::key("sales", 1)).await?;
     assert_eq!(stored, table.get(Employee::key("sales", 1)).await?);
     assert!(table.transaction().get(Employee::key("sales", 2)).await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_fits_is_taken_and_what_does_not_is_refused() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    let large = |row: usize, bytes: usize| {
+        let mut entity = DynamicEntity::new("p", format!("{row:02}"));
+        for (at, part) in vec![7_u8; bytes].chunks(64 * 1024).enumerate() {
+            entity.set(format!("Part{at}"), part.to_vec());
+        }
+        entity
+    };
+    let one = |entity: &DynamicEntity| table.transaction().upsert(entity);
+    // Base64 makes four bytes of three, so that three of these are 4 MiB and a half.
+    let three =
+        (0..3).fold(table.transaction(), |all, row| all.append(one(&large(row, 1024 * 1000))));
+    assert!(!three.fits(&one(&large(3, 1024 * 100))));
+    let mut small = 0;
+    for step in (0..17).rev().map(|power| 1 << power) {
+        if three.fits(&one(&large(3, small + step))) {
+            small += step;
+        }
+    }
+    let full = three.append(one(&large(3, small)));
+    assert!(full.payload_size() <= 4 * 1024 * 1024);
+    assert_eq!(full.submit().await?.len(), 4, "what fits is taken");
+
+    let other = one(&DynamicEntity::new("q", "00"));
+    let begun = one(&large(0, 1));
+    assert!(!begun.fits(&other), "another partition");
+    assert!(!begun.fits(&one(&large(0, 2))), "the same entity");
+    assert!(begun.fits(&one(&large(1, 1))) && begun.fits(&table.transaction()));
+    let error = begun.append(other).submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(1)));
+
+    let elsewhere = table.account().table("elsewhere").transaction();
+    let error = one(&large(0, 1)).append(elsewhere).submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     Ok(())
 }

@@ -62,6 +62,29 @@ impl BatchWriter {
         self.operations += 1;
     }
 
+    /// How many bytes [`operation`](Self::operation) appends in a batch whose id has `id` bytes,
+    /// from the eleventh operation on; each of the first ten is one byte shorter.
+    pub fn operation_len(
+        id: usize,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> usize {
+        let headers: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let body = body.map_or(0, |body| {
+            // A number of bytes has as many digits as its logarithm says.
+            let digits = body.len().checked_ilog10().map_or(1, |log| log as usize + 1);
+            "Content-Length: \r\n".len() + digits + body.len()
+        });
+        OPERATION + id + method.len() + target.len() + headers + body
+    }
+
+    /// What a batch whose id has `id` bytes takes besides its operations.
+    pub const fn envelope_len(id: usize) -> usize {
+        OPENING + CLOSING + 4 * id
+    }
+
     /// How many operations have been added.
     pub const fn operations(&self) -> usize {
         self.operations
@@ -128,6 +151,17 @@ pub fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String
     let _ = write!(out.body, "\r\n\r\n--batch_{id}--\r\n");
     (out.content_type(), out.body.into())
 }
+
+/// What [`BatchWriter::new`] begins with, without the two ids.
+const OPENING: usize =
+    "--batch_\r\nContent-Type: multipart/mixed; boundary=changeset_\r\n\r\n".len();
+
+/// What an operation takes besides the id, method, target, headers and body: a number of two
+/// digits, a request line, and the line ends around the body.
+const OPERATION: usize = "--changeset_\r\nContent-Type: application/http\r\n\
+    Content-Transfer-Encoding: binary\r\nContent-ID: 99\r\n\r\n\
+     \x20 HTTP/1.1\r\n\r\n\r\n"
+    .len();
 
 /// What [`BatchWriter::finish`] adds, without the two ids.
 const CLOSING: usize = "--changeset_--\r\n\r\n--batch_--\r\n".len();

@@ -117,6 +117,25 @@ mod encode {
     }
 
     #[test]
+    fn the_length_of_a_batch_is_known_before_it_is_written() {
+        for (count, length) in [(0, 0), (1, 0), (2, 9), (10, 10), (11, 999), (100, 1000)] {
+            let id = "0f8fad5b-d9cb-469f-a165-70867728950e";
+            let mut writer = BatchWriter::new(id);
+            let mut expected = BatchWriter::envelope_len(id.len());
+            let body = vec![b'x'; length];
+            for number in 0..count {
+                let body = (number % 2 == 0).then_some(&*body);
+                let headers = [("If-Match", "*"), ("Accept", "application/json")];
+                writer.operation("PUT", "/t(PartitionKey='',RowKey='')", &headers, body);
+                let target = "/t(PartitionKey='',RowKey='')";
+                expected += BatchWriter::operation_len(id.len(), "PUT", target, &headers, body);
+            }
+            // The first ten numbers have one digit.
+            assert_eq!(writer.len(), expected - count.min(10), "{count} of {length}");
+        }
+    }
+
+    #[test]
     fn a_value_with_line_breaks_adds_no_header_and_no_operation() {
         let mut writer = BatchWriter::new("x");
         let tag =

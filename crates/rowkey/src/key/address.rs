@@ -28,6 +28,17 @@ impl<E> Key<E> {
         Self { keys, entity: PhantomData }
     }
 
+    /// The key of this entity.
+    pub fn of(entity: &E) -> Self
+    where
+        E: Entity,
+    {
+        let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
+        entity.partition_key(&mut partition_key);
+        entity.row_key(&mut row_key);
+        Self::from_writers(partition_key, row_key)
+    }
+
     #[doc(hidden)]
     pub fn from_writers(partition_key: KeyWriter, row_key: KeyWriter) -> Self {
         let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));

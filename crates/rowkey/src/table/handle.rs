@@ -16,7 +16,7 @@ use crate::account::StorageAccount;
 use crate::entity::row::{RowReader, RowWriter};
 use crate::entity::{DecodeError, Entity, Projection, Stored, Write};
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::key::{Key, KeyWriter, Partition};
+use crate::key::{Key, Partition};
 use crate::options::ClientOptions;
 use crate::transport::{Call, Pipeline, Reply, Safety};
 
@@ -228,11 +228,7 @@ impl Row {
 
     /// The entity as it is, whatever of it is to be encrypted.
     pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
-        let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
-        entity.partition_key(&mut partition_key);
-        entity.row_key(&mut row_key);
-        let keys = Key::<E>::from_writers(partition_key, row_key).into_parts();
-        let keys = keys.map_err(|error| key_error(&error))?;
+        let keys = Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
         let mut out = RowWriter::new(&keys.0, &keys.1);
         entity.encode(&mut out);
         Ok(Self { body: finish(out)?, keys })

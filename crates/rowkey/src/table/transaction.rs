@@ -21,8 +21,8 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 const VERSION: (&str, &str) = ("DataServiceVersion", "3.0");
 const NO_CONTENT: (&str, &str) = ("Prefer", "return-no-content");
 
-/// Bytes that an operation takes besides its body, about.
-const ROOM: usize = 512;
+/// The length of the ids that [`Table::transaction`] gives to requests.
+const ID: usize = 36;
 
 /// A transaction in the making, from [`Table::transaction`].
 ///
@@ -35,6 +35,8 @@ const ROOM: usize = 512;
 pub struct Transaction {
     table: Table,
     operations: Vec<Operation>,
+    /// How many bytes the operations take in the request, if each had a number of two digits.
+    size: usize,
     error: Option<Error>,
 }
 
@@ -42,6 +44,8 @@ struct Operation {
     verb: Verb,
     partition_key: String,
     row_key: String,
+    /// The address of the entity, or that of the table for an insert.
+    target: String,
     /// `None` for inserts, which have none, and for upserts, which carry none.
     condition: Option<Match>,
     body: Option<Vec<u8>>,
@@ -57,7 +61,7 @@ enum Verb {
 
 impl Transaction {
     pub(crate) fn new(table: Table) -> Self {
-        Self { table, operations: Vec::new(), error: None }
+        Self { table, operations: Vec::new(), size: 0, error: None }
     }
 
     /// Stores a new entity; the transaction fails if there is one with its keys.
@@ -90,16 +94,73 @@ impl Transaction {
     /// Deletes an entity under a condition, as [`Table::delete`] does.
     pub fn delete<E: Entity>(mut self, key: Key<E>, condition: impl Into<Match>) -> Self {
         match key.into_parts() {
-            Ok((partition_key, row_key)) => self.operations.push(Operation {
-                verb: Verb::Delete,
-                partition_key,
-                row_key,
-                condition: Some(condition.into()),
-                body: None,
-            }),
+            Ok(keys) => self.push(Verb::Delete, keys, Some(condition.into()), None),
             Err(error) => self.fail(key_error(&error)),
         }
         self
+    }
+
+    /// Adds the operations of `other`, behind those that are there.
+    ///
+    /// The table of both must be the same. See [`fits`](Self::fits).
+    pub fn append(mut self, other: Self) -> Self {
+        if other.table.name() != self.table.name() {
+            self.fail(Error::invalid("the other transaction is one on another table"));
+        }
+        if let Some(error) = other.error {
+            self.fail(error);
+        }
+        self.size += other.size;
+        if self.operations.is_empty() {
+            self.operations = other.operations;
+        } else {
+            self.operations.extend(other.operations);
+        }
+        self
+    }
+
+    /// Whether the operations of `other` can be [appended](Self::append) and sent with these: all
+    /// are of one partition, none touches an entity of another, and together they are at most 100
+    /// and small enough.
+    ///
+    /// With it a stream of entities is packed into as few transactions as there can be:
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let table = account.table("readings");
+    /// let mut packed = vec![table.transaction()];
+    /// for row in 0..250 {
+    ///     let entity = DynamicEntity::new("sensor-7", format!("{row:05}"));
+    ///     let one = table.transaction().upsert(&entity);
+    ///     match packed.pop() {
+    ///         Some(open) if open.fits(&one) => packed.push(open.append(one)),
+    ///         full => packed.extend(full.into_iter().chain([one])),
+    ///     }
+    /// }
+    /// assert_eq!(packed.iter().map(|all| all.len()).collect::<Vec<_>>(), [100, 100, 50]);
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn fits(&self, other: &Self) -> bool {
+        let all_of_one_partition = match (self.operations.first(), other.operations.first()) {
+            (Some(this), Some(first)) => {
+                let of_this = |one: &Operation| one.partition_key == this.partition_key;
+                first.partition_key == this.partition_key
+                    && other.operations[1..].iter().all(of_this)
+            }
+            _ => true,
+        };
+        let touched = |one: &Operation| self.operations.iter().any(|op| op.row_key == one.row_key);
+        let operations = self.operations.len() + other.operations.len();
+        operations <= MAX_BATCH_OPERATIONS
+            && payload_size(operations, self.size + other.size) <= self.payload_limit()
+            && all_of_one_partition
+            && !other.operations.iter().any(touched)
+    }
+
+    /// How many bytes the body of the request has.
+    pub fn payload_size(&self) -> usize {
+        payload_size(self.operations.len(), self.size)
     }
 
     /// How many operations there are.
@@ -119,32 +180,30 @@ impl Transaction {
     /// transaction with an insert is not repeated after an unknown outcome unless
     /// [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) says so.
     pub async fn submit(self) -> Result<Vec<Option<ETag>>> {
-        let Self { table, operations, error } = self;
+        let limit = self.payload_limit();
+        let Self { table, operations, size, error } = self;
         let of = |error: Error| error.of(OPERATION, table.name());
         if let Some(error) = error {
             return Err(of(error));
         }
         check(&operations).map_err(of)?;
+        let size = payload_size(operations.len(), size);
+        if size > limit {
+            return Err(of(Error::too_large(format!(
+                "the transaction has {size} bytes; {limit} are allowed"
+            ))));
+        }
 
         let inserts = operations.iter().any(|operation| operation.verb == Verb::Insert);
         let safety = if inserts { Safety::Insert } else { Safety::Conditional };
         let call = Call::new(OPERATION, table.name(), safety).expecting(&[404, 409, 412]);
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
-        let room = |operation: &Operation| operation.body.as_ref().map_or(0, Vec::len) + ROOM;
-        out.reserve(operations.iter().map(room).sum());
+        out.reserve(size);
         for operation in &operations {
-            operation.write(&table, &mut out);
+            let (method, headers) = (operation.method(&table), operation.headers());
+            out.operation(method, &operation.target, &headers, operation.body.as_deref());
         }
-        let limit = match table.flavor() {
-            Flavor::Cosmos => MAX_BATCH_BYTES / 2,
-            Flavor::Storage => MAX_BATCH_BYTES,
-        };
-        if out.len() > limit {
-            return Err(of(Error::too_large(format!(
-                "the transaction has {} bytes; {limit} are allowed",
-                out.len()
-            ))));
-        }
+        debug_assert_eq!(out.len(), size, "the size was told wrongly");
         let request = encode::batch(&out.content_type(), out.finish());
         let reply = table.send(request, call).await?;
         committed(&reply, &call, operations.len())
@@ -155,7 +214,7 @@ impl Transaction {
     /// The answer is that of [`Table::get`], which is the cheaper way; this one is for services and
     /// proxies that let nothing but batches through. Fails if operations were added.
     pub async fn get<E: Entity>(self, key: Key<E>) -> Result<Option<Stored<E>>> {
-        let Self { table, operations, error } = self;
+        let Self { table, operations, error, .. } = self;
         let of = |error: Error| error.of(OPERATION, table.name());
         if let Some(error) = error {
             return Err(of(error));
@@ -185,16 +244,42 @@ impl Transaction {
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
         match Row::of(entity) {
-            Ok(Row { keys: (partition_key, row_key), body }) => self.operations.push(Operation {
-                verb,
-                partition_key,
-                row_key,
-                condition,
-                body: Some(body),
-            }),
+            Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(body)),
             Err(error) => self.fail(error),
         }
         self
+    }
+
+    fn push(
+        &mut self,
+        verb: Verb,
+        (partition_key, row_key): (String, String),
+        condition: Option<Match>,
+        body: Option<Vec<u8>>,
+    ) {
+        let table = &self.table;
+        let target = if verb == Verb::Insert {
+            format!("{}/{}", table.endpoint(), table.name())
+        } else {
+            let address = encode::address(table.name(), &partition_key, &row_key);
+            format!("{}{address}", table.endpoint())
+        };
+        let operation = Operation { verb, partition_key, row_key, target, condition, body };
+        self.size += BatchWriter::operation_len(
+            ID,
+            operation.method(table),
+            &operation.target,
+            &operation.headers(),
+            operation.body.as_deref(),
+        );
+        self.operations.push(operation);
+    }
+
+    fn payload_limit(&self) -> usize {
+        match self.table.flavor() {
+            Flavor::Cosmos => MAX_BATCH_BYTES / 2,
+            Flavor::Storage => MAX_BATCH_BYTES,
+        }
     }
 
     /// Notes the first error and the operation it belongs to.
@@ -205,21 +290,17 @@ impl Transaction {
 }
 
 impl Operation {
-    fn write(&self, table: &Table, out: &mut BatchWriter) {
-        let target = if self.verb == Verb::Insert {
-            format!("{}/{}", table.endpoint(), table.name())
-        } else {
-            let address = encode::address(table.name(), &self.partition_key, &self.row_key);
-            format!("{}{address}", table.endpoint())
-        };
-        let cosmos = table.flavor() == Flavor::Cosmos;
-        let method = match self.verb {
+    fn method(&self, table: &Table) -> &'static str {
+        match self.verb {
             Verb::Delete => "DELETE",
             Verb::Insert => "POST",
-            Verb::Merge if cosmos => "MERGE",
+            Verb::Merge if table.flavor() == Flavor::Cosmos => "MERGE",
             Verb::Merge => "PATCH",
             Verb::Replace => "PUT",
-        };
+        }
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
         let mut headers = Vec::with_capacity(5);
         headers.extend([ACCEPT, VERSION]);
         if self.body.is_some() {
@@ -231,8 +312,14 @@ impl Operation {
         if let Some(condition) = &self.condition {
             headers.push(("If-Match", condition.as_str()));
         }
-        out.operation(method, &target, &headers, self.body.as_deref());
+        headers
     }
+}
+
+/// The size of a request with so many operations, which take `size` bytes when each has a number
+/// of two digits: ten of them have one.
+fn payload_size(operations: usize, size: usize) -> usize {
+    BatchWriter::envelope_len(ID) + size - operations.min(10)
 }
 
 /// The rules that can be known before sending, but for the size.
