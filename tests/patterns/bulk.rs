@@ -529,7 +529,8 @@ async fn random_loads_store_what_a_model_says() -> TestResult {
             for row in &rows {
                 if row.sensor.ends_with('\u{1}') || ended.contains(&row.sensor) {
                     continue;
-                } else if possible(row) {
+                }
+                if possible(row) {
                     model.insert((row.sensor.clone(), row.hour), row.degrees);
                     written += 1;
                 } else {

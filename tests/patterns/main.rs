@@ -1,5 +1,7 @@
 //! The patterns of `rowkey-patterns` against servers: what they promise, what they cost in requests,
 //! and the sweep over every request of each.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod bulk;
 mod index_entity;

@@ -55,8 +55,8 @@ pub use report::{Failure, Progress, Report};
 /// # Ok(()) }
 /// ```
 ///
-/// The guide's advice on bulk inserts is in its section "Inserting and updating"; the limits are those
-/// of [entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
+/// The limits are those of
+/// [entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
 #[must_use = "nothing is written until `insert`, `upsert` or `upsert_merge`"]
 pub struct Bulk<G> {
     table: Table,
