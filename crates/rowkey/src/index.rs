@@ -113,7 +113,7 @@ impl<E: Entity, S> IndexKey<E, S> {
 
     /// The same address, of a row that is read or written as a `C`.
     pub fn key_of<C>(self) -> Key<C> {
-        Key::of(self.keys)
+        Key::from_keys(self.keys)
     }
 }
 

@@ -52,7 +52,7 @@ impl<E> Key<E> {
             .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str()))
     }
 
-    pub(crate) fn of(keys: Result<(String, String), KeyError>) -> Self {
+    pub(crate) fn from_keys(keys: Result<(String, String), KeyError>) -> Self {
         Self { keys, entity: PhantomData }
     }
 
