@@ -4,4 +4,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bulk;
+mod denormalized;
 mod index_entity;

@@ -6,11 +6,13 @@
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
 //! | [`bulk`] | bulk inserts | all or nothing, order in each partition, or as much as can be; and a true report |
+//! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
 pub mod bulk;
+pub mod denormalized;
 pub mod index_entity;
 pub mod index_row;
 mod rounds;

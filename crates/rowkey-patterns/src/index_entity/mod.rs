@@ -45,7 +45,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use rowkey::key::{KeyError, KeyWriter, PartFormat};
+use rowkey::key::{KeyWriter, PartFormat};
 use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, KeyPart, Outcome, Result, Rows, Stored,
     Table, Transaction,
@@ -266,12 +266,7 @@ struct Address {
 /// Keys.
 impl<E: Entity, V: KeyPart> IndexEntity<E, V> {
     fn address_of(&self, entity: &E) -> Result<Address> {
-        let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
-        entity.partition_key(&mut partition_key);
-        entity.row_key(&mut row_key);
-        let invalid = |error: KeyError| self.refused(error.to_string());
-        let partition_key = partition_key.finish().map_err(invalid)?;
-        self.address(&Key::new(partition_key, row_key.finish().map_err(invalid)?))
+        self.address(&Key::of(entity))
     }
 
     fn address(&self, key: &Key<E>) -> Result<Address> {

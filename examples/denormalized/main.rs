@@ -1,0 +1,111 @@
+//! Denormalisation: a department shows its manager, without a second read.
+//!
+//! The manager is an employee, and the employee's entity is where name and e-mail are changed. The
+//! department's entity holds copies of both. A declaration says where copies belong and what is
+//! copied; from then on the employee and the copies are written in one transaction.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use rowkey::{Entity, StorageAccount, Table};
+use rowkey_patterns::denormalized::Denormalized;
+use rowkey_server::{Operation, Server};
+
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "{company}", row = "id_{id:6}")]
+struct Employee {
+    company: String,
+    id: u32,
+    name: String,
+    email: String,
+    salary: f64,
+    /// The department that the employee manages.
+    manages: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{company}", row = "dept_{name}")]
+struct Department {
+    company: String,
+    name: String,
+    budget: f64,
+    manager_name: Option<String>,
+    manager_email: Option<String>,
+}
+
+// ANCHOR: declare
+/// The table of employees, with the copies that departments hold.
+fn staff(table: Table) -> Denormalized<Employee> {
+    Denormalized::<Employee>::new(table).copy(
+        // Where: the department that the employee manages, or nowhere.
+        |employee| employee.manages.as_ref().map(|name| Department::key(&employee.company, name)),
+        // What.
+        |employee| (employee.name.clone(), employee.email.clone()),
+        // How it is put there; `None` takes it away.
+        |department: &mut Department, manager| {
+            (department.manager_name, department.manager_email) = manager.cloned().unzip();
+        },
+    )
+}
+// ANCHOR_END: declare
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let table = account.table("staff");
+    table.create().await?;
+    let staff = staff(table.clone());
+    for name in ["marketing", "sales"] {
+        let (manager_name, manager_email) = (None, None);
+        let company = "contoso".into();
+        let budget = 1e6;
+        table
+            .insert(&Department { company, name: name.into(), budget, manager_name, manager_email })
+            .await?;
+    }
+
+    // ANCHOR: write
+    let jun = Employee {
+        company: "contoso".into(),
+        id: 223,
+        name: "Jun Cao".into(),
+        email: "junc@contoso.com".into(),
+        salary: 90_000.0,
+        manages: Some("marketing".into()),
+    };
+    staff.insert(&jun).await?;
+    assert_eq!(shown(&table, "marketing").await?.as_deref(), Some("Jun Cao"));
+
+    // What is copied changes: the department follows in the same transaction.
+    let jun = Employee::key("contoso", 223);
+    staff.update(jun.clone(), |e| e.name = "Jun Cao-Smith".into()).await?;
+    assert_eq!(shown(&table, "marketing").await?.as_deref(), Some("Jun Cao-Smith"));
+
+    // Where it is copied to changes: one department loses the copy, another gets it.
+    staff.update(jun.clone(), |e| e.manages = Some("sales".into())).await?;
+    assert_eq!(shown(&table, "marketing").await?, None);
+    assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
+    // ANCHOR_END: write
+
+    // What is not copied costs what it would without copies.
+    let before = server.journal();
+    staff.update(jun.clone(), |e| e.salary += 5_000.0).await?;
+    assert_eq!(server.journal().since(&before).count(Operation::Transaction), 0);
+
+    // The department's own properties are its own, and anybody's to change.
+    table.update(Department::key("contoso", "sales"), |d| d.budget *= 2.0).await?;
+    assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
+
+    assert!(staff.delete(jun).await?);
+    assert_eq!(shown(&table, "sales").await?, None);
+    println!("the departments showed their manager through every change");
+    Ok(())
+}
+
+// ANCHOR: read
+/// Who manages a department: one point query.
+async fn shown(table: &Table, name: &str) -> rowkey::Result<Option<String>> {
+    let department = table.get(Department::key("contoso", name)).await?;
+    Ok(department.and_then(|department| department.entity.manager_name))
+}
+// ANCHOR_END: read
