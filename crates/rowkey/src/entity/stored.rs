@@ -40,6 +40,13 @@ pub struct Write<'a, E> {
     pub(crate) condition: Match,
 }
 
+impl<'a, E> Write<'a, E> {
+    /// The entity and the condition: for layers above the client that write it in another form.
+    pub fn into_parts(self) -> (&'a E, Match) {
+        (self.entity, self.condition)
+    }
+}
+
 impl<'a, E> From<&'a Stored<E>> for Write<'a, E> {
     fn from(stored: &'a Stored<E>) -> Self {
         Self { entity: &stored.entity, condition: stored.into() }

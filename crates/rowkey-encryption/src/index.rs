@@ -1,0 +1,53 @@
+//! Blind indexes: equal values can be found without being readable.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rowkey::edm::Value;
+use rowkey::{Error, ErrorKind, Result};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::format::{INDEX_SUFFIX, append, plaintext};
+
+/// The key of blind indexes, 256 bits. It is no key-encryption key and does not rotate with them: an
+/// index under another key finds nothing until every entity is written anew.
+///
+/// `Debug` does not show it, and its memory is cleared when it is dropped.
+#[derive(Clone)]
+pub struct IndexKey(Zeroizing<[u8; 32]>);
+
+impl IndexKey {
+    /// The key of these bytes.
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(Zeroizing::new(key))
+    }
+
+    /// The index of a value: the same for the same value, type, property and table.
+    pub(crate) fn of(&self, table: &str, name: &str, value: &Value) -> Result<String> {
+        let (kind, bytes) = plaintext(name, value)?;
+        let mut message = b"rowkey-blind-index".to_vec();
+        message.extend([1, kind]);
+        append(&mut message, table.to_ascii_lowercase().as_bytes());
+        append(&mut message, name.as_bytes());
+        append(&mut message, bytes);
+        let message = Zeroizing::new(message);
+        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0)
+            .map_err(|_| Error::refused(ErrorKind::Unexpected, "the index key is refused"))?;
+        mac.update(&message);
+        Ok(URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+/// The property that holds the index of this one.
+pub(crate) fn property(name: &str) -> String {
+    format!("{name}{INDEX_SUFFIX}")
+}
+
+impl fmt::Debug for IndexKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IndexKey")
+    }
+}

@@ -1,0 +1,37 @@
+//! The key that encrypts the properties of one entity.
+
+use std::fmt;
+
+use rowkey::{Error, ErrorKind, Result};
+use zeroize::Zeroizing;
+
+/// A key of 256 bits that encrypts the properties of one entity as it is written once.
+///
+/// It is stored beside them, wrapped by a [`KeyWrapper`](crate::KeyWrapper). Its memory is cleared
+/// when it is dropped, and `Debug` does not show it.
+#[derive(Clone)]
+pub struct DataKey(Zeroizing<[u8; 32]>);
+
+impl DataKey {
+    /// The key of these bytes; fails unless there are 32.
+    pub fn new(bytes: &[u8]) -> Result<Self> {
+        let mut key = Self(Zeroizing::new([0; 32]));
+        if bytes.len() != key.0.len() {
+            let what = format!("a data key has 32 bytes, and this one has {}", bytes.len());
+            return Err(Error::refused(ErrorKind::Decode, what));
+        }
+        key.0.copy_from_slice(bytes);
+        Ok(key)
+    }
+
+    /// The bytes of the key: a secret.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DataKey")
+    }
+}

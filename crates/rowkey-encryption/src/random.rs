@@ -1,0 +1,46 @@
+//! Where keys and nonces come from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rowkey::{Error, ErrorKind, Result};
+
+/// The operating system's random generator, or bytes that a test has chosen.
+#[derive(Clone, Default)]
+pub(crate) struct Random(Option<Arc<Fill>>);
+
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
+
+impl Random {
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn chosen(fill: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(fill)))
+    }
+
+    /// Fills `bytes`.
+    pub(crate) fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+        match &self.0 {
+            Some(fill) => {
+                fill(bytes);
+                Ok(())
+            }
+            None => getrandom::fill(bytes).map_err(|error| {
+                let what = "the operating system gives no random bytes, so there are no keys";
+                Error::refused(ErrorKind::Unavailable, what).with_source(error)
+            }),
+        }
+    }
+
+    /// So many bytes.
+    pub(crate) fn bytes<const N: usize>(&self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Random(chosen)" } else { "Random" })
+    }
+}
