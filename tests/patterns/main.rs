@@ -6,3 +6,4 @@
 mod bulk;
 mod denormalized;
 mod index_entity;
+mod lease_lock;

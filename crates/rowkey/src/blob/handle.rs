@@ -87,6 +87,11 @@ impl Blob {
         &self.container
     }
 
+    /// The account that the blob is in.
+    pub fn account(&self) -> &StorageAccount {
+        &self.account
+    }
+
     /// How operations on this handle behave.
     pub fn options(&self) -> &ClientOptions {
         self.account.options()

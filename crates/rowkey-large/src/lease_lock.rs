@@ -1,0 +1,275 @@
+//! A blob's lease as a lock: taken, kept by renewing it, and given up; whoever loses it stops.
+//!
+//! A lease alone cannot keep a holder that was paused from writing late: the pause may begin after
+//! the last look at the clock. So each time the lock is taken it hands out a **fencing token**, a
+//! number larger than all before it. What is protected remembers the largest it has seen and refuses
+//! smaller ones, as [`Held::admits`] says.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::{Either, select};
+use rowkey::blob::{Conditions, Insertion, Lease};
+use rowkey::{Blob, Clock, Error, ErrorKind, Result};
+
+/// The metadata of the lock's blob that holds the last token.
+const FENCE: &str = "fence";
+
+/// A lock that programs on many machines share: the lease on a blob.
+///
+/// ```
+/// use rowkey_large::LeaseLock;
+/// use rowkey_large::lease_lock::Guarded;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// # let locks = account.container("locks");
+/// # locks.create().await?;
+/// let lock = LeaseLock::new(locks.blob("nightly-report"));
+/// if let Some(held) = lock.try_acquire().await? {
+///     match held.guard(async |held| held.token()).await {
+///         Guarded::Done(token) => println!("done under token {token}"),
+///         Guarded::Lost(lost) => println!("somebody else is at it: {lost}"),
+///     }
+///     held.release().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The blob is made when it is missing, in a container that exists. It is the lock's own: whoever
+/// writes or deletes it takes the last token away, which is kept in its metadata.
+#[derive(Clone, Debug)]
+pub struct LeaseLock {
+    blob: Blob,
+    term: Duration,
+}
+
+/// The lock, held by this program as far as it knows.
+///
+/// Dropping it does not release the lock: that takes a request, [`release`](Self::release). Without
+/// it the lock is free when its term is over.
+pub struct Held {
+    lease: Lease,
+    blob: Blob,
+    term: Duration,
+    token: u64,
+    until: Mutex<DateTime<Utc>>,
+}
+
+/// What became of work under the lock.
+#[derive(Debug)]
+#[must_use = "work whose lock was lost was cut off at an await"]
+pub enum Guarded<T> {
+    /// The work came to its end while the lock was held.
+    Done(T),
+    /// The lock was lost, and the work dropped where it waited.
+    Lost(Lost),
+}
+
+/// How a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It could not be renewed in time; somebody else may hold it.
+    Expired,
+    /// The service says that it was broken, or that somebody else holds it.
+    Taken,
+}
+
+impl LeaseLock {
+    /// The lock that is the lease on `blob`, held for 30 seconds unless it is renewed.
+    pub fn new(blob: Blob) -> Self {
+        Self { blob, term: Duration::from_secs(30) }
+    }
+
+    /// How long the lock stays taken when its holder dies: 15 to 60 seconds.
+    #[must_use = "the lock itself does not change"]
+    pub fn term(mut self, term: Duration) -> Self {
+        self.term = term;
+        self
+    }
+
+    /// Takes the lock, or `None` when somebody else holds it. Three requests, five the first time.
+    ///
+    /// Fails with [`ErrorKind::Leased`] when the lease was broken between two of them, and with
+    /// [`ErrorKind::Invalid`] for a term that leases do not have, before anything is sent.
+    /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
+    pub async fn try_acquire(&self) -> Result<Option<Held>> {
+        let clock = self.blob.account().clock();
+        let mut asked = clock.now();
+        let lease = match self.blob.acquire_lease(self.term).await {
+            Err(error) if error.is_not_found() => {
+                self.create().await?;
+                asked = clock.now();
+                self.blob.acquire_lease(self.term).await?
+            }
+            lease => lease?,
+        };
+        let Some(lease) = lease else { return Ok(None) };
+        let token = match self.next_token(&lease).await {
+            Ok(token) => token,
+            Err(error) => {
+                // Nobody should wait for a lock that nobody holds. If this fails as well, its term
+                // ends it.
+                drop(lease.release().await);
+                return Err(error);
+            }
+        };
+        let until = Mutex::new(end(asked, self.term));
+        Ok(Some(Held { lease, blob: self.blob.clone(), term: self.term, token, until }))
+    }
+
+    /// Takes the lock, waiting until it is free. It looks every fifth of the term, and does not
+    /// queue: among several that wait, any may be next.
+    pub async fn acquire(&self) -> Result<Held> {
+        loop {
+            if let Some(held) = self.try_acquire().await? {
+                return Ok(held);
+            }
+            self.blob.account().clock().sleep(self.term / 5).await;
+        }
+    }
+
+    async fn create(&self) -> Result<()> {
+        let missing = self.blob.with_conditions(Conditions::missing());
+        match missing.put("").insert().await {
+            Ok(Insertion::Inserted(_) | Insertion::Exists) => Ok(()),
+            // Another program was faster, and has taken it already.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Leased) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts one up. Nobody else can: both requests need the lease.
+    async fn next_token(&self, lease: &Lease) -> Result<u64> {
+        let leased = self.blob.with_lease(lease);
+        let metadata = leased.properties().await?.map(|properties| properties.metadata);
+        let last =
+            metadata.into_iter().flatten().find(|(name, _)| name.eq_ignore_ascii_case(FENCE));
+        let last = last.map_or(Some(0), |(_, value)| value.parse::<u64>().ok());
+        let Some(token) = last.and_then(|last| last.checked_add(1)) else {
+            // Counting from one again would let holders of before write after those that follow.
+            let what = "the blob's metadata `fence` is not the number that locks keep there";
+            let error = Error::refused(ErrorKind::Decode, what);
+            return Err(error.of("AcquireLock", self.blob.container()));
+        };
+        leased.set_metadata(&[(FENCE, &token.to_string())]).await?;
+        Ok(token)
+    }
+}
+
+impl Held {
+    /// The fencing token: larger than that of everybody who held the lock before.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Whether what was last written under the token `seen` may be written under this one: a later
+    /// holder has not been there.
+    pub fn admits(&self, seen: u64) -> bool {
+        seen <= self.token
+    }
+
+    /// How long the lock is held for certain if nobody breaks it; zero when it may be lost.
+    ///
+    /// Counted from before the request that took or renewed it was sent, so the service's count ends
+    /// later.
+    pub fn remaining(&self) -> Duration {
+        let left = *self.until() - self.clock().now();
+        left.to_std().unwrap_or(Duration::ZERO)
+    }
+
+    /// Begins the term anew. Fails with [`ErrorKind::Leased`] when the lock is lost.
+    pub async fn renew(&self) -> Result<()> {
+        let asked = self.clock().now();
+        self.lease.renew().await?;
+        *self.until() = end(asked, self.term);
+        Ok(())
+    }
+
+    /// Does `work` and renews the lock meanwhile, every third of its term. When the lock is lost,
+    /// `work` is dropped at the await it has reached.
+    ///
+    /// Work that computes for long without an await cannot be stopped: let it look at
+    /// [`remaining`](Self::remaining), and write under its [`token`](Self::token).
+    pub async fn guard<T>(&self, work: impl AsyncFnOnce(&Self) -> T) -> Guarded<T> {
+        let (work, keeper) = (pin!(work(self)), pin!(self.keep()));
+        match select(work, keeper).await {
+            Either::Left((done, _)) => Guarded::Done(done),
+            Either::Right((lost, _)) => Guarded::Lost(lost),
+        }
+    }
+
+    /// Gives the lock up; says whether it was still held.
+    pub async fn release(self) -> Result<bool> {
+        self.lease.release().await
+    }
+
+    /// Renews until the lock is lost.
+    async fn keep(&self) -> Lost {
+        let mut pause = self.term / 3;
+        loop {
+            self.clock().sleep(pause.min(self.remaining())).await;
+            let left = self.remaining();
+            if left.is_zero() {
+                return Lost::Expired;
+            }
+            let (renewal, end) = (pin!(self.renew()), self.clock().sleep(left));
+            match select(renewal, end).await {
+                Either::Left((Ok(()), _)) => pause = self.term / 3,
+                Either::Left((Err(error), _)) if error.kind() == ErrorKind::Leased => {
+                    return Lost::Taken;
+                }
+                Either::Left((Err(error), _)) => {
+                    tracing::warn!(%error, "the lock could not be renewed yet");
+                    pause = self.term / 15;
+                }
+                Either::Right(((), _)) => return Lost::Expired,
+            }
+        }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.blob.account().clock()
+    }
+
+    fn until(&self) -> std::sync::MutexGuard<'_, DateTime<Utc>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn end(asked: DateTime<Utc>, term: Duration) -> DateTime<Utc> {
+    asked + TimeDelta::from_std(term).unwrap_or_default()
+}
+
+impl<T> Guarded<T> {
+    /// What the work returned, if it came to its end.
+    pub fn done(self) -> Option<T> {
+        match self {
+            Self::Done(done) => Some(done),
+            Self::Lost(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the lock could not be renewed in time",
+            Self::Taken => "the lock was broken or taken by somebody else",
+        })
+    }
+}
+
+impl std::error::Error for Lost {}
+
+impl fmt::Debug for Held {
+    /// Does not show the lease's id.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("token", &self.token).finish_non_exhaustive()
+    }
+}

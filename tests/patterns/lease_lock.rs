@@ -1,0 +1,281 @@
+//! The lock on a blob's lease: one holder at a time, work that stops when the lock is lost, tokens
+//! that only grow, and what remains when a request of it fails.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join;
+use rowkey::{Clock, ErrorKind, ManualClock, StorageAccount};
+use rowkey_large::LeaseLock;
+use rowkey_large::lease_lock::{Guarded, Held, Lost};
+use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_tests::TestResult;
+use rowkey_tests::random::Random;
+use rowkey_tests::sweep::{once, sweep};
+
+const TERM: Duration = Duration::from_secs(30);
+
+fn lock(account: &StorageAccount) -> LeaseLock {
+    LeaseLock::new(account.container("locks").blob("lock")).term(TERM)
+}
+
+/// A server, an account whose clock is `clock`, and a container for locks.
+async fn start() -> Result<(Server, ManualClock, StorageAccount), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let clock = ManualClock::new(server.clock().now().to_chrono());
+    let account = account(&server, clock.clone())?;
+    account.container("locks").create().await?;
+    Ok((server, clock, account))
+}
+
+fn account(server: &Server, clock: impl Clock + 'static) -> rowkey::Result<StorageAccount> {
+    StorageAccount::builder().connection_string(server.connection_string())?.clock(clock).build()
+}
+
+async fn forever(_: &Held) {
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn one_holds_it_until_it_is_released_or_its_term_is_over() -> TestResult {
+    let (server, _, account) = start().await?;
+    let lock = lock(&account);
+    let first = lock.try_acquire().await?.unwrap();
+    assert!(lock.try_acquire().await?.is_none());
+    assert!(first.release().await?);
+    let second = lock.try_acquire().await?.unwrap();
+    server.clock().advance(TERM + Duration::from_secs(1));
+    let third = lock.try_acquire().await?.unwrap();
+    assert_eq!((second.token(), third.token()), (2, 3));
+    assert!(!second.admits(third.token()) && third.admits(second.token()));
+    assert!(!second.release().await?, "it is somebody else's");
+    assert_eq!(third.renew().await.map_err(|error| error.kind()), Ok(()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn taking_it_costs_three_requests_and_five_the_first_time() -> TestResult {
+    let (server, _, account) = start().await?;
+    for requests in [5, 3] {
+        let before = server.journal().len();
+        let held = lock(&account).try_acquire().await?.unwrap();
+        assert_eq!(server.journal().len() - before, requests);
+        held.release().await?;
+    }
+    let before = server.journal().len();
+    let held = lock(&account).acquire().await?;
+    assert!(lock(&account).try_acquire().await?.is_none());
+    assert_eq!(server.journal().len() - before, 4, "a lock that is taken is seen at once");
+    held.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_waits_gets_it_when_it_is_free() -> TestResult {
+    let (server, clock, account) = start().await?;
+    let lock = lock(&account);
+    let held = lock.acquire().await?;
+    let mut woken = 0;
+    let mut wakes = async |operation, count| {
+        while server.journal().count(operation) < count {
+            tokio::task::yield_now().await;
+            if clock.slept().len() > woken {
+                woken += 1;
+                clock.advance(TERM / 5);
+            }
+        }
+    };
+    let (next, ()) = join(lock.acquire(), async {
+        // It has been looked at in vain before the holder gives it up.
+        wakes(Operation::LeaseBlob, 5).await;
+        held.release().await.unwrap();
+        wakes(Operation::SetBlobMetadata, 2).await;
+    })
+    .await;
+    assert_eq!(next?.token(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_keeps_it_by_renewing_it() -> TestResult {
+    let (server, clock, account) = start().await?;
+    let held = lock(&account).acquire().await?;
+    let done = held
+        .guard(async |held| {
+            for _ in 0..9 {
+                // Until the keeper sleeps.
+                tokio::task::yield_now().await;
+                clock.advance(TERM / 3);
+                server.clock().advance(TERM / 3);
+                while held.remaining() < TERM {
+                    tokio::task::yield_now().await;
+                }
+            }
+            held.remaining()
+        })
+        .await;
+    assert_eq!(done.done(), Some(TERM), "three terms later it is still held");
+    assert_eq!(server.journal().count(Operation::LeaseBlob), 2 + 9);
+    assert!(lock(&account).try_acquire().await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_stops_when_the_lock_is_broken() -> TestResult {
+    let (_server, clock, account) = start().await?;
+    let held = lock(&account).acquire().await?;
+    account.container("locks").blob("lock").break_lease_within(Duration::ZERO).await?;
+    let (outcome, ()) = join(held.guard(forever), async { clock.advance(TERM / 3) }).await;
+    assert!(matches!(outcome, Guarded::Lost(Lost::Taken)), "{outcome:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_stops_before_the_term_ends_when_renewing_fails() -> TestResult {
+    let (server, _, setup) = start().await?;
+    drop(setup);
+    // Waiting moves this clock, and the server's stands still: the lease is never lost there.
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let account = account(&server, clock.clone())?;
+    let held = lock(&once(&account)).acquire().await?;
+    let taken = clock.now();
+    let _down = server.inject(Fault::on(Operation::LeaseBlob).reject(ErrorCode::SERVER_BUSY));
+    let outcome = held.guard(forever).await;
+    assert!(matches!(outcome, Guarded::Lost(Lost::Expired)), "{outcome:?}");
+    assert!(held.remaining().is_zero());
+    assert!(clock.now() >= taken + TERM);
+    assert!(server.journal().count(Operation::LeaseBlob) > 1, "it is tried more than once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_count_that_cannot_be_read_is_not_begun_anew() -> TestResult {
+    let (_server, _, account) = start().await?;
+    let blob = account.container("locks").blob("lock");
+    blob.put("").metadata(&[("fence", "seven")]).send().await?;
+    let error = lock(&account).try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    assert!(!error.to_string().contains("seven"), "{error}");
+    blob.set_metadata(&[("fence", "7")]).await?;
+    assert_eq!(lock(&account).try_acquire().await?.unwrap().token(), 8, "it was given back");
+    Ok(())
+}
+
+#[tokio::test]
+async fn terms_that_leases_do_not_have_are_refused_before_anything_is_sent() -> TestResult {
+    let (server, _, account) = start().await?;
+    let sent = server.journal().len();
+    for seconds in [0, 14, 61] {
+        let error = lock(&account).term(Duration::from_secs(seconds)).try_acquire().await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    assert_eq!(server.journal().len(), sent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_request_fails_the_lock_is_free_again_and_tokens_grow() -> TestResult {
+    for repeats in [true, false] {
+        let (server, _, account) = start().await?;
+        let before = lock(&account).acquire().await?.token();
+        server.clock().advance(TERM * 2);
+        sweep(
+            &server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                let held = lock(&account).try_acquire().await?;
+                let Some(held) = held else { return Ok(None) };
+                held.renew().await?;
+                let token = held.token();
+                held.release().await?;
+                Ok::<_, rowkey::Error>(Some(token))
+            },
+            async |account, result| {
+                let held = lock(account).try_acquire().await?.ok_or("it is still taken")?;
+                assert!(held.token() > before);
+                if let Ok(Some(token)) = result {
+                    assert!(held.token() > *token);
+                }
+                Ok(())
+            },
+            |_, _| {},
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// What a lock protects: it knows the last token, and refuses smaller ones.
+#[derive(Default)]
+struct Resource {
+    seen: u64,
+    /// Who wrote, in order.
+    writers: Vec<u64>,
+}
+
+impl Resource {
+    fn write(&mut self, token: u64) -> bool {
+        let admitted = token >= self.seen;
+        if admitted {
+            self.seen = token;
+            self.writers.push(token);
+        }
+        admitted
+    }
+
+    /// Whether each holder's writes lie together: nobody wrote between those of another.
+    fn is_serial(&self) -> bool {
+        let mut turns = self.writers.clone();
+        turns.dedup();
+        turns.iter().collect::<BTreeSet<_>>().len() == turns.len()
+    }
+}
+
+/// Three programs with clocks of their own take the lock, write, fall asleep, wake up late, renew
+/// and release in any order. `ROWKEY_SCHEDULES` says how many schedules are tried.
+#[tokio::test]
+async fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> TestResult {
+    let schedules = std::env::var("ROWKEY_SCHEDULES").ok().and_then(|n| n.parse().ok());
+    let (server, clock, account) = start().await?;
+    let (mut late, mut writes, mut turns) = (0, 0, 0);
+    for seed in 0..schedules.unwrap_or(200) {
+        let mut random = Random(seed);
+        let blob = account.container("locks").blob(&format!("lock{seed}"));
+        let lock = LeaseLock::new(blob).term(Duration::from_secs(15));
+        let mut resource = Resource::default();
+        let mut programs: [Option<Held>; 3] = [None, None, None];
+        let mut tokens = Vec::new();
+        for _ in 0..12 {
+            let program = &mut programs[random.below(3) as usize];
+            match (random.below(6), program.take()) {
+                (0, held) => {
+                    // Everybody sleeps; the clocks of programs move with the server's here.
+                    let pause = Duration::from_secs(u64::from(1 + random.below(20)));
+                    server.clock().advance(pause);
+                    clock.advance(pause);
+                    *program = held;
+                }
+                (1, Some(held)) => {
+                    held.release().await?;
+                }
+                (2, Some(held)) => *program = held.renew().await.is_ok().then_some(held),
+                // Without a look at the clock, as if it had been paused just after one.
+                (_, Some(held)) => {
+                    writes += 1;
+                    late += i32::from(!resource.write(held.token()));
+                    *program = Some(held);
+                }
+                (_, None) => {
+                    *program = lock.try_acquire().await?;
+                    tokens.extend(program.as_ref().map(Held::token));
+                }
+            }
+        }
+        assert!(tokens.is_sorted_by(|a, b| a < b), "seed {seed}: {tokens:?}");
+        assert!(resource.is_serial(), "seed {seed}: {:?}", resource.writers);
+        turns += tokens.len();
+    }
+    eprintln!("{turns} turns, {writes} writes, {late} of them late and refused");
+    assert!(late > 0, "the schedules test nothing");
+    Ok(())
+}
