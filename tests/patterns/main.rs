@@ -7,3 +7,5 @@ mod bulk;
 mod denormalized;
 mod index_entity;
 mod lease_lock;
+mod log_tail;
+mod random;

@@ -8,11 +8,16 @@
 //! | [`bulk`] | bulk inserts | all or nothing, order in each partition, or as much as can be; and a true report |
 //! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
+//! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
 pub mod bulk;
 pub mod denormalized;
+mod hash;
 pub mod index_entity;
 pub mod index_row;
+mod keyed;
+pub mod log_tail;
 mod rounds;
+mod unique;

@@ -278,7 +278,7 @@ impl Table {
             .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
     }
 
-    async fn insert_row(&self, row: Result<Row>) -> Result<ETag> {
+    pub(crate) async fn insert_row(&self, row: Result<Row>) -> Result<ETag> {
         let call = Call::new("InsertEntity", &self.name, Safety::Insert).expecting(&[409]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
         let reply = self.send(encode::insert(&self.name, row.body.into()), call).await?;

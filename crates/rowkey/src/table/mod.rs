@@ -1,6 +1,7 @@
 //! Tables: single entities, queries, transactions, and what the Table service says of itself.
 //!
 //! - [`handle`]: [`Table`], operations on one entity and on the table itself
+//! - `once`: [`Table::insert_once`], the insert that may be repeated
 //! - `update`: [`Table::update`], the read-modify-write loop
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
@@ -16,6 +17,7 @@ pub mod continuation;
 pub mod cost;
 pub mod explain;
 pub mod handle;
+mod once;
 pub mod pages;
 pub(crate) mod plan;
 pub mod query;

@@ -1,0 +1,257 @@
+//! Log tail: the newest entries of a partition first, without a scan.
+//!
+//! Keys sort ascending, so the RowKey of an entry is the time that is *left*: .NET's
+//! `DateTime.MaxValue.Ticks` (3155378975999999999) minus the ticks of 100 ns of the entry, 19 digits,
+//! and then whatever tells apart the entries of one tick.
+//!
+//! - [`LogTail`]: append, the newest `n`, since a time, between times
+//! - [`EntryId`]: time and tie-breaker, as a part of a row template
+//! - [`Tail`]: read on, oldest first, from a [`Position`] that is stored between runs
+//!
+//! ```
+//! use rowkey::{Entity, StorageAccount};
+//! use rowkey_patterns::log_tail::{EntryId, LogTail};
+//!
+//! #[derive(Debug, Entity)]
+//! #[entity(partition = "{employee}", row = "{id}")]
+//! struct Expense {
+//!     employee: u32,
+//!     id: EntryId,
+//!     cents: i64,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> rowkey::Result<()> {
+//! # let server = rowkey_server::Server::start().await.unwrap();
+//! # let account = StorageAccount::from_connection_string(server.connection_string())?;
+//! let log = LogTail::new(account.table("expenses"));
+//! log.table().create_if_missing().await?;
+//! for cents in [100, 250, 995] {
+//!     log.append(&Expense { employee: 7, id: log.next_id(), cents }).await?;
+//! }
+//! let newest = log.latest(Expense::partition(7), 2).await?;
+//! assert_eq!(newest.iter().map(|stored| stored.entity.cents).collect::<Vec<_>>(), [995, 250]);
+//! # Ok(()) }
+//! ```
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use chrono::Utc;
+use rowkey::edm::DateTime;
+use rowkey::key::KeyWriter;
+use rowkey::{Entity, Error, ErrorKind, Key, Partition, Query, Result, Rows, Stored, Table};
+
+mod id;
+mod position;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+pub use id::EntryId;
+pub use position::Position;
+pub use tail::{Batch, Tail};
+
+use crate::unique;
+
+/// Digits of inverted ticks.
+const DIGITS: usize = 19;
+
+/// A table whose entries are appended with their time and read newest first.
+///
+/// It works with every entity whose row template begins with the inverted time, after a literal
+/// head if there is one: `{id}` with an [`EntryId`], or `{at:desc}_{seq}` with a date and a
+/// tie-breaker of your own. Entries are never changed, and are told apart by their keys alone.
+///
+/// Clones are the same writer: none of them gives an id twice.
+///
+/// The guide's section is
+/// [Log tail pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#log-tail-pattern).
+/// Azure Cosmos DB for Table does not return entities in the order of their keys, so what is said
+/// of order here does not hold there.
+#[derive(Clone, Debug)]
+pub struct LogTail {
+    table: Table,
+    writer: Arc<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    name: String,
+    /// The ticks of the last id.
+    last: AtomicI64,
+}
+
+impl LogTail {
+    /// A log in this table, and a writer of it with a random name.
+    pub fn new(table: Table) -> Self {
+        Self::with_name(table, unique::name())
+    }
+
+    /// The same log, and a writer of it with this name, which ends each RowKey that it makes. No
+    /// other writer that runs at the same time may have it.
+    #[must_use = "the log itself does not change"]
+    pub fn with_writer(&self, name: impl Into<String>) -> Self {
+        Self::with_name(self.table.clone(), name.into())
+    }
+
+    fn with_name(table: Table, name: String) -> Self {
+        Self { table, writer: Arc::new(Writer { name, last: AtomicI64::new(0) }) }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The id of an entry that is made now: the time of the account's clock, and this writer's name.
+    ///
+    /// The ids of a writer are at least a tick apart and in the order in which they were made, even
+    /// when the clock stands still or is set back; then their times run ahead of it.
+    pub fn next_id(&self) -> EntryId {
+        let now = ticks_of(self.table.account().clock().now());
+        let following = |last: i64| now.max(last + 1);
+        let last = self
+            .writer
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(following(last)))
+            .unwrap_or_else(|last| last);
+        EntryId::new(time_of(following(last)), &self.writer.name)
+    }
+
+    /// Stores an entry. Calling it again with the same entry, after an error or a crash, stores
+    /// nothing twice: its tie-breaker was chosen when it was made, so a row that is there already is
+    /// this entry. One request, and one more when the row is there already.
+    ///
+    /// Fails with [`ErrorKind::AlreadyExists`] if another entry has its keys, which ids of
+    /// [`next_id`](Self::next_id) never have, and with [`ErrorKind::Invalid`] if the RowKey does not
+    /// begin with inverted ticks. After an outcome that is unknown, append the same entry again.
+    pub fn append<E: Entity>(&self, entry: &E) -> impl Future<Output = Result<()>> + Send {
+        let is_log = starts_with_ticks(entry);
+        // Made here so that the future does not hold the entry.
+        let insert = is_log.then(|| self.table.insert_once(entry));
+        async move {
+            let Some(insert) = insert else {
+                let what = "the RowKey does not begin with the inverted ticks of a time";
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .of("Append", self.table.name())
+                    .advise("begin the row template with an `EntryId` or with `{at:desc}`"));
+            };
+            insert.await.map(drop)
+        }
+    }
+
+    /// The newest `n` entries of a partition, newest first; fewer if there are no more.
+    ///
+    /// One request for up to 1,000 that the service sends in one page; it may send fewer, and then
+    /// the rest is asked for.
+    pub async fn latest<E>(&self, partition: Partition<E>, n: u64) -> Result<Vec<Stored<E>>>
+    where
+        E: Entity + Send + 'static,
+    {
+        self.since(partition, DateTime::MIN.to_chrono()).take(n).all().await
+    }
+
+    /// The entries of this time and later, newest first, as a query: filter it, project it, read it
+    /// page by page, resume it.
+    pub fn since<E>(&self, partition: Partition<E>, time: chrono::DateTime<Utc>) -> Query<E>
+    where
+        E: Entity + Send + 'static,
+    {
+        self.table.query(slice(partition, ticks_of(time), DateTime::MAX.ticks() + 1))
+    }
+
+    /// The entries from the first time on and before the second, newest first, as a query.
+    ///
+    /// Both times count as they are stored, in whole ticks.
+    pub fn between<E>(
+        &self,
+        partition: Partition<E>,
+        times: Range<chrono::DateTime<Utc>>,
+    ) -> Query<E>
+    where
+        E: Entity + Send + 'static,
+    {
+        let (from, to) = (ticks_of(times.start), ticks_of(times.end));
+        self.table.query(slice(partition, from, to))
+    }
+
+    /// Reads a partition on from its oldest entry, oldest first, as far as it has settled: up to
+    /// entries that are at least this old. See [`Tail`] for what is guaranteed, and how to choose
+    /// `settle`.
+    pub fn tail<E>(&self, partition: Partition<E>, settle: Duration) -> Tail<E>
+    where
+        E: Entity + Send + 'static,
+    {
+        Tail::new(self.table.clone(), partition, settle)
+    }
+}
+
+/// The rows of the ticks from `from` on and before `to`: later times have lesser rows.
+fn slice<E: Entity>(partition: Partition<E>, from: i64, to: i64) -> Partition<E> {
+    let (first, end) = (row_of::<E>(to - 1), row_of::<E>(from - 1));
+    within(partition, Bound::Included(first), Bound::Excluded(end))
+}
+
+/// Narrows a partition to rows. One whose key cannot be stays as it is: the query says why.
+fn within<E: Entity>(
+    partition: Partition<E>,
+    from: Bound<String>,
+    to: Bound<String>,
+) -> Partition<E> {
+    let Ok(key) = partition.partition_key().map(str::to_owned) else { return partition };
+    let row = |bound: Bound<String>| bound.map(|row| Key::new(key.as_str(), row));
+    partition.range((row(from), row(to)))
+}
+
+/// The text before the ticks.
+fn head<E: Entity>() -> &'static str {
+    const {
+        assert!(
+            !matches!(E::ROWS, Rows::One(_)),
+            "the row template of a log begins with a time, and this one has no parts"
+        );
+    }
+    match E::ROWS {
+        Rows::Head(head) => head,
+        _ => "",
+    }
+}
+
+/// Where the rows of a tick begin: head and inverted ticks, without a tie-breaker.
+fn row_of<E: Entity>(ticks: i64) -> String {
+    format!("{}{:0DIGITS$}", head::<E>(), DateTime::MAX.ticks() - ticks)
+}
+
+/// The ticks that a RowKey says.
+fn ticks_in<E: Entity>(row_key: &str) -> Option<i64> {
+    let digits = row_key.strip_prefix(head::<E>())?.get(..DIGITS)?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let inverted: i64 = digits.parse().ok()?;
+    DateTime::from_ticks(DateTime::MAX.ticks() - inverted).ok().map(DateTime::ticks)
+}
+
+/// Whether the RowKey of an entry is one of a log. A key that cannot be is left to the insert, which
+/// says why.
+fn starts_with_ticks<E: Entity>(entry: &E) -> bool {
+    let mut row_key = KeyWriter::new();
+    entry.row_key(&mut row_key);
+    row_key.finish().map_or(true, |row_key| ticks_in::<E>(&row_key).is_some())
+}
+
+/// Ticks as .NET counts them. Times that the service cannot store count as the nearest it can.
+fn ticks_of(time: chrono::DateTime<Utc>) -> i64 {
+    match DateTime::try_from(time) {
+        Ok(time) => time.ticks(),
+        Err(_) if time < DateTime::MIN.to_chrono() => DateTime::MIN.ticks(),
+        Err(_) => DateTime::MAX.ticks(),
+    }
+}
+
+fn time_of(ticks: i64) -> chrono::DateTime<Utc> {
+    DateTime::from_ticks(ticks).unwrap_or(DateTime::MAX).to_chrono()
+}

@@ -1,0 +1,56 @@
+//! How far a log has been read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rowkey::edm::DateTime;
+use rowkey::{Error, ErrorKind, Result};
+
+/// How far a [`Tail`](super::Tail) has read: everything before this place was handed over.
+///
+/// Text (`to_string` and `parse`) of some 40 characters, and for a while a RowKey more, however long
+/// the log is. It is bound to the partition that it came from. It may contain a key, so treat it as
+/// you treat the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// What the place is in: a hash of the table, the partition and the head of the rows.
+    pub(super) log: u64,
+    /// All earlier ticks have been read.
+    pub(super) ticks: i64,
+    /// Of this tick, the rows up to this one have been read, too. It is set only within a tick that
+    /// has more entries than a batch.
+    pub(super) after: Option<String>,
+}
+
+impl fmt::Display for Position {
+    /// The text to store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}.{}", self.log, self.ticks)?;
+        match &self.after {
+            Some(row_key) => write!(f, ".{row_key}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Position {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.splitn(3, '.');
+        let log = parts.next().and_then(|log| u64::from_str_radix(log, 16).ok());
+        let ticks = parts.next().and_then(|ticks| ticks.parse().ok());
+        let after = parts.next().map(str::to_owned);
+        match (log, ticks) {
+            (Some(log), Some(ticks))
+                if (DateTime::MIN.ticks()..=DateTime::MAX.ticks()).contains(&ticks) =>
+            {
+                Ok(Self { log, ticks, after })
+            }
+            _ => {
+                let what = "the text is not that of a position in a log";
+                Err(Error::refused(ErrorKind::Invalid, what))
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Reading on: the entries of a log in the order in which they were made.
+//!
+//! The rows are stored newest first and are read in that order, so a slice of time is read at once
+//! and turned round. One that holds more than a batch is cut where the batch that was read begins,
+//! and what lies before is tried, and so on back to the oldest; the cuts are remembered, so that each
+//! slice on the way forward is one request.
+
+use std::fmt;
+use std::ops::Bound;
+use std::time::Duration;
+
+use chrono::Utc;
+use rowkey::edm::DateTime;
+use rowkey::{Entity, Error, ErrorKind, Partition, Result, Stored, Table};
+
+use super::position::Position;
+use super::{head, row_of, slice, ticks_in, ticks_of, within};
+use crate::hash::fnv1a;
+use crate::keyed::Keyed;
+
+/// How many entries a batch has at most, unless it is said otherwise.
+const BATCH: usize = 500;
+
+/// So many cuts are remembered. When there are more, every other one is forgotten, and that slice
+/// will be cut again.
+const CUTS: usize = 1024;
+
+/// After so many cuts the time before is halved as well: a backlog of millions must not be walked
+/// through before its first batch.
+const HALVE_AFTER: usize = 8;
+
+/// Reads a partition of a log on, oldest entry first, from a [`Position`] that the consumer stores.
+///
+/// # What is guaranteed
+///
+/// Entries come in the order of their times, and those of one tick in the order of their keys.
+/// From the first position to the last, **an entry comes exactly once if it is in the table before
+/// the reader's clock shows its time plus `settle`**; one that is stored later never comes.
+///
+/// An entry's time is that of its writer's clock when its id was made. So `settle` has to cover all
+/// that lies between that moment and the reader's, added up:
+///
+/// - how long a writer takes from the id to the end of the write, repetitions included: at most the
+///   [`timeout`](rowkey::ClientOptions::timeout) of its client, 60 seconds by default, if it appends
+///   at once; and longer if it appends again after an unknown outcome;
+/// - how far a writer's clock may be behind the reader's.
+///
+/// A writer whose clock is *ahead* loses nothing: its entries come that much later. Entries that are
+/// stored with old times on purpose, such as imports, are for
+/// [`LogTail::between`](super::LogTail::between).
+///
+/// A batch that was handed over comes again if its position was not stored before the consumer died:
+/// store the position together with what is made of the batch, or make processing idempotent.
+///
+/// # What it costs
+///
+/// One request when there is nothing new, or at most a batch. A longer backlog is read about twice,
+/// a batch a request: once back to its beginning and once forward. In memory are one batch and a few
+/// kilobytes, however long the backlog is.
+#[must_use = "a tail reads nothing until `next_batch`"]
+pub struct Tail<E> {
+    table: Table,
+    partition: Partition<E>,
+    settle: Duration,
+    batch: usize,
+    /// Where the slices end that were cut off before what has settled; the next one is the last.
+    cuts: Vec<i64>,
+    position: Position,
+    /// Why nothing can be read.
+    refused: Option<&'static str>,
+}
+
+/// Some entries of a log, oldest first, and the position after them.
+#[derive(Clone, Debug)]
+pub struct Batch<E> {
+    /// The entries, at least one.
+    pub entries: Vec<Stored<E>>,
+    /// Where to go on. Store it when the entries have been dealt with.
+    pub position: Position,
+}
+
+impl<E: Entity + Send + 'static> Tail<E> {
+    pub(super) fn new(table: Table, partition: Partition<E>, settle: Duration) -> Self {
+        let name = table.name().to_ascii_lowercase();
+        let key = partition.partition_key().unwrap_or_default().to_owned();
+        let log = fnv1a([&*name, &*key, head::<E>()].join("/").into_bytes());
+        let position = Position { log, ticks: DateTime::MIN.ticks(), after: None };
+        Self { table, partition, settle, batch: BATCH, cuts: Vec::new(), position, refused: None }
+    }
+
+    /// Goes on at this position, which must come from the same partition of the same table.
+    pub fn resume(mut self, position: Position) -> Self {
+        if position.log == self.position.log {
+            self.position = position;
+        } else {
+            self.refused =
+                Some("the position is not of this log: its table or partition is another");
+        }
+        self
+    }
+
+    /// Goes on at the entries of this time and later.
+    pub fn start_at(mut self, time: chrono::DateTime<Utc>) -> Self {
+        self.position.ticks = ticks_of(time);
+        self.position.after = None;
+        self
+    }
+
+    /// How many entries a batch has at most, and about how many are in memory. Default: 500.
+    pub fn batch_size(mut self, entries: usize) -> Self {
+        if entries == 0 {
+            self.refused = Some("a batch has at least 1 entry");
+        }
+        self.batch = entries;
+        self
+    }
+
+    /// How far it has read. Also after `None` it may be further than the last batch: where there was
+    /// nothing is not read again.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The next entries, or `None` when all that has settled was handed over; more may come later.
+    ///
+    /// It does not wait: sleep on [`Table::account`]'s clock before you ask again. After an error
+    /// the same entries are asked for again.
+    pub async fn next_batch(&mut self) -> Result<Option<Batch<E>>> {
+        if let Some(what) = self.refused {
+            return Err(Error::refused(ErrorKind::Invalid, what).of("Tail", self.table.name()));
+        }
+        loop {
+            let now = self.table.account().clock().now();
+            // A tick that is not over yet may still get entries, so the last one is left out.
+            let settled = ticks_of(now - self.settle);
+            if self.position.ticks >= settled {
+                return Ok(None);
+            }
+            let entries = match self.position.after.clone() {
+                Some(after) => self.rest_of_tick(after).await?,
+                None => self.slice_until(settled).await?,
+            };
+            if !entries.is_empty() {
+                return Ok(Some(Batch { entries, position: self.position.clone() }));
+            }
+        }
+    }
+
+    /// Reads the slice that follows; nothing if it held too much and was cut.
+    async fn slice_until(&mut self, settled: i64) -> Result<Vec<Stored<E>>> {
+        let from = self.position.ticks;
+        while self.cuts.pop_if(|cut| *cut <= from).is_some() {}
+        let to = self.cuts.last().map_or(settled, |cut| settled.min(*cut));
+        // One more than a batch tells whether that is all.
+        let most = self.batch.saturating_add(1);
+        let mut rows = self.read(slice(self.partition.clone(), from, to), most).await?;
+        match rows.last() {
+            Some((oldest, _)) if rows.len() > self.batch && to - from > 1 => {
+                self.cut(from, *oldest, to);
+                return Ok(Vec::new());
+            }
+            // A single tick cannot be cut: its rows are in the order of their keys.
+            Some(_) if rows.len() > self.batch => {
+                rows.truncate(self.batch);
+                self.position.after = rows.last().map(|(_, row)| row.entity.row_key.clone());
+            }
+            _ => self.position.ticks = to,
+        }
+        // A stable sort: the rows of one tick stay in the order of their keys.
+        rows.sort_by_key(|(ticks, _)| *ticks);
+        Ok(rows.into_iter().map(|(_, row)| entry(row)).collect())
+    }
+
+    /// Cuts a slice that holds more than a batch, whose newest entries reach back to `oldest`.
+    fn cut(&mut self, from: i64, oldest: i64, to: i64) {
+        // The tick of the oldest may have more entries than were read, so it lies before the cut; if
+        // all that were read are of the last tick, that tick is a slice of its own.
+        let cut = if oldest + 1 < to { oldest + 1 } else { oldest };
+        self.cuts.push(cut);
+        if self.cuts.len().is_multiple_of(HALVE_AFTER) {
+            self.cuts.push(from + (cut - from) / 2);
+        }
+        if self.cuts.len() > CUTS {
+            let mut kept = self.cuts.len().is_multiple_of(2);
+            self.cuts.retain(|_| {
+                kept = !kept;
+                kept
+            });
+        }
+    }
+
+    /// Reads on in a tick that holds more than a batch, by RowKey.
+    async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Stored<E>>> {
+        let ticks = self.position.ticks;
+        let end = Bound::Excluded(row_of::<E>(ticks - 1));
+        let rest = within(self.partition.clone(), Bound::Excluded(after), end);
+        let rows = self.read(rest, self.batch).await?;
+        if rows.len() < self.batch {
+            self.position.ticks = ticks + 1;
+            self.position.after = None;
+        } else {
+            self.position.after = rows.last().map(|(_, row)| row.entity.row_key.clone());
+        }
+        Ok(rows.into_iter().map(|(_, row)| entry(row)).collect())
+    }
+
+    /// The first rows of a part of the partition, with their ticks.
+    async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<(i64, Stored<Keyed<E>>)>> {
+        let query = self.table.query(rows).project::<Keyed<E>>().take(most as u64);
+        let rows = query.all().await?;
+        rows.into_iter()
+            .map(|row| match ticks_in::<E>(&row.entity.row_key) {
+                Some(ticks) => Ok((ticks, row)),
+                None => Err(Error::refused(
+                    ErrorKind::Decode,
+                    "a row among the entries does not begin with 19 digits of inverted ticks",
+                )
+                .of("Tail", self.table.name())
+                .advise("keep other rows out of the partition, or give the log's rows a head")),
+            })
+            .collect()
+    }
+}
+
+fn entry<E>(row: Stored<Keyed<E>>) -> Stored<E> {
+    Stored { entity: row.entity.entity, etag: row.etag, timestamp: row.timestamp }
+}
+
+impl<E> fmt::Debug for Tail<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tail")
+            .field("table", &self.table.name())
+            .field("settle", &self.settle)
+            .field("batch", &self.batch)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Keys and positions of logs.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rowkey::key::{KeyReader, KeyWriter, PartFormat};
+use rowkey::{ClientOptions, Entity, StorageAccount};
+
+use super::*;
+
+#[derive(Debug, Entity)]
+#[entity(partition = "{name}", row = "{id}")]
+struct Line {
+    name: String,
+    id: EntryId,
+}
+
+/// Beside rows of other types.
+#[derive(Debug, Entity)]
+#[entity(partition = "{name}", row = "log_{at:desc}_{seq:3}")]
+struct Headed {
+    name: String,
+    at: DateTime<Utc>,
+    seq: u32,
+}
+
+fn time(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+fn row_key(id: &EntryId) -> String {
+    let mut out = KeyWriter::new();
+    out.part(id, PartFormat::default());
+    out.finish().unwrap()
+}
+
+fn read(text: &str) -> Result<EntryId, rowkey::key::KeyReadError> {
+    KeyReader::new(text).part(PartFormat::default())
+}
+
+#[test]
+fn rows_of_dotnet_are_read_and_written_back_as_they_were() {
+    let midnight = time("2017-11-10T00:00:00Z");
+    for (rest, tie_breaker) in [
+        ("", ""),
+        ("-9c5b94b1-35ad-49bb-b118-8e8fc24abf80", "9c5b94b1-35ad-49bb-b118-8e8fc24abf80"),
+        ("_9c5b94b135ad49bbb1188e8fc24abf80", "9c5b94b135ad49bbb1188e8fc24abf80"),
+        ("9c5b94b1", "9c5b94b1"),
+        ("_a_b_", "a_b_"),
+    ] {
+        let text = format!("2518920287999999999{rest}");
+        let id = read(&text).unwrap();
+        assert_eq!((id.at(), id.tie_breaker()), (midnight, tie_breaker));
+        assert_eq!(row_key(&id), text);
+    }
+    assert_eq!(row_key(&EntryId::new(midnight, "w")), "2518920287999999999_w");
+    assert_eq!(read("0000000000000000000").unwrap().at(), rowkey::edm::DateTime::MAX.to_chrono());
+}
+
+#[test]
+fn what_is_no_id_of_an_entry_is_refused() {
+    for text in [
+        "",
+        "251892028799999999",
+        "251892028799999999x",
+        "9999999999999999999",
+        "é".repeat(10).as_str(),
+    ] {
+        assert!(read(text).is_err(), "{text}");
+    }
+    // In the middle of a template nothing tells where a tie-breaker ends.
+    let format = PartFormat { separator: Some('_'), ..PartFormat::default() };
+    assert!(KeyReader::new("2518920287999999999_a_b").part::<EntryId>(format).is_err());
+}
+
+#[test]
+fn an_id_has_the_resolution_of_what_is_stored() {
+    let id = EntryId::new(time("2026-01-01T00:00:00.123456789Z"), "w");
+    assert_eq!(id.at(), time("2026-01-01T00:00:00.1234567Z"));
+    assert_eq!(read(&row_key(&id)).unwrap(), id);
+}
+
+#[test]
+fn ids_of_a_writer_are_in_order_although_the_clock_is_not() {
+    #[derive(Debug)]
+    struct Backwards(std::sync::Mutex<DateTime<Utc>>);
+    impl rowkey::Clock for Backwards {
+        fn now(&self) -> DateTime<Utc> {
+            let mut now = self.0.lock().unwrap();
+            *now -= TimeDelta::seconds(1);
+            *now
+        }
+        fn sleep(&self, _: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+    let account = StorageAccount::builder()
+        .connection_string("UseDevelopmentStorage=true")
+        .unwrap()
+        .clock(Backwards(std::sync::Mutex::new(time("2026-01-01T00:00:00Z"))))
+        .options(ClientOptions::default())
+        .build()
+        .unwrap();
+    let log = LogTail::new(account.table("log")).with_writer("w");
+    let ids: Vec<_> = (0..4).map(|_| log.clone().next_id()).collect();
+    for pair in ids.windows(2) {
+        assert_eq!(pair[1].at() - pair[0].at(), TimeDelta::nanoseconds(100));
+        assert!(row_key(&pair[1]) < row_key(&pair[0]), "the newer one comes first");
+    }
+    assert_ne!(log.with_writer("v").next_id(), ids[0]);
+    let other = LogTail::new(account.table("log"));
+    assert_ne!(
+        other.next_id().tie_breaker(),
+        LogTail::new(account.table("log")).next_id().tie_breaker()
+    );
+}
+
+#[test]
+fn times_become_ranges_of_rows() {
+    let log = LogTail::new(
+        StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap().table("log"),
+    );
+    let filter =
+        |query: Query<Headed>| query.explain().unwrap().requests[0].filter.clone().unwrap();
+    let (from, to) = (time("2017-11-10T00:00:00Z"), time("2017-11-10T00:00:01Z"));
+    assert_eq!(
+        filter(log.between(Headed::partition("p"), from..to)),
+        "PartitionKey eq 'p' and RowKey ge 'log_2518920287990000000' and RowKey lt 'log_2518920288000000000'"
+    );
+    assert_eq!(
+        filter(log.since(Headed::partition("p"), from)),
+        "PartitionKey eq 'p' and RowKey ge 'log_0000000000000000000' and RowKey lt 'log_2518920288000000000'"
+    );
+    // What cannot be stored is before or after all that can.
+    assert_eq!(
+        filter(log.since(Headed::partition("p"), DateTime::<Utc>::MIN_UTC)),
+        "PartitionKey eq 'p' and RowKey ge 'log_0000000000000000000' and RowKey lt 'log_2650467744000000000'"
+    );
+    let error = log.since(Line::partition("a\tb"), from).explain().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[test]
+fn positions_stored_by_this_version_must_stay_readable() {
+    let start = Position { log: 255, ticks: 639_032_544_000_000_000, after: None };
+    assert_eq!(start.to_string(), "00000000000000ff.639032544000000000");
+    let within = Position { after: Some("2518.a_b".into()), ..start.clone() };
+    assert_eq!(within.to_string(), "00000000000000ff.639032544000000000.2518.a_b");
+    for position in [start, within] {
+        assert_eq!(position.to_string().parse::<Position>().unwrap(), position);
+    }
+    for text in ["", "ff", "ff.", "ff.7", "x.639032544000000000", "ff.secret"] {
+        let error = text.parse::<Position>().unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn a_position_is_bound_to_its_log() {
+    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    let of = |table: &str, partition: &str| {
+        let log = LogTail::new(account.table(table));
+        log.tail(Line::partition(partition), Duration::ZERO).position().clone()
+    };
+    assert_eq!(of("Log", "p"), of("log", "p"));
+    assert_ne!(of("log", "p"), of("log", "q"));
+    assert_ne!(of("log", "p"), of("blog", "p"));
+    // FNV-1a of "log/p/". Stored positions depend on this number: it must never change.
+    assert_eq!(of("log", "p").to_string(), "01cbf0c0276145a3.504911232000000000");
+}
