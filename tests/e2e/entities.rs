@@ -30,6 +30,8 @@ async fn extreme_values_come_back_exactly() -> TestResult {
         table.insert(&entity).await?;
         let stored = table.get(Everything::key("extreme", &*row)).await?.unwrap();
         assert_eq!(stored.entity, entity);
+        // Equality does not see the sign of a zero.
+        assert_eq!(stored.entity.double.to_bits(), double.to_bits());
     }
     let nan = Everything { double: f64::NAN, ..everything("extreme", "nan") };
     table.insert(&nan).await?;

@@ -1,9 +1,11 @@
 //! Answers that a well-behaved service never gives, and what the caller is told.
 
-use rowkey::{ErrorCode, ErrorKind, Match, Outcome, answers};
+use std::time::Duration;
+
+use rowkey::{ClientOptions, ErrorCode, ErrorKind, ManualClock, Match, Outcome, answers};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
-use crate::{Thing, once, stub, table, thing};
+use crate::{Thing, WHEN, once, stub, table, table_by, thing};
 
 async fn answer(stub: &MockServer, answer: impl wiremock::Respond + 'static) {
     Mock::given(matchers::any()).respond_with(answer).mount(stub).await;
@@ -130,6 +132,81 @@ async fn a_write_without_an_etag_in_its_answer_is_said_to_have_happened() {
 }
 
 #[tokio::test]
+async fn an_answer_that_cannot_be_understood_is_named_and_a_read_of_it_changed_nothing() {
+    let (stub, table) = stub().await;
+    let busy = answers::error(ErrorCode::SERVER_BUSY);
+    Mock::given(matchers::any()).respond_with(busy).up_to_n_times(1).mount(&stub).await;
+    answer(&stub, json(200, "{}").insert_header("x-ms-request-id", "an-id")).await;
+    let query = table.query(Thing::partition("p")).all().await.unwrap_err();
+    assert_eq!((query.attempts(), query.kind()), (2, ErrorKind::Decode));
+    let get = table.get(key()).await.unwrap_err();
+    let tables = table.account().table_service().tables().all().await.unwrap_err();
+    let policies = table.access_policies().await.unwrap_err();
+    let batch = table.transaction().get(key()).await.unwrap_err();
+    for error in [query, get, tables, policies, batch] {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Rejected));
+        assert_eq!((error.status(), error.request_id()), (Some(200), Some("an-id")));
+        assert!(error.attempts() > 0, "{error}");
+    }
+    let transaction = table.transaction().upsert(&thing()).submit().await.unwrap_err();
+    assert_eq!((transaction.kind(), transaction.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+    assert_eq!(transaction.request_id(), Some("an-id"));
+}
+
+#[tokio::test]
+async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
+    let refused = |code| answers::refused_transaction(0, code);
+    let committed = || answers::committed([answers::written()]);
+    // Refused: whatever it does, nothing has changed.
+    let (stub, table) = stub().await;
+    let busy = refused(ErrorCode::SERVER_BUSY);
+    Mock::given(matchers::any()).respond_with(busy).up_to_n_times(2).mount(&stub).await;
+    answer(&stub, committed()).await;
+    assert_eq!(table.transaction().insert(&thing()).submit().await.unwrap().len(), 1);
+    assert_eq!(stub.received_requests().await.unwrap().len(), 3);
+
+    // In doubt: only what may be repeated is.
+    stub.reset().await;
+    let timeout = refused(ErrorCode::OPERATION_TIMED_OUT);
+    Mock::given(matchers::any()).respond_with(timeout).up_to_n_times(1).mount(&stub).await;
+    answer(&stub, committed()).await;
+    let error = table.transaction().insert(&thing()).submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::Unknown));
+    assert_eq!((error.status(), error.operation_index()), (Some(500), Some(0)));
+    stub.reset().await;
+    let timeout = refused(ErrorCode::OPERATION_TIMED_OUT);
+    Mock::given(matchers::any()).respond_with(timeout).up_to_n_times(1).mount(&stub).await;
+    answer(&stub, committed()).await;
+    assert_eq!(table.transaction().upsert(&thing()).submit().await.unwrap().len(), 1);
+
+    // In the end the last failure is told.
+    stub.reset().await;
+    answer(&stub, refused(ErrorCode::SERVER_BUSY)).await;
+    let error = table.transaction().insert(&thing()).submit().await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 4));
+}
+
+#[tokio::test]
+async fn an_update_that_loses_again_and_again_waits_between_its_rounds() {
+    let (stub, _) = stub().await;
+    let get = Mock::given(matchers::method("GET"));
+    get.respond_with(answers::entity(&thing()).unwrap()).expect(16).mount(&stub).await;
+    let changed = answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED);
+    Mock::given(matchers::method("PUT")).respond_with(changed).expect(16).mount(&stub).await;
+    let clock = ManualClock::auto_advancing(WHEN.parse().unwrap());
+    let table = table_by(&stub.uri(), ClientOptions::default(), clock.clone());
+    let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
+    assert!(error.is_conflict());
+    let slept = clock.slept();
+    assert_eq!(slept.len(), 14, "not before the second round");
+    let longest = (0..14).map(|round| (10 << round).min(1000));
+    for (wait, longest) in slept.iter().zip(longest) {
+        assert!(*wait <= Duration::from_millis(longest), "{slept:?}");
+    }
+    assert!(slept.iter().any(|wait| *wait > Duration::from_millis(10)), "{slept:?}");
+}
+
+#[tokio::test]
 async fn redirects_are_errors_and_are_not_followed() {
     let (stub, table) = stub().await;
     let there = format!("{}/elsewhere", stub.uri());
@@ -143,14 +220,14 @@ async fn redirects_are_errors_and_are_not_followed() {
 #[tokio::test]
 async fn a_transaction_that_is_answered_in_part_is_not_a_success() {
     let (stub, table) = stub().await;
-    answer(&stub, answers::committed(1)).await;
+    answer(&stub, answers::committed([answers::written()])).await;
     let transaction =
         || table.transaction().upsert(&thing()).delete(Thing::key("O'Neil & co", 8), Match::Any);
     let error = transaction().submit().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
 
     stub.reset().await;
-    let whole = answers::committed(2);
+    let whole = answers::committed([answers::written(), answers::deleted()]);
     let cut = whole.body.slice(..whole.body.len() - 30);
     answer(&stub, answers::Answer { body: cut, ..whole }).await;
     let error = transaction().submit().await.unwrap_err();

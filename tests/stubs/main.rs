@@ -34,14 +34,20 @@ async fn stub() -> (MockServer, Table) {
     (stub, table)
 }
 
+/// What the clocks here begin with.
+const WHEN: &str = "2026-11-20T12:00:00Z";
+
 fn table(endpoint: &str, options: ClientOptions) -> Table {
-    let start = "2026-11-20T12:00:00Z".parse::<rowkey::edm::DateTime>().unwrap();
+    table_by(endpoint, options, ManualClock::auto_advancing(WHEN.parse().unwrap()))
+}
+
+fn table_by(endpoint: &str, options: ClientOptions, clock: ManualClock) -> Table {
     StorageAccount::builder()
         .name("acct")
         .table_endpoint(endpoint)
         .unwrap()
         .credential(Credential::shared_key("acct", "a2V5").unwrap())
-        .clock(ManualClock::auto_advancing(start.into()))
+        .clock(clock)
         .options(options)
         .build()
         .unwrap()

@@ -35,6 +35,7 @@
 //! ```
 
 use bytes::Bytes;
+use http::StatusCode;
 use rowkey_wire::batch::ResponseWriter;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -54,6 +55,7 @@ pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
 const ORIGIN: Origin<'static> =
     Origin { account: "stub", endpoint: "https://stub.table.core.windows.net" };
 const TABLE: &str = "stub";
+const VERSION: &str = "x-ms-version";
 
 /// An answer of the service: status, headers, body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +102,7 @@ pub fn page<'a, E: Entity + 'a>(
     })
 }
 
-/// A write of one entity was done; so was the creation of a table.
+/// A write of one entity was done.
 pub fn written() -> Answer {
     empty(204).header("ETag", etag().as_str())
 }
@@ -110,13 +112,22 @@ pub fn deleted() -> Answer {
     empty(204)
 }
 
-/// A transaction of this many writes was done.
-pub fn committed(operations: usize) -> Answer {
+/// A table was created.
+pub fn created() -> Answer {
+    empty(204).header("Preference-Applied", "return-no-content")
+}
+
+/// A transaction was done, of operations that would have been answered like this one by one:
+/// `committed([written(), written(), deleted()])`.
+pub fn committed(operations: impl IntoIterator<Item = Answer>) -> Answer {
     batch(|out| {
-        for _ in 0..operations {
-            let tag = etag();
-            let headers = [("DataServiceVersion", "1.0;"), ("ETag", tag.as_str())];
-            out.part(204, "No Content", &headers, b"");
+        for Answer { status, headers, body } in operations {
+            let own = headers.iter().filter(|(name, _)| name != VERSION);
+            let own = own.map(|(name, value)| (name.as_str(), value.as_str()));
+            let headers: Vec<_> = [("DataServiceVersion", "1.0;")].into_iter().chain(own).collect();
+            let reason = StatusCode::from_u16(status).ok();
+            let reason = reason.and_then(|status| status.canonical_reason()).unwrap_or_default();
+            out.part(status, reason, &headers, &body);
         }
     })
 }
@@ -214,7 +225,7 @@ fn data(status: u16, body: Vec<u8>) -> Answer {
 }
 
 fn empty(status: u16) -> Answer {
-    let version = ("x-ms-version".to_owned(), rowkey_wire::headers::TABLE_VERSION.to_owned());
+    let version = (VERSION.to_owned(), rowkey_wire::headers::TABLE_VERSION.to_owned());
     Answer { status, headers: vec![version], body: Bytes::new() }
 }
 

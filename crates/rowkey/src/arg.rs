@@ -2,6 +2,11 @@
 
 /// What may be given where a `T` is wanted. Implemented for all `T`, `&T`, and `&str` for `String`;
 /// not meant to be implemented elsewhere.
+#[diagnostic::on_unimplemented(
+    message = "a `{T}` is wanted here, not a `{Self}`",
+    label = "give a `{T}` or a reference to one",
+    note = "a `String` may also be given as `&str`"
+)]
 pub trait Arg<T> {
     /// The value.
     fn into_arg(self) -> T;

@@ -65,7 +65,8 @@ pub enum ErrorKind {
 pub enum Outcome {
     /// Nothing reached the service, so nothing has changed.
     NotSent,
-    /// The service refused it, so nothing has changed.
+    /// The service refused it, or it was a read whose answer cannot be understood: nothing has
+    /// changed.
     Rejected,
     /// Nobody knows: the service may have applied it before the connection or the answer was lost.
     /// Read back before you decide.
@@ -140,12 +141,13 @@ impl Error {
         Self::new(ErrorKind::NotFound, Outcome::Rejected, "it does not exist".into())
     }
 
-    /// An answer that cannot be read. The operation itself may have succeeded.
+    /// Something that was read and cannot be understood; of an answer see
+    /// [`of_answer`](Self::of_answer), too.
     ///
-    /// `what` must not quote the answer. (The errors of `serde_json` do, so they are no sources.)
+    /// `what` must not quote it. (The errors of `serde_json` do, so they are no sources.)
     #[cold]
     pub(crate) fn decode(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Decode, Outcome::Unknown, what.into())
+        Self::new(ErrorKind::Decode, Outcome::Rejected, what.into())
     }
 
     #[cold]

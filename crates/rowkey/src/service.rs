@@ -22,7 +22,7 @@ pub(crate) async fn properties(
 ) -> Result<ServiceProperties> {
     let call = Call::new(operation, "", Safety::Read);
     let reply = account.pipeline().send(request, call).await?;
-    xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call))
+    xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call, &reply))
 }
 
 /// `request` makes the request of the document.
@@ -45,7 +45,7 @@ pub(crate) async fn statistics(
 ) -> Result<ServiceStats> {
     let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
     let reply = account.pipeline().send(request, call).await?;
-    xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call))
+    xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call, &reply))
 }
 
 /// Where a listing goes on, and which endpoint has to be asked: markers are good only where they
@@ -101,8 +101,6 @@ where
 }
 
 #[cold]
-pub(crate) fn unreadable(error: xml::XmlError, call: &Call<'_>) -> Error {
-    Error::decode("the answer's XML cannot be read")
-        .with_source(error)
-        .of(call.operation, call.resource)
+pub(crate) fn unreadable(error: xml::XmlError, call: &Call<'_>, reply: &Reply) -> Error {
+    Error::decode("the answer's XML cannot be read").with_source(error).of_answer(call, reply)
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use memchr::{memchr, memmem};
+
 use super::multipart::{self, BatchError, BatchFault, Part};
 
 /// The answer to one operation.
@@ -62,6 +64,24 @@ pub fn decode_response<'a>(
         }
     }
     Ok(responses)
+}
+
+/// The answer that says why the whole batch failed, if it did; it comes alone.
+///
+/// Costs next to nothing when the batch succeeded, which the first answer shows. What cannot be read
+/// is no failure here, and an error in [`decode_response`].
+pub fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
+    let line = memmem::find(body, b"HTTP/1.1 ")?;
+    let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line + end);
+    if status(&body[line..end]).is_some_and(is_success) {
+        return None;
+    }
+    let parts = decode_response(content_type, body).ok()?;
+    parts.into_iter().find(|part| !is_success(part.status))
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {

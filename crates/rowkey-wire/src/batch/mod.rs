@@ -2,7 +2,7 @@
 //!
 //! | half | request | response |
 //! |---|---|---|
-//! | client | [`encode`]: [`BatchWriter`], [`encode_query`] | [`decode`]: [`decode_response`] |
+//! | client | [`encode`]: [`BatchWriter`], [`encode_query`] | [`decode`]: [`decode_response`], [`failure`] |
 //! | server | [`parse`]: [`parse_request`] | [`render`]: [`ResponseWriter`] |
 //!
 //! What reads bodies shares [`multipart`], which finds the messages in them; what writes them
@@ -19,7 +19,7 @@ pub mod render;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{PartResponse, decode_response};
+pub use decode::{PartResponse, decode_response, failure};
 pub use encode::{BatchWriter, encode_query};
 pub use multipart::{BatchError, BatchFault};
 pub use parse::{BatchRequest, PartRequest, parse_request};

@@ -437,6 +437,8 @@ mod decode {
             assert_eq!(answers.len(), 1);
             assert_eq!(answers[0].status, status);
             assert_eq!(answers[0].etag, None);
+            let failure = failure(recorded.content_type, recorded.body.as_bytes());
+            assert_eq!(failure.map(|part| part.status), Some(status));
             let error: serde_json::Value = serde_json::from_slice(answers[0].body).unwrap();
             assert_eq!(error["odata.error"]["code"], code);
         }
@@ -445,6 +447,13 @@ mod decode {
     #[test]
     fn the_answer_to_an_empty_changeset_is_empty() {
         assert_eq!(decode(&recording!("empty-response")).len(), 0);
+    }
+
+    #[test]
+    fn a_success_has_no_failure() {
+        for recorded in [recording!("legacy-all-response"), recording!("empty-response")] {
+            assert!(failure(recorded.content_type, recorded.body.as_bytes()).is_none());
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Append {
             }
             (Err(error), _) => return Err(error),
         };
-        let appended = decode::appended(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let appended = decode::appended(&reply.headers).ok_or_else(|| incomplete(&call, &reply))?;
         let decode::Appended { offset, blocks } = appended;
         let etag = written(&reply, &call)?.etag;
         Ok(Appended { offset, blocks, etag })

@@ -148,7 +148,7 @@ impl Container {
         match self.send(request, call).await {
             Ok(reply) => match ContainerProperties::of(decode::container(&reply.headers)) {
                 Some(properties) => Ok(Some(properties)),
-                None => Err(incomplete(&call)),
+                None => Err(incomplete(&call, &reply)),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -174,7 +174,7 @@ impl Container {
         let call = Call::new("GetContainerAcl", &self.name, Safety::Read);
         let request = encode::get_container_acl(&self.name, &self.conditions);
         let reply = self.send(request, call).await?;
-        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call))
+        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
     /// Puts these policies, at most 5, in the place of all others, and ends access without
@@ -225,13 +225,12 @@ pub(super) fn check_container(call: &Call<'_>) -> Result<()> {
 
 /// The tag and the time of a write that succeeded.
 pub(super) fn written(reply: &Reply, call: &Call<'_>) -> Result<Written> {
-    decode::written(&reply.headers).ok_or_else(|| incomplete(call))
+    decode::written(&reply.headers).ok_or_else(|| incomplete(call, reply))
 }
 
 #[cold]
-pub(super) fn incomplete(call: &Call<'_>) -> Error {
-    Error::decode("it succeeded, but headers are missing in the answer")
-        .of(call.operation, call.resource)
+pub(super) fn incomplete(call: &Call<'_>, reply: &Reply) -> Error {
+    Error::decode("it succeeded, but headers are missing in the answer").of_answer(call, reply)
 }
 
 impl fmt::Debug for Container {

@@ -200,7 +200,7 @@ impl Blob {
             encode::copy(self.place(), &copy, [], &self.conditions).map_err(metadata_error)?;
         let reply = self.send(request, call).await?;
         let status = decode::copied(&reply.headers).and_then(|copy| CopyStatus::of(&copy));
-        let status = status.ok_or_else(|| incomplete(&call))?;
+        let status = status.ok_or_else(|| incomplete(&call, &reply))?;
         Ok(Copied { written: written(&reply, &call)?, status })
     }
 }
@@ -217,7 +217,7 @@ impl Blob {
         match self.send(request, call).await {
             Ok(reply) => match Properties::of_answer(&reply.headers) {
                 Some(properties) => Ok(Some(properties)),
-                None => Err(incomplete(&call)),
+                None => Err(incomplete(&call, &reply)),
             },
             Err(error) if is_missing_blob(&error) => Ok(None),
             Err(error) => Err(error),
@@ -256,7 +256,7 @@ impl Blob {
         let request =
             encode::snapshot(self.place(), [], &self.conditions).map_err(metadata_error)?;
         let reply = self.send(request, call).await?;
-        decode::snapshot(&reply.headers).ok_or_else(|| incomplete(&call))
+        decode::snapshot(&reply.headers).ok_or_else(|| incomplete(&call, &reply))
     }
 
     /// Deletes the blob, or the snapshot that the handle is of.

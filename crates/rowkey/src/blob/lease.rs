@@ -175,7 +175,7 @@ impl Target {
         match self.send("BreakLease", encode::Lease::Break { period }, &[409]).await {
             Ok(reply) => match decode::lease_time(&reply.headers) {
                 Some(seconds) => Ok(Some(Duration::from_secs(seconds.into()))),
-                None => Err(incomplete(&self.call("BreakLease"))),
+                None => Err(incomplete(&self.call("BreakLease"), &reply)),
             },
             Err(error) if error.kind() == ErrorKind::Leased => Ok(None),
             Err(error) => Err(error),

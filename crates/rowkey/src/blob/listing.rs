@@ -150,9 +150,9 @@ impl Blobs {
             },
         );
         let reply = self.container.send(request, call).await?;
-        let page = decode::blobs(&reply.body).map_err(|error| unreadable(error, &call))?;
+        let page = decode::blobs(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
         let items = page.items.into_iter().map(entry).collect::<Option<_>>();
-        let items = items.ok_or_else(|| incomplete(&call))?;
+        let items = items.ok_or_else(|| incomplete(&call, &reply))?;
         Ok((items, Next::after(&reply, page.next)))
     }
 }

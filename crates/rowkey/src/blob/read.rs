@@ -98,19 +98,20 @@ impl Read {
             let error = Error::invalid("the range has no bytes");
             return Err(error.of(OPERATION, blob.container()));
         }
-        let reply = match get(&blob, range, &blob.conditions).await {
+        let mut reply = match get(&blob, range, &blob.conditions).await {
             Ok(reply) => reply,
             Err(error) if is_missing_blob(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
         let call = blob.call(OPERATION, Safety::Read);
-        let properties = Properties::of_answer(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let properties =
+            Properties::of_answer(&reply.headers).ok_or_else(|| incomplete(&call, &reply))?;
         let at = range.map_or(0, |(first, _)| first);
         let end = match range {
             Some((_, Some(last))) => last.saturating_add(1).min(properties.length),
             _ => properties.length,
         };
-        let chunks = reply.rest.ok_or_else(|| incomplete(&call))?;
+        let chunks = reply.rest.take().ok_or_else(|| incomplete(&call, &reply))?;
         Ok(Some(Download { blob, properties, chunks, at, end, failures: 0 }))
     }
 }
@@ -193,14 +194,14 @@ impl Download {
             ..Wire::NONE
         };
         let range = Some((self.at, Some(self.end - 1)));
-        let reply = get(&self.blob, range, &same).await?;
+        let mut reply = get(&self.blob, range, &same).await?;
         let call = self.blob.call(OPERATION, Safety::Read);
         // A server that ignores the range would begin anew.
         if range_start(&reply.headers) != Some(self.at) {
             let what = "the answer is not the part that was asked for";
-            return Err(Error::decode(what).of(call.operation, call.resource));
+            return Err(Error::decode(what).of_answer(&call, &reply));
         }
-        self.chunks = reply.rest.ok_or_else(|| incomplete(&call))?;
+        self.chunks = reply.rest.take().ok_or_else(|| incomplete(&call, &reply))?;
         Ok(())
     }
 }

@@ -137,12 +137,13 @@ impl Containers {
             metadata: self.metadata,
         });
         let reply = self.account.pipeline().send(request, call).await?;
-        let page = decode::containers(&reply.body).map_err(|error| unreadable(error, &call))?;
+        let page =
+            decode::containers(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
         let items = page.containers.into_iter().map(|mut container| {
             let name = std::mem::take(&mut container.name);
             Some(ContainerItem { name, properties: ContainerProperties::of(container)? })
         });
-        let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call))?;
+        let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))?;
         Ok((items, Next::after(&reply, page.next)))
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rowkey_wire::code::ErrorCode;
 
 use super::{Error, ErrorKind, Outcome};
-use crate::transport::{Call, Safety};
+use crate::transport::{Call, Reply, Safety};
 
 /// An answer that is no success: the whole one, or a part of a transaction's.
 #[derive(Debug, Default)]
@@ -44,6 +44,20 @@ impl Error {
         error.0.attempts = attempts;
         error.0.changes = call.safety != Safety::Read;
         error.0.service_message = message.map(String::into_boxed_str);
+        error
+    }
+
+    /// Says which answer of the service it is about: a success that cannot be understood. A write
+    /// may have been done then; a read has changed nothing.
+    #[cold]
+    pub(crate) fn of_answer(self, call: &Call<'_>, reply: &Reply) -> Self {
+        let mut error = self.of(call.operation, call.resource);
+        if call.safety != Safety::Read {
+            error.0.outcome = Outcome::Unknown;
+        }
+        error.0.status = Some(reply.status.as_u16());
+        error.0.request_id = reply.request_id().map(Into::into);
+        error.0.attempts = reply.attempts;
         error
     }
 

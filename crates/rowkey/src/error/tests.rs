@@ -16,6 +16,7 @@ const fn call(safety: Safety) -> Call<'static> {
         safety,
         expected: &[],
         host: crate::transport::Host::Any,
+        batch: None,
     }
 }
 

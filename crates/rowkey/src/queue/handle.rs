@@ -124,7 +124,7 @@ impl Queue {
         let reply = self.send(encode::get_metadata(&self.name), call).await?;
         decode::approximate_count(&reply.headers).ok_or_else(|| {
             Error::decode("the answer does not say how many messages there are")
-                .of(call.operation, call.resource)
+                .of_answer(&call, &reply)
         })
     }
 
@@ -155,7 +155,7 @@ impl Queue {
     pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
         let call = Call::new("GetQueueAcl", &self.name, Safety::Read);
         let reply = self.send(encode::get_acl(&self.name), call).await?;
-        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call))
+        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
     /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until

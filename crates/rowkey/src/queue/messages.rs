@@ -42,7 +42,7 @@ impl Queue {
         let reply = self.send(encode::get(self.name(), count, Some(hidden)), call).await?;
         let messages =
             decoded(&reply, &call)?.into_iter().map(|message| Message::of(message, None));
-        messages.collect::<Option<_>>().ok_or_else(|| incomplete(&call))
+        messages.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))
     }
 
     /// Looks at up to `count` messages, 1 to 32, at the queue's front, and changes nothing. Hidden
@@ -161,7 +161,7 @@ impl Put {
         let reply = queue.send(request, call).await?;
         let message = decoded(&reply, &call)?.into_iter().next();
         let message = message.and_then(|message| Message::of(message, Some(&body)));
-        message.ok_or_else(|| incomplete(&call))
+        message.ok_or_else(|| incomplete(&call, &reply))
     }
 }
 
@@ -229,7 +229,7 @@ impl Update<'_> {
         let (id, receipt) = (&message.id, &message.pop_receipt);
         let request = encode::update(queue.name(), id, receipt, hidden, text);
         let reply = queue.send(request, call).await?;
-        let updated = decode::updated(&reply.headers).ok_or_else(|| incomplete(&call))?;
+        let updated = decode::updated(&reply.headers).ok_or_else(|| incomplete(&call, &reply))?;
         let mut message = message.clone();
         message.pop_receipt = updated.pop_receipt;
         message.next_visible = updated.next_visible;
@@ -262,11 +262,11 @@ fn check_count(count: u32) -> Result<()> {
 }
 
 fn decoded(reply: &Reply, call: &Call<'_>) -> Result<Vec<decode::Message>> {
-    decode::messages(&reply.body).map_err(|error| unreadable(error, call))
+    decode::messages(&reply.body).map_err(|error| unreadable(error, call, reply))
 }
 
 #[cold]
-fn incomplete(call: &Call<'_>) -> Error {
+fn incomplete(call: &Call<'_>, reply: &Reply) -> Error {
     Error::decode("it succeeded, but the answer does not say which receipt the message has")
-        .of(call.operation, call.resource)
+        .of_answer(call, reply)
 }

@@ -138,7 +138,7 @@ impl Queues {
             metadata: self.metadata,
         });
         let reply = self.account.pipeline().send(request, call).await?;
-        let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call))?;
+        let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
         let queues = page.queues.into_iter().map(|queue| QueueItem {
             name: queue.name,
             metadata: queue.metadata.into_iter().collect(),

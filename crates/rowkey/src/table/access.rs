@@ -19,7 +19,7 @@ impl Table {
     pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
         let call = Call::new("GetTableAcl", self.name(), Safety::Read);
         let reply = self.send(encode::get_acl(self.name()), call).await?;
-        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call))
+        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
     /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until

@@ -4,8 +4,10 @@ use std::fmt;
 
 use rowkey_wire::table::encode;
 
+use super::continuation::Continuation;
 use super::cost::Cost;
 use super::handle::Table;
+use super::pages::page_top;
 use super::plan::Plan;
 
 /// What a query would send.
@@ -35,32 +37,40 @@ pub struct ExplainedRequest {
 }
 
 impl Explanation {
-    pub(crate) fn new(table: &Table, plan: &Plan, top: Option<u32>) -> Self {
+    /// The requests of a query that begins at `from`; of none, if nothing is left to read.
+    pub(crate) fn new(
+        table: &Table,
+        plan: &Plan,
+        page_size: Option<u32>,
+        from: Option<&Continuation>,
+    ) -> Self {
         let select: Option<Vec<&str>> =
             plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
-        let requests = plan
-            .filters
-            .iter()
-            .map(|filter| {
-                let query = encode::Query {
-                    filter: filter.as_deref(),
-                    select: select.as_deref(),
-                    top,
-                    next: None,
-                };
-                let request = encode::query(table.name(), &query);
-                let headers = request.headers.iter().map(|(name, value)| {
-                    (name.to_string(), value.to_str().unwrap_or_default().to_owned())
-                });
-                ExplainedRequest {
-                    method: request.method.to_string(),
-                    url: format!("{}{}", table.endpoint(), request.target),
-                    filter: filter.clone(),
-                    headers: headers.collect(),
-                }
-            })
-            .collect();
-        Self { cost: plan.cost, requests }
+        let first = from.map_or(plan.filters.len(), |from| from.part);
+        let parts = plan.filters.iter().enumerate().skip(first).map(|(part, filter)| {
+            let query = encode::Query {
+                filter: filter.as_deref(),
+                select: select.as_deref(),
+                top: page_top(page_size, from.and_then(|from| from.left)),
+                next: from.filter(|_| part == first).and_then(|from| from.token.as_ref()),
+            };
+            let mut request = encode::query(table.name(), &query);
+            let version = table.pipeline().version(request.service);
+            request.headers.insert(rowkey_wire::headers::VERSION, version);
+            let headers = request.headers.iter().map(|(name, value)| {
+                (name.to_string(), value.to_str().unwrap_or_default().to_owned())
+            });
+            // Tokens are good only where they came from.
+            let secondary = from.is_some_and(|from| query.next.is_some() && from.secondary);
+            let endpoint = if secondary { table.secondary_endpoint() } else { table.endpoint() };
+            ExplainedRequest {
+                method: request.method.to_string(),
+                url: format!("{endpoint}{}", request.target),
+                filter: filter.clone(),
+                headers: headers.collect(),
+            }
+        });
+        Self { cost: plan.cost, requests: parts.collect() }
     }
 }
 

@@ -263,6 +263,12 @@ impl Table {
         self.pipeline().endpoints().base(rowkey_wire::auth::Service::Table)
     }
 
+    /// Nothing if there is none.
+    pub(crate) fn secondary_endpoint(&self) -> &str {
+        let place = self.pipeline().endpoints().of(rowkey_wire::auth::Service::Table);
+        place.and_then(|place| place.secondary.as_ref()).map_or("", |endpoint| endpoint.base())
+    }
+
     /// Checks the table's name and sends.
     pub(crate) async fn send(
         &self,
@@ -338,25 +344,22 @@ impl Table {
     }
 
     pub(crate) fn decode_one<P: Projection>(&self, reply: &Reply) -> Result<Stored<P>> {
-        self.decode_body(&reply.body, headers::etag(&reply.headers))
+        let call = Call::new("GetEntity", &self.name, Safety::Read);
+        decode_body(&reply.body, headers::etag(&reply.headers))
+            .map_err(|error| error.of_answer(&call, reply))
     }
+}
 
-    /// Reads the body of a point get.
-    pub(crate) fn decode_body<P: Projection>(
-        &self,
-        body: &[u8],
-        etag: Option<ETag>,
-    ) -> Result<Stored<P>> {
-        let mut fields = Fields::default();
-        let of = |error: Error| error.of("GetEntity", &self.name);
-        decode::entity(body, &mut fields).map_err(|error| of(body_error(error)))?;
-        let mut stored =
-            Stored::decode(&mut fields).map_err(|error| of(Error::decode(error.to_string())))?;
-        if let Some(etag) = etag {
-            stored.etag = etag;
-        }
-        Ok(stored)
+/// Reads the body of a point get.
+pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<ETag>) -> Result<Stored<P>> {
+    let mut fields = Fields::default();
+    decode::entity(body, &mut fields).map_err(body_error)?;
+    let mut stored =
+        Stored::decode(&mut fields).map_err(|error| Error::decode(error.to_string()))?;
+    if let Some(etag) = etag {
+        stored.etag = etag;
     }
+    Ok(stored)
 }
 
 impl<P: Projection> Stored<P> {
@@ -378,8 +381,7 @@ impl<P: Projection> Stored<P> {
 /// The ETag of a write that succeeded.
 fn written(reply: &Reply, call: &Call<'_>) -> Result<ETag> {
     headers::etag(&reply.headers).ok_or_else(|| {
-        Error::decode("the write succeeded but the answer has no ETag")
-            .of(call.operation, call.resource)
+        Error::decode("the write succeeded but the answer has no ETag").of_answer(call, reply)
     })
 }
 

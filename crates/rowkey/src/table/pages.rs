@@ -47,24 +47,8 @@ impl<P: Projection> Reader<P> {
         take: Option<u64>,
         resume: Option<Continuation>,
     ) -> Result<Self> {
+        let next = begin(&table, &plan, take, resume)?;
         let fingerprint = plan.fingerprint(table.name());
-        let next = match resume {
-            Some(from) if from.query != fingerprint || from.part >= plan.filters.len() => {
-                let what = "the continuation token is not of this query: its table, filter or \
-                            selection is another";
-                return Err(Error::invalid(what).of(OPERATION, table.name()));
-            }
-            Some(from) => Continuation { left: from.left.into_iter().chain(take).min(), ..from },
-            None => Continuation {
-                query: fingerprint,
-                part: 0,
-                token: None,
-                secondary: false,
-                left: take,
-            },
-        };
-        let nothing = next.left == Some(0) || plan.filters.is_empty();
-        let next = (!nothing).then_some(next);
         Ok(Self { table, plan, fingerprint, page_size, next, projection: PhantomData })
     }
 
@@ -98,7 +82,7 @@ impl<P: Projection> Reader<P> {
             PageError::Body(error) => body_error(error),
             PageError::Entity(error) => Error::decode(error.to_string()),
         })
-        .map_err(|error| error.of(OPERATION, self.table.name()))?;
+        .map_err(|error| error.of_answer(&call, &reply))?;
 
         let mut left = from.left;
         if let Some(left) = &mut left {
@@ -129,6 +113,29 @@ impl<P: Projection> Reader<P> {
             None
         }
     }
+}
+
+/// Where a query begins; `None` if there is nothing to read.
+pub(super) fn begin(
+    table: &Table,
+    plan: &Plan,
+    take: Option<u64>,
+    resume: Option<Continuation>,
+) -> Result<Option<Continuation>> {
+    let fingerprint = plan.fingerprint(table.name());
+    let next = match resume {
+        Some(from) if from.query != fingerprint || from.part >= plan.filters.len() => {
+            let what = "the continuation token is not of this query: its table, filter or \
+                        selection is another";
+            return Err(Error::invalid(what).of(OPERATION, table.name()));
+        }
+        Some(from) => Continuation { left: from.left.into_iter().chain(take).min(), ..from },
+        None => {
+            Continuation { query: fingerprint, part: 0, token: None, secondary: false, left: take }
+        }
+    };
+    let nothing = next.left == Some(0) || plan.filters.is_empty();
+    Ok((!nothing).then_some(next))
 }
 
 /// `$top`: the size of a page, or less when less is left.

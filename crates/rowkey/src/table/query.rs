@@ -14,7 +14,7 @@ use super::explain::Explanation;
 use super::handle::{Table, key_error};
 use super::pages::{Page, Reader, Stream};
 use super::plan::Plan;
-use crate::entity::{Entity, Projection, Rows, Stored};
+use crate::entity::{DynamicEntity, Entity, Projection, Rows, Stored};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::key::Partition;
@@ -77,14 +77,6 @@ impl<P: Projection + Send + 'static> Query<P> {
         }
     }
 
-    /// Asks for these properties alone; the keys and the Timestamp always come along. For
-    /// [`DynamicEntity`](crate::DynamicEntity); a type of yours is better served by
-    /// [`project`](Self::project).
-    pub fn select<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.select = Some(names.into_iter().map(Into::into).collect());
-        self
-    }
-
     /// How many entities a page has at most, 1 to 1000 (`$top`). The service may send fewer, even
     /// none, and still have more.
     pub fn page_size(mut self, entities: u32) -> Self {
@@ -119,11 +111,12 @@ impl<P: Projection + Send + 'static> Query<P> {
         Ok(self.plan()?.cost)
     }
 
-    /// The requests that the query begins with, without sending them.
+    /// The requests that the query begins with, or goes on with after
+    /// [`resume`](Self::resume), without sending them.
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
-        let top = super::pages::page_top(self.page_size, self.take);
-        Ok(Explanation::new(&self.table, &plan, top))
+        let from = super::pages::begin(&self.table, &plan, self.take, self.resume.clone())?;
+        Ok(Explanation::new(&self.table, &plan, self.page_size, from.as_ref()))
     }
 
     /// Reads the entities one by one, asking for the next page when one is used up.
@@ -193,6 +186,15 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     fn fail(&mut self, kind: ErrorKind, what: String) {
         self.error.get_or_insert((kind, what));
+    }
+}
+
+impl Query<DynamicEntity> {
+    /// Asks for these properties alone; the keys and the Timestamp always come along. A type of
+    /// yours would miss the others: read a part of one with [`project`](Query::project).
+    pub fn select<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.select = Some(names.into_iter().map(Into::into).collect());
+        self
     }
 }
 

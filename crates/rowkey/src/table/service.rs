@@ -134,7 +134,7 @@ impl Tables {
         let request = encode::query_tables(filter.as_deref(), self.page_size, marker);
         let reply = self.account.pipeline().send(request, call).await?;
         let names = decode::tables(&reply.body)
-            .map_err(|error| body_error(error).of(call.operation, call.resource))?;
+            .map_err(|error| body_error(error).of_answer(&call, &reply))?;
         Ok((names, Next::after(&reply, headers::next_table(&reply.headers))))
     }
 }

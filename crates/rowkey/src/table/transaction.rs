@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::fmt;
 
 use rowkey_wire::batch::{BatchWriter, decode_response, encode_query};
-use rowkey_wire::error::ErrorBody;
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 use rowkey_wire::table::encode::{self, Flavor};
 
-use super::handle::{Row, Table, key_error};
+use super::handle::{Row, Table, decode_body, is_missing_entity, key_error};
 use crate::entity::{Entity, Stored, Write};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Result};
 use crate::key::Key;
+use crate::transport::http::content_type;
 use crate::transport::{Call, Reply, Safety};
 
 const OPERATION: &str = "EntityGroupTransaction";
@@ -196,7 +196,9 @@ impl Transaction {
 
         let inserts = operations.iter().any(|operation| operation.verb == Verb::Insert);
         let safety = if inserts { Safety::Insert } else { Safety::Conditional };
-        let call = Call::new(OPERATION, table.name(), safety).expecting(&[404, 409, 412]);
+        let call = Call::new(OPERATION, table.name(), safety)
+            .expecting(&[404, 409, 412])
+            .batch_of(operations.len());
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
         out.reserve(size);
         for operation in &operations {
@@ -227,19 +229,17 @@ impl Transaction {
         let target = format!("{}{target}", table.endpoint());
         let (content_type, body) =
             encode_query(&table.pipeline().unique_id(), &target, &[ACCEPT, VERSION]);
-        let call = Call::new(OPERATION, table.name(), Safety::Read).expecting(&[404]);
-        let reply = table.send(encode::batch(&content_type, body), call).await?;
-        let parts = parts(&reply, &call)?;
-        match parts.as_slice() {
-            [part] if part.status == 200 => {
-                table.decode_body(part.body, part.etag.map(ETag::new)).map(Some)
-            }
-            [part] => match refused(&reply, &call, part.status, part.body, 1) {
-                error if super::handle::is_missing_entity(&error) => Ok(None),
-                error => Err(error),
-            },
-            _ => Err(of(Error::decode("the batch has not one answer"))),
-        }
+        let call = Call::new(OPERATION, table.name(), Safety::Read).expecting(&[404]).batch_of(1);
+        let reply = match table.send(encode::batch(&content_type, body), call).await {
+            Ok(reply) => reply,
+            Err(error) if is_missing_entity(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let entity = match parts(&reply, &call)?.as_slice() {
+            [part] => decode_body(part.body, part.etag.map(ETag::new)).map(Some),
+            _ => Err(Error::decode("the batch has not one answer")),
+        };
+        entity.map_err(|error| error.of_answer(&call, &reply))
     }
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
@@ -351,12 +351,9 @@ fn check(operations: &[Operation]) -> Result<()> {
 /// The `ETag` of each operation of a transaction that succeeded, or why it did not.
 fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Option<ETag>>> {
     let parts = parts(reply, call)?;
-    if let Some(part) = parts.iter().find(|part| !(200..300).contains(&part.status)) {
-        return Err(refused(reply, call, part.status, part.body, operations));
-    }
-    if parts.len() != operations {
-        let what = format!("{operations} operations were sent and {} answered", parts.len());
-        return Err(Error::decode(what).of(call.operation, call.resource));
+    if parts.len() != operations || parts.iter().any(|part| !(200..300).contains(&part.status)) {
+        let what = format!("{operations} operations were sent, and not as many were done");
+        return Err(Error::decode(what).of_answer(call, reply));
     }
     Ok(parts.into_iter().map(|part| part.etag.map(ETag::new)).collect())
 }
@@ -365,34 +362,11 @@ fn parts<'a>(
     reply: &'a Reply,
     call: &Call<'_>,
 ) -> Result<Vec<rowkey_wire::batch::PartResponse<'a>>> {
-    let content_type = reply.headers.get(http::header::CONTENT_TYPE);
-    let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    decode_response(content_type, &reply.body).map_err(|error| {
+    decode_response(content_type(&reply.headers), &reply.body).map_err(|error| {
         Error::decode("the answer to the batch cannot be read")
             .with_source(error)
-            .of(call.operation, call.resource)
+            .of_answer(call, reply)
     })
-}
-
-#[cold]
-fn refused(reply: &Reply, call: &Call<'_>, status: u16, body: &[u8], operations: usize) -> Error {
-    let body = ErrorBody::decode(body);
-    // The service leaves the index in front of the message out when there was one operation.
-    let index = body.as_ref().and_then(ErrorBody::batch_index).or((operations == 1).then_some(0));
-    let (code, message) = body.map(|body| (body.code, body.message)).unzip();
-    let failure = Failure {
-        status,
-        code,
-        message,
-        request_id: reply.request_id(),
-        attempts: reply.attempts,
-        ambiguous: reply.ambiguous,
-    };
-    let error = Error::from_response(call, failure);
-    match index {
-        Some(index) => error.at_operation(index),
-        None => error,
-    }
 }
 
 impl fmt::Debug for Transaction {

@@ -1,5 +1,7 @@
 //! The read-modify-write loop.
 
+use std::time::Duration;
+
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::ETag;
 
@@ -9,11 +11,17 @@ use crate::error::{Error, Outcome, Result};
 use crate::key::Key;
 
 /// How often a change is tried against other writers before the caller is told.
-const MAX_ROUNDS: usize = 16;
+const MAX_ROUNDS: u32 = 16;
+
+/// The longest wait before the third round. Later ones double, up to [`MAX_WAIT`]: whoever lost
+/// twice has met a crowd, and a crowd that does not spread loses nearly every round.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Table {
     /// Reads the entity at `key`, changes it and replaces it under the ETag that was read; if
-    /// somebody else wrote in between, reads and changes it again, up to 16 times.
+    /// somebody else wrote in between, reads and changes it again, up to 16 times: the second time at
+    /// once, later after waits of random length, a second at most.
     ///
     /// Returns the entity as it is now stored. `change` may run several times, so it should do
     /// nothing but change the entity. Properties that `E` does not have are gone afterwards, as with
@@ -26,10 +34,14 @@ impl Table {
         mut change: impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
         let keys = key.parts();
-        for _ in 1..MAX_ROUNDS {
+        for round in 1..MAX_ROUNDS {
             match self.update_once(keys, &mut change).await {
                 Err(error) if error.is_conflict() && error.outcome() == Outcome::Rejected => {}
                 result => return result,
+            }
+            if let Some(doublings) = round.checked_sub(2) {
+                let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(MAX_WAIT);
+                self.pipeline().pause(longest).await;
             }
         }
         self.update_once(keys, &mut change).await

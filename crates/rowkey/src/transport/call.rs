@@ -19,6 +19,8 @@ pub(crate) struct Call<'a> {
     pub(crate) expected: &'static [u16],
     /// Where it may be sent.
     pub(crate) host: Host,
+    /// How many operations it has, if it is a batch: their failure comes in a success.
+    pub(crate) batch: Option<usize>,
 }
 
 /// What may be repeated after which failure. (What was not sent, and what the service refused
@@ -70,12 +72,18 @@ pub(crate) struct Reply {
 impl<'a> Call<'a> {
     /// A call that no status is expected of but success.
     pub(crate) fn new(operation: &'static str, resource: &'a str, safety: Safety) -> Self {
-        Self { operation, resource, safety, expected: &[], host: Host::Any }
+        Self { operation, resource, safety, expected: &[], host: Host::Any, batch: None }
     }
 
     /// Names the statuses that the caller turns into values.
     pub(crate) fn expecting(mut self, statuses: &'static [u16]) -> Self {
         self.expected = statuses;
+        self
+    }
+
+    /// Says that it is a batch of so many operations.
+    pub(crate) fn batch_of(mut self, operations: usize) -> Self {
+        self.batch = Some(operations);
         self
     }
 

@@ -197,14 +197,30 @@ impl Broken {
     }
 }
 
-/// The code and the text of an error answer, as far as it has them.
-#[cold]
-pub(crate) fn error_body(headers: &HeaderMap, body: &[u8]) -> (Option<ErrorCode>, Option<String>) {
-    let decoded = ErrorBody::decode(body);
-    let header = headers.get(ERROR_CODE).and_then(|code| code.to_str().ok());
-    match decoded {
-        Some(body) => (Some(body.code), Some(body.message)),
-        None => (header.map(|code| ErrorCode::new(code.to_owned())), None),
+/// The type of an answer's body.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default()
+}
+
+/// What an error answer says, as far as it does.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorText {
+    pub(crate) code: Option<ErrorCode>,
+    pub(crate) message: Option<String>,
+    /// Which operation of a batch it is about.
+    pub(crate) operation: Option<usize>,
+}
+
+impl ErrorText {
+    #[cold]
+    pub(crate) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
+        if let Some(body) = ErrorBody::decode(body) {
+            let operation = body.batch_index();
+            return Self { code: Some(body.code), message: Some(body.message), operation };
+        }
+        let header = headers.get(ERROR_CODE).and_then(|code| code.to_str().ok());
+        Self { code: header.map(|code| ErrorCode::new(code.to_owned())), ..Self::default() }
     }
 }
 

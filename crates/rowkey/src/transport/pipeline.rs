@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::Service;
+use rowkey_wire::batch;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::request::Request;
 use rowkey_wire::table::encode::Flavor;
@@ -11,7 +13,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::call::{Call, Host, Reply, Safety};
-use super::http::{Answer, Broken, Http, Take};
+use super::http::{Answer, Broken, ErrorText, Http, Take, content_type};
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
 use super::trace;
@@ -133,18 +135,35 @@ impl Pipeline {
                 Err(error) if ambiguous => return Err(error.after_unknown()),
                 Err(error) => return Err(error),
             };
-            let signed = self.shared.signer.sign(route.endpoint(), request, &authority)?;
+            let signed = match self.shared.signer.sign(route.endpoint(), request, &authority) {
+                Ok(signed) => signed,
+                Err(error) if ambiguous => return Err(error.after_unknown()),
+                Err(error) => return Err(error),
+            };
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
             let result = self.attempt(signed, take, limit).await;
             budget = budget.saturating_sub(started.elapsed());
             let failed = match result {
                 Ok(Answer { status, headers, body: Ok(body), rest }) if status.is_success() => {
-                    let secondary = route.at_secondary();
-                    let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
-                    let reply =
-                        Reply { status, headers, body, rest, attempts, ambiguous, secondary };
-                    return Ok(reply);
+                    let failure =
+                        call.batch.and_then(|_| batch::failure(content_type(&headers), &body));
+                    if let Some(part) = failure {
+                        let (status, body) = (part.status, part.body);
+                        let mut failed =
+                            self.refusal(call, status, &headers, body, attempts, ambiguous);
+                        // Which one is not said when there is one.
+                        if call.batch == Some(1) {
+                            failed.error = failed.error.at_operation(0);
+                        }
+                        failed
+                    } else {
+                        let secondary = route.at_secondary();
+                        let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
+                        let reply =
+                            Reply { status, headers, body, rest, attempts, ambiguous, secondary };
+                        return Ok(reply);
+                    }
                 }
                 Ok(answer) => self.refused(call, answer, attempts, ambiguous),
                 Err(broken) => Failed::broken(call, broken, attempts, ambiguous),
@@ -204,6 +223,16 @@ impl Pipeline {
         &*self.shared.clock
     }
 
+    /// Waits for a random part of `longest`, so that those who met once do not meet again.
+    pub(crate) async fn pause(&self, longest: Duration) {
+        self.shared.clock.sleep(longest.mul_f64(self.shared.jitter.fraction())).await;
+    }
+
+    /// The version that a request to this service names now.
+    pub(crate) fn version(&self, service: Service) -> HeaderValue {
+        super::sign::version(service, &self.credential().settled())
+    }
+
     fn audience(&self) -> Audience {
         match self.shared.endpoints.flavor() {
             Flavor::Cosmos => Audience::Cosmos,
@@ -234,8 +263,21 @@ impl Pipeline {
             // The status alone says enough.
             body => body.unwrap_or_default(),
         };
-        let (code, message) = super::http::error_body(&headers, &body);
-        let status = status.as_u16();
+        self.refusal(call, status.as_u16(), &headers, &body, attempts, ambiguous)
+    }
+
+    /// An answer that is no success, or that of a batch whose part is none.
+    #[cold]
+    fn refusal(
+        &self,
+        call: &Call<'_>,
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+        attempts: u32,
+        ambiguous: bool,
+    ) -> Failed {
+        let ErrorText { code, message, operation } = ErrorText::of(headers, body);
         let outcome = outcome_of(status, code.as_ref());
         let now = self.shared.clock.now();
         let request_id = headers.get(rowkey_wire::headers::REQUEST_ID);
@@ -248,14 +290,17 @@ impl Pipeline {
             ambiguous,
         };
         let mut error = Error::from_response(call, failure);
-        if let Some(advice) = super::http::advice(status, &headers, now) {
+        if let Some(operation) = operation.filter(|_| call.batch.is_some()) {
+            error = error.at_operation(operation);
+        }
+        if let Some(advice) = super::http::advice(status, headers, now) {
             error = error.advise(advice);
         }
         Failed {
             error,
             outcome,
             transient: retry::is_transient(status),
-            wait: retry::retry_after(&headers, now),
+            wait: retry::retry_after(headers, now),
         }
     }
 }

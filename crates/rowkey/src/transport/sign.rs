@@ -127,7 +127,7 @@ fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Result<U
     Url::parse(&text).map_err(|_| Error::invalid("the request's address is not a URL"))
 }
 
-fn version(service: Service, authority: &Authority) -> HeaderValue {
+pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
     HeaderValue::from_static(match service {
         Service::Table if matches!(authority, Authority::Bearer(_)) => {
             headers::TABLE_VERSION_BEARER

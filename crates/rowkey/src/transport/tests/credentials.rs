@@ -9,11 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::script::{KEY, Script, answer, builder, get, header, options, refusal};
+use super::script::{Act, KEY, Script, answer, builder, get, header, options, refusal};
 use crate::account::StorageAccount;
 use crate::clock::{Clock, ManualClock};
 use crate::credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, RetryOptions};
 use crate::transport::{Call, Reply, Safety};
 
@@ -32,6 +32,7 @@ fn key(key: &str) -> Credential {
 #[derive(Debug)]
 struct Rotator {
     slot: CredentialSlot,
+    next: Credential,
     asked: AtomicUsize,
     time: ManualClock,
 }
@@ -39,7 +40,7 @@ struct Rotator {
 impl Clock for Rotator {
     fn now(&self) -> DateTime<Utc> {
         if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.slot.replace(key("YmFy")).unwrap();
+            self.slot.replace(self.next.clone()).unwrap();
         }
         self.time.now()
     }
@@ -51,9 +52,18 @@ impl Clock for Rotator {
 
 /// An account whose key is rotated while the first attempt is under way.
 fn rotated(script: &Script, options: ClientOptions) -> (StorageAccount, ManualClock) {
-    let slot = CredentialSlot::new(key(KEY));
+    rotated_between(script, options, (key(KEY), key("YmFy")))
+}
+
+fn rotated_between(
+    script: &Script,
+    options: ClientOptions,
+    (first, next): (Credential, Credential),
+) -> (StorageAccount, ManualClock) {
+    let slot = CredentialSlot::new(first);
     let time = ManualClock::auto_advancing(NOW.parse().unwrap());
-    let clock = Rotator { slot: slot.clone(), asked: AtomicUsize::new(0), time: time.clone() };
+    let clock =
+        Rotator { slot: slot.clone(), next, asked: AtomicUsize::new(0), time: time.clone() };
     let builder = builder(&script.url()).credential(slot.credential()).clock(clock);
     (builder.options(options).build().unwrap(), time)
 }
@@ -105,6 +115,16 @@ async fn an_attempt_after_a_failure_takes_the_credential_that_is_there_then() {
     assert_eq!(time.slept().len(), 1);
     let requests = script.requests();
     assert_ne!(header(&requests[0], "authorization"), header(&requests[1], "authorization"));
+}
+
+#[tokio::test]
+async fn what_is_in_doubt_stays_so_when_the_repetition_cannot_be_signed() {
+    let script = Script::start([Act::Close]);
+    let unfit = Credential::shared_key("conto\nso", KEY).unwrap();
+    let (account, _) = rotated_between(&script, options(), (Credential::anonymous(), unfit));
+    let call = Call::new("UpdateEntity", "orders", Safety::Conditional);
+    let error = account.pipeline().send(get(), call).await.unwrap_err();
+    assert_eq!((error.outcome(), script.requests().len()), (Outcome::Unknown, 1), "{error}");
 }
 
 /// Gives `token1`, `token2` and so on.
