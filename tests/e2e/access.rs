@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rowkey::blob::ContentHeaders;
 use rowkey::queue::Body;
 use rowkey::sas::{
     AccountPermissions, AccountSas, BlobPermissions, BlobSas, QueuePermissions, QueueSas,
@@ -283,6 +284,30 @@ async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in
     assert!(all.container("logs").blob("d").get().await?.is_some());
     all.container("logs").blob("e").put("new").insert().await?;
     assert_eq!(code(all.container("other").blob("d").get().await), failed);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_signature_says_how_a_blob_is_to_be_shown() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let container = fixture.account.container("shown");
+    container.create().await?;
+    container.blob("7.jpg").put("x").content_type("image/jpeg").send().await?;
+    let shown = ContentHeaders {
+        content_disposition: Some("attachment; filename=\"ada & co.jpg\"".to_owned()),
+        content_type: Some("image/png".to_owned()),
+        ..ContentHeaders::default()
+    };
+    let token = BlobSas::blob(container.name(), "7.jpg")
+        .permissions(BlobPermissions::READ)
+        .answer_headers(shown.clone())
+        .valid_for(HOUR)
+        .sign(&fixture.account)?;
+    let reader = fixture.account_with(&token)?;
+    let read = reader.container(container.name()).blob("7.jpg").get().await?.ok_or("just put")?;
+    let headers = read.properties.headers;
+    assert_eq!(headers.content_disposition, shown.content_disposition);
+    assert_eq!(headers.content_type, shown.content_type);
     Ok(())
 }
 

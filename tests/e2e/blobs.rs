@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rowkey::blob::{
     BlobType, Check, Conditions, ContentHeaders, CopyStatus, Entry, Insertion, LeaseState,
+    PublicAccess,
 };
 use rowkey::table::AccessPolicy;
 use rowkey::{Container, ErrorCode, ErrorKind, Outcome};
@@ -491,5 +492,92 @@ async fn blob_statistics_are_those_of_the_secondary() -> TestResult {
     }
     let fixture = Fixture::new().await?;
     assert!(fixture.account.blob_service().statistics().await?.last_sync.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_read_is_compared_with_its_checksum_in_parts_or_as_a_whole() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let container = container(&fixture).await?;
+    let large = pattern((9 << 20) + 3);
+    let blob = container.blob("large");
+    blob.put(large.clone()).send().await?;
+    // A blob of blocks has no MD5 unless somebody says so.
+    let pieces = large.chunks(1 << 20).map(|piece| Ok::<_, rowkey::Error>(piece.to_vec().into()));
+    let blocks = container.blob("blocks");
+    blocks.upload(stream::iter(pieces.collect::<Vec<_>>())).send().await?;
+    container.blob("empty").put("").send().await?;
+    let checks: &[Check] = match arm() {
+        // It sums up no part by CRC64.
+        Arm::Azurite => &[Check::Md5],
+        _ => &[Check::Crc64, Check::Md5],
+    };
+    for &check in checks {
+        for blob in [&blob, &blocks] {
+            let whole = blob.read().check(check).bytes().await?.ok_or("just put")?;
+            assert!(whole.bytes == large, "{check:?}");
+            let part = blob.read().range(5..(8 << 20) + 7).check(check).bytes().await?;
+            assert!(part.ok_or("just put")?.bytes == large[5..(8 << 20) + 7], "{check:?}");
+            let tail = blob.read().range((9 << 20)..).check(check).bytes().await?;
+            assert_eq!(tail.ok_or("just put")?.bytes, large[9 << 20..]);
+        }
+        let nothing = container.blob("empty").read().check(check).bytes().await?;
+        assert!(nothing.ok_or("just put")?.bytes.is_empty());
+        assert_eq!(container.blob("absent").read().check(check).bytes().await?, None);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_container_is_described_and_opened_as_it_is_created() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let container = fixture.account.container(&unique_name());
+    container.create_with(Some(PublicAccess::Blob), &[("team", "sales")]).await?;
+    let properties = container.properties().await?.ok_or("just created")?;
+    assert_eq!(properties.metadata["team"], "sales");
+    assert_eq!(properties.public_access, Some(PublicAccess::Blob));
+    let again = container.create_with(None, &[]).await.unwrap_err();
+    assert!(again.is_already_exists());
+
+    // Changes of one policy leave the others and the access alone.
+    let policy = |id: &str| AccessPolicy {
+        id: id.to_owned(),
+        permission: Some("r".to_owned()),
+        ..AccessPolicy::default()
+    };
+    let ids = async || -> Result<Vec<String>, rowkey::Error> {
+        Ok(container.access_policies().await?.into_iter().map(|policy| policy.id).collect())
+    };
+    container.set_access_policy(policy("one")).await?;
+    container.set_access_policy(policy("two")).await?;
+    container.rotate_access_policy("one", policy("three")).await?;
+    assert_eq!(ids().await?, ["three", "two"]);
+    assert!(
+        container.rotate_access_policy("one", policy("four")).await.unwrap_err().is_not_found()
+    );
+    assert!(container.revoke_access_policy("two").await?);
+    assert!(!container.revoke_access_policy("two").await?);
+    assert_eq!(ids().await?, ["three"]);
+    let access =
+        async || Ok::<_, rowkey::Error>(container.properties().await?.unwrap().public_access);
+    assert_eq!(access().await?, Some(PublicAccess::Blob));
+    container.set_public_access(None).await?;
+    assert_eq!((access().await?, ids().await?.len()), (None, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_xml_cannot_hold_is_listed_as_it_is() -> TestResult {
+    if arm() == Arm::Azurite {
+        // It answers a document that is none.
+        return Ok(());
+    }
+    let fixture = Fixture::new().await?;
+    let container = container(&fixture).await?;
+    let name = "a\u{1}%41/ü";
+    container.blob(name).put("x").send().await?;
+    assert_eq!(container.blobs().all().await?[0].name, name);
+    let entries: Vec<Entry> = container.blobs().folder("/").try_collect().await?;
+    assert_eq!(entries, [Entry::Prefix("a\u{1}%41/".to_owned())]);
     Ok(())
 }

@@ -227,6 +227,32 @@ async fn metadata_and_policies_come_back_as_they_were_set() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_queue_is_described_as_it_is_created_and_its_policies_are_changed_one_by_one()
+-> TestResult {
+    let fixture = Fixture::new().await?;
+    let queue = fixture.account.queue(&unique_name());
+    queue.create_with(&[("kind", "inbox")]).await?;
+    assert_eq!(queue.metadata().await?["kind"], "inbox");
+    for metadata in [&[("kind", "inbox")], &[("kind", "other")]] {
+        assert!(queue.create_with(metadata).await.unwrap_err().is_already_exists());
+    }
+    let policy = |id: &str| AccessPolicy {
+        id: id.to_owned(),
+        permission: Some("p".to_owned()),
+        ..AccessPolicy::default()
+    };
+    queue.set_access_policy(policy("one")).await?;
+    queue.set_access_policy(policy("two")).await?;
+    queue.rotate_access_policy("one", policy("three")).await?;
+    let same = queue.rotate_access_policy("two", policy("two")).await.unwrap_err();
+    assert_eq!(same.kind(), ErrorKind::Invalid);
+    assert!(queue.revoke_access_policy("two").await?);
+    let ids: Vec<_> = queue.access_policies().await?.into_iter().map(|policy| policy.id).collect();
+    assert_eq!(ids, ["three"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn queues_are_listed_by_prefix_and_page_by_page() -> TestResult {
     let fixture = Fixture::new().await?;
     let prefix = unique_name();

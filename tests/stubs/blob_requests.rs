@@ -1,7 +1,7 @@
 //! The exact bytes of what is asked of the Blob service.
 
 use rowkey::blob::{Check, Conditions, ContentHeaders};
-use rowkey::{Blob, Credential, ManualClock, StorageAccount};
+use rowkey::{Blob, Credential, ErrorKind, ManualClock, Outcome, StorageAccount};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use crate::requests::received as line;
@@ -30,6 +30,45 @@ async fn blob(answer: ResponseTemplate) -> (MockServer, Blob) {
 }
 
 const ADDRESS: &str = "/photos/a%20b/%C3%BC%2B%25.jpg";
+
+#[tokio::test]
+async fn what_arrives_damaged_is_told_apart() {
+    let answer = |sum: (&str, &str)| {
+        written(206)
+            .set_body_string("hello world")
+            .insert_header("Content-Range", "bytes 0-10/11")
+            .insert_header(sum.0, sum.1)
+    };
+    let md5 = "XrY7u+Ae7tCTyyK7j1rNww==";
+    for (sum, check) in
+        [(("Content-MD5", md5), Check::Md5), (("x-ms-content-crc64", "vo7q9sPVKY0="), Check::Crc64)]
+    {
+        let (stub, sound) = blob(answer(sum)).await;
+        let read = sound.read().range(..11).check(check).bytes().await.unwrap().unwrap();
+        assert_eq!(read.bytes, "hello world");
+        let asked = ["x-ms-range", "x-ms-range-get-content-md5", "x-ms-range-get-content-crc64"];
+        let asked = line(&stub, &asked).await;
+        let md5 = check == Check::Md5;
+        let (one, other) = if md5 { ("true", "(absent)") } else { ("(absent)", "true") };
+        assert!(
+            asked.ends_with(&format!(
+                "x-ms-range: bytes=0-10\nx-ms-range-get-content-md5: {one}\n\
+                 x-ms-range-get-content-crc64: {other}\n"
+            )),
+            "{asked}"
+        );
+
+        let other = if md5 { "1B2M2Y8AsgTpgAmY7PhCfg==" } else { "AAAAAAAAAAA=" };
+        let (_stub, damaged) = blob(answer((sum.0, other))).await;
+        let error = damaged.read().range(..11).check(check).bytes().await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Damaged, Outcome::Rejected));
+
+        // Without the sum, nothing is said to be checked.
+        let (_stub, silent) = blob(answer(("x-other", "1"))).await;
+        let error = silent.read().range(..11).check(check).bytes().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode);
+    }
+}
 
 #[tokio::test]
 async fn a_put_describes_the_blob_and_sums_up_its_content() {
@@ -134,6 +173,6 @@ async fn a_range_is_that_of_its_bytes() {
 async fn an_answer_without_a_tag_is_said_to_have_happened() {
     let (_stub, blob) = blob(ResponseTemplate::new(201)).await;
     let error = blob.put("x").send().await.unwrap_err();
-    assert_eq!(error.kind(), rowkey::ErrorKind::Decode);
+    assert_eq!(error.kind(), ErrorKind::Decode);
     assert!(error.to_string().contains("succeeded"), "{error}");
 }

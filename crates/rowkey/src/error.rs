@@ -37,6 +37,9 @@ pub enum ErrorKind {
     /// The entity or blob was changed since it was read, or the message was received by somebody
     /// else. Read it again, decide again, write again.
     Conflict,
+    /// What was sent or read did not arrive as it was: its checksum is another. Send or read it
+    /// again.
+    Damaged,
     /// The answer, or an entity in it, is not what was expected: another type, another schema, or
     /// something between client and service that answers in its place.
     Decode,
@@ -148,6 +151,12 @@ impl Error {
     #[cold]
     pub(crate) fn decode(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Decode, Outcome::Rejected, what.into())
+    }
+
+    /// What came is not what the service sent.
+    #[cold]
+    pub(crate) fn damaged(what: &'static str) -> Self {
+        Self::new(ErrorKind::Damaged, Outcome::Rejected, what.into())
     }
 
     #[cold]
@@ -270,7 +279,7 @@ impl Error {
     /// Whether the same call may succeed later. After a write whose [`outcome`](Self::outcome) is
     /// unknown, repeating may apply it twice.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Throttled | ErrorKind::Unavailable)
+        matches!(self.0.kind, ErrorKind::Damaged | ErrorKind::Throttled | ErrorKind::Unavailable)
     }
 }
 
@@ -330,6 +339,7 @@ impl ErrorKind {
             Self::AlreadyExists => "read it, or upsert",
             Self::Auth => "check the credential and what it permits",
             Self::Conflict => "read it again and decide again",
+            Self::Damaged => "send or read it again",
             Self::Leased => "wait for the lease, or acquire it",
             Self::Throttled => "send fewer requests",
             Self::TooLarge => "split it",

@@ -1,6 +1,8 @@
 //! What the Table, Queue and Blob services have in common: properties, statistics, and listings that
 //! come page by page.
 
+pub(crate) mod policies;
+
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

@@ -259,7 +259,7 @@ pub fn blobs(body: &[u8]) -> Result<BlobPage, XmlError> {
     let list = root.child("Blobs").map(|list| list.children.as_slice()).unwrap_or_default();
     let items = list.iter().filter_map(|element| match element.name.as_str() {
         "Blob" => Some(listed(element).map(|blob| Item::Blob(Box::new(blob)))),
-        "BlobPrefix" => Some(element.require("Name").map(|name| Item::Prefix(name.text.clone()))),
+        "BlobPrefix" => Some(element.require("Name").map(|name| Item::Prefix(name.decoded_text()))),
         _ => None,
     });
     let items = items.collect::<Result<_, XmlError>>()?;
@@ -272,7 +272,7 @@ fn listed(element: &Element) -> Result<ListedBlob, XmlError> {
     let copy = owned("CopyId").zip(owned("CopyStatus"));
     let length = properties.text_of("Content-Length").unwrap_or("0").parse();
     Ok(ListedBlob {
-        name: element.require("Name")?.text.clone(),
+        name: element.require("Name")?.decoded_text(),
         snapshot: element.text_of("Snapshot").map(str::to_owned),
         properties: Properties {
             length: length.map_err(|_| XmlError::Value("Content-Length"))?,

@@ -152,7 +152,7 @@ pub fn blobs<'a>(
                 Item::Blob(blob) => write_blob(writer, &blob, version),
                 Item::Prefix(name) => {
                     writer.start("BlobPrefix");
-                    writer.leaf("Name", name);
+                    writer.name_leaf("Name", name);
                     writer.end("BlobPrefix");
                 }
                 Item::Uncommitted(name) => write_uncommitted(writer, name, version),
@@ -183,7 +183,7 @@ fn write_container(writer: &mut Writer, container: &ContainerView<'_>) {
 
 fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
     writer.start("Blob");
-    writer.leaf("Name", blob.name);
+    writer.name_leaf("Name", blob.name);
     if let Some(snapshot) = blob.snapshot {
         writer.leaf("Snapshot", &snapshot.to_iso7());
     }
@@ -236,7 +236,7 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
 
 fn write_uncommitted(writer: &mut Writer, name: &str, version: &str) {
     writer.start("Blob");
-    writer.leaf("Name", name);
+    writer.name_leaf("Name", name);
     writer.start("Properties");
     writer.leaf("Content-Length", "0");
     writer.leaf("BlobType", BlobType::Block.as_str());

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, escape};
 
 /// Elements that may stand inside one another; the deepest document of the services has five.
 const MAX_DEPTH: usize = 16;
 
-/// An element: its name without a prefix, its text, its child elements. Attributes are dropped.
+/// An element: its name without a prefix, its text, its child elements. Of attributes there is one
+/// that means something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without a namespace prefix.
@@ -17,6 +19,8 @@ pub struct Element {
     pub text: String,
     /// The child elements in document order.
     pub children: Vec<Element>,
+    /// Whether the text is percent-encoded, for XML could not hold it: `Encoded="true"`.
+    pub encoded: bool,
     /// Where the element ends: the offset in bytes of its name in the end tag.
     pub end: u64,
 }
@@ -121,7 +125,10 @@ impl Element {
                     if open.len() == MAX_DEPTH {
                         return Err(XmlError::TooDeep);
                     }
-                    open.push(Self::named(start.local_name().into_inner()));
+                    let mut element = Self::named(start.local_name().into_inner());
+                    let encoded = start.try_get_attribute("Encoded").ok().flatten();
+                    element.encoded = encoded.is_some_and(|encoded| &*encoded.value == "true");
+                    open.push(element);
                     continue;
                 }
                 Event::Empty(start) => {
@@ -178,6 +185,15 @@ impl Element {
     /// The text of the first child of this name, unless there is none or it is empty.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The text, decoded if it is encoded.
+    pub fn decoded_text(&self) -> String {
+        if self.encoded {
+            percent_decode_str(&self.text).decode_utf8_lossy().into_owned()
+        } else {
+            self.text.clone()
+        }
     }
 
     /// Refuses children that are not among `allowed`, or that stand twice, or text between them.
@@ -282,6 +298,16 @@ impl Writer {
     /// `<name>`.
     pub fn start(&mut self, name: &str) {
         self.tag("<", name, ">");
+    }
+
+    /// A leaf for text that XML may be unable to hold: then it is percent-encoded, and says so.
+    pub fn name_leaf(&mut self, name: &str, text: &str) {
+        if can_hold(text) {
+            return self.leaf(name, text);
+        }
+        self.start_with(name, "Encoded", "true");
+        self.out.extend(utf8_percent_encode(text, NON_ALPHANUMERIC));
+        self.end(name);
     }
 
     /// `<name attribute="value">`.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use rowkey_wire::blob::encode::{self, Conditions as Wire};
+use rowkey_wire::blob::op::PublicAccess;
 use rowkey_wire::blob::{decode, name};
 use rowkey_wire::request::Request;
 use rowkey_wire::xml;
@@ -15,7 +16,8 @@ use super::{ContainerProperties, Written};
 use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
-use crate::queue::handle::{check_policies, metadata_error};
+use crate::queue::handle::metadata_error;
+use crate::service::policies::{self, policies};
 use crate::service::unreadable;
 use crate::table::AccessPolicy;
 use crate::transport::{Call, Pipeline, Reply, Safety};
@@ -104,8 +106,23 @@ impl Container {
     /// [`ErrorCode::CONTAINER_BEING_DELETED`](crate::ErrorCode::CONTAINER_BEING_DELETED).
     /// [Create Container](https://learn.microsoft.com/rest/api/storageservices/create-container)
     pub async fn create(&self) -> Result<Written> {
+        self.create_with(None, &[]).await
+    }
+
+    /// Creates the container with these names and values, 8 KiB at most, to describe it, and for
+    /// everybody to read what `access` says. Fails as [`create`](Self::create) does.
+    ///
+    /// Accounts may forbid access without authorization; then `access` is refused.
+    pub async fn create_with(
+        &self,
+        access: Option<PublicAccess>,
+        metadata: &[(&str, &str)],
+    ) -> Result<Written> {
         let call = Call::new("CreateContainer", &self.name, Safety::Insert);
-        let reply = self.send(self.creation()?, call).await?;
+        let pairs = metadata.iter().copied();
+        let request = encode::create_container(&self.name, access, pairs)
+            .map_err(|error| metadata_error(error).of(call.operation, call.resource))?;
+        let reply = self.send(request, call).await?;
         written(&reply, &call)
     }
 
@@ -171,20 +188,49 @@ impl Container {
     ///
     /// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl)
     pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
-        let call = Call::new("GetContainerAcl", &self.name, Safety::Read);
-        let request = encode::get_container_acl(&self.name, &self.conditions);
-        let reply = self.send(request, call).await?;
-        xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+        Ok(self.access().await?.policies)
     }
 
     /// Puts these policies, at most 5, in the place of all others, and ends access without
-    /// authorization if there was any. It may take 30 seconds until the service heeds them.
+    /// authorization if there was any; [`set_access_policy`](Self::set_access_policy) and the others
+    /// that change one policy do not. It may take 30 seconds until the service heeds them.
     ///
     /// [Set Container ACL](https://learn.microsoft.com/rest/api/storageservices/set-container-acl)
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<Written> {
+        self.write_access(None, policies).await
+    }
+
+    /// Lets everybody read what `access` says without authorization, or nobody anything. The
+    /// policies stay; of two callers who change them at the same time, the last one wins.
+    pub async fn set_public_access(&self, access: Option<PublicAccess>) -> Result<()> {
+        let stored = self.access().await?;
+        self.set_access(&Access { public: access, ..stored }).await
+    }
+
+    policies!("SetContainerAcl", access, set_access);
+
+    async fn access(&self) -> Result<Access> {
+        let call = Call::new("GetContainerAcl", &self.name, Safety::Read);
+        let request = encode::get_container_acl(&self.name, &self.conditions);
+        let reply = self.send(request, call).await?;
+        let policies =
+            xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
+        Ok(Access { public: decode::container(&reply.headers).access, policies })
+    }
+
+    async fn set_access(&self, access: &Access) -> Result<()> {
+        self.write_access(access.public, &access.policies).await?;
+        Ok(())
+    }
+
+    async fn write_access(
+        &self,
+        public: Option<PublicAccess>,
+        policies: &[AccessPolicy],
+    ) -> Result<Written> {
         let call = Call::new("SetContainerAcl", &self.name, Safety::Conditional);
-        check_policies(policies).map_err(|error| error.of(call.operation, call.resource))?;
-        let request = encode::set_container_acl(&self.name, None, policies, &self.conditions);
+        policies::check(policies).map_err(|error| error.of(call.operation, call.resource))?;
+        let request = encode::set_container_acl(&self.name, public, policies, &self.conditions);
         let reply = self.send(request, call).await?;
         written(&reply, &call)
     }
@@ -214,6 +260,18 @@ impl Container {
 
     fn pipeline(&self) -> &Pipeline {
         self.account.pipeline()
+    }
+}
+
+/// Who may do what in a container, as one document and one header say it.
+struct Access {
+    public: Option<PublicAccess>,
+    policies: Vec<AccessPolicy>,
+}
+
+impl AsMut<Vec<AccessPolicy>> for Access {
+    fn as_mut(&mut self) -> &mut Vec<AccessPolicy> {
+        &mut self.policies
     }
 }
 

@@ -20,6 +20,7 @@ pub mod container;
 pub mod handle;
 pub mod lease;
 pub mod listing;
+mod part;
 pub mod properties;
 pub mod put;
 pub mod read;
@@ -36,6 +37,6 @@ pub use properties::{ContainerProperties, ContentHeaders, CopyStatus, LeaseState
 pub use put::{Check, Insertion, Put};
 pub use read::{Content, Download, Read};
 pub use rowkey_wire::blob::decode::Written;
-pub use rowkey_wire::blob::op::BlobType;
+pub use rowkey_wire::blob::op::{BlobType, PublicAccess};
 pub use service::{BlobService, ContainerItem, Containers};
 pub use upload::Upload;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderValue};
-use rowkey_wire::blob::op::BlobType;
+use rowkey_wire::blob::op::{BlobType, PublicAccess};
 use rowkey_wire::blob::{checksum, decode, op};
 use rowkey_wire::etag::ETag;
 
@@ -67,6 +67,8 @@ pub struct ContainerProperties {
     pub metadata: BTreeMap<String, String>,
     /// Where its lease stands.
     pub lease: LeaseState,
+    /// What everybody may read without authorization.
+    pub public_access: Option<PublicAccess>,
 }
 
 /// Where the lease of a container or a blob stands.
@@ -154,6 +156,7 @@ impl ContainerProperties {
             modified: wire.modified?,
             metadata: wire.metadata.into_iter().collect(),
             lease: LeaseState::of(wire.lease),
+            public_access: wire.access,
         })
     }
 }

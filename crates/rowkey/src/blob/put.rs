@@ -12,7 +12,8 @@ use super::{ContentHeaders, Written};
 use crate::error::{Outcome, Result};
 use crate::queue::handle::metadata_error;
 
-/// What a body is guarded with on its way: the service refuses one that does not sum up.
+/// What guards content on its way. The service refuses a body that does not sum up; of what is read
+/// this is found out here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// CRC64: finds damage, and costs least.

@@ -10,9 +10,10 @@ use http::header::CONTENT_RANGE;
 use rowkey_wire::blob::encode::{self, Conditions as Wire};
 use rowkey_wire::etag::Match;
 
-use super::Properties;
 use super::container::incomplete;
 use super::handle::{Blob, is_missing_blob};
+use super::part::{self, MAX_PART, Part};
+use super::{Check, Properties};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::table::Stream;
 use crate::transport::http::Chunks;
@@ -41,11 +42,12 @@ pub struct Read {
     range: Option<(u64, Option<u64>)>,
     /// Whether the range is one that has no bytes.
     empty: bool,
+    check: Option<Check>,
 }
 
 impl Read {
     pub(super) fn new(blob: Blob) -> Self {
-        Self { blob, range: None, empty: false }
+        Self { blob, range: None, empty: false, check: None }
     }
 
     /// Only these bytes, counted from 0. A range that ends after the blob is cut; one that begins
@@ -66,6 +68,17 @@ impl Read {
             (0, None) => None,
             (first, end) => Some((first, end.map(|end| end.saturating_sub(1)))),
         };
+        self
+    }
+
+    /// Compares what comes with a checksum of the service, and fails with [`ErrorKind::Damaged`] when
+    /// it is another.
+    ///
+    /// A whole blob that has an MD5 (see [`ContentHeaders`](super::ContentHeaders)) is compared with
+    /// that, at its end. Everything else takes a request for each 4 MiB, which is what the service
+    /// sums up at most.
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
         self
     }
 
@@ -93,12 +106,27 @@ impl Read {
     ///
     /// With conditions, fails with [`ErrorKind::NotModified`] when there is nothing new.
     pub async fn open(self) -> Result<Option<Download>> {
-        let Self { blob, range, empty } = self;
+        let Self { blob, range, empty, check } = self;
         if empty {
             let error = Error::invalid("the range has no bytes");
             return Err(error.of(OPERATION, blob.container()));
         }
-        let mut reply = match get(&blob, range, &blob.conditions).await {
+        let begun = match (check, range) {
+            (None, _) | (Some(Check::Md5), None) => get(&blob, range, None, &blob.conditions).await,
+            (Some(check), range) => {
+                let (first, last) = range.unwrap_or((0, None));
+                let most = first.saturating_add(MAX_PART - 1);
+                let part = (first, Some(last.map_or(most, |last| last.min(most))));
+                match get(&blob, Some(part), Some(check), &blob.conditions).await {
+                    // An empty blob has no parts, and nothing to compare.
+                    Err(error) if range.is_none() && error.status() == Some(416) => {
+                        get(&blob, None, None, &blob.conditions).await
+                    }
+                    begun => begun,
+                }
+            }
+        };
+        let mut reply = match begun {
             Ok(reply) => reply,
             Err(error) if is_missing_blob(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -112,7 +140,20 @@ impl Read {
             _ => properties.length,
         };
         let chunks = reply.rest.take().ok_or_else(|| incomplete(&call, &reply))?;
-        Ok(Some(Download { blob, properties, chunks, at, end, failures: 0 }))
+        let mut download =
+            Download { blob, properties, chunks, at, end, failures: 0, check, part: None };
+        let answered = match answered_range(&reply.headers) {
+            Some((_, last)) => last.saturating_add(1),
+            None => end,
+        };
+        if let Some(check) = check.filter(|_| at < end) {
+            download.part = Part::begin(check, answered.min(end), &reply.headers);
+            if download.part.is_none() {
+                // A whole blob without an MD5.
+                download.next_part(check).await?;
+            }
+        }
+        Ok(Some(download))
     }
 }
 
@@ -130,6 +171,9 @@ pub struct Download {
     end: u64,
     /// Connections that broke since the last piece came.
     failures: u32,
+    check: Option<Check>,
+    /// What comes now, if it is checked.
+    part: Option<Part>,
 }
 
 impl Download {
@@ -143,25 +187,35 @@ impl Download {
         self.end.saturating_sub(self.at)
     }
 
+    /// Where what was asked for last ends.
+    fn stop(&self) -> u64 {
+        self.part.as_ref().map_or(self.end, |part| part.end)
+    }
+
     /// The next piece, of any length, or `None` when all has come.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
+            if let Some(check) = self.check.filter(|_| self.at == self.stop() && self.left() > 0) {
+                self.next_part(check).await?;
+            }
+            let left = self.stop().saturating_sub(self.at);
             let (what, source) = match self.chunks.next().await {
                 Ok(Some(piece)) if piece.is_empty() => continue,
-                Ok(Some(piece)) if piece.len() as u64 > self.left() => {
+                Ok(Some(piece)) if piece.len() as u64 > left => {
                     let what = "more came than was asked for";
                     return Err(Error::decode(what).of(OPERATION, self.blob.container()));
                 }
                 Ok(Some(piece)) => {
                     self.at += piece.len() as u64;
                     self.failures = 0;
+                    self.sum_up(&piece)?;
                     return Ok(Some(piece));
                 }
-                Ok(None) if self.left() == 0 => return Ok(None),
+                Ok(None) if left == 0 => return Ok(None),
                 Ok(None) => ("the answer was cut off", None),
                 Err(broken) => (broken.what, broken.source),
             };
-            if self.left() == 0 {
+            if left == 0 {
                 // All has come; how the connection ended does not matter.
                 return Ok(None);
             }
@@ -187,35 +241,71 @@ impl Download {
         .boxed()
     }
 
+    /// Adds a piece to the sum of its part, and compares that at the part's end.
+    fn sum_up(&mut self, piece: &[u8]) -> Result<()> {
+        let at = self.at;
+        let Some(part) = &mut self.part else { return Ok(()) };
+        part.update(piece);
+        if at < part.end || part.is_whole() {
+            return Ok(());
+        }
+        let what = "what came is not what the service sent: its checksum is another";
+        Err(Error::damaged(what).of(OPERATION, self.blob.container()))
+    }
+
+    /// Asks for what follows, and for its sum.
+    async fn next_part(&mut self, check: Check) -> Result<()> {
+        let end = self.at.saturating_add(MAX_PART).min(self.end);
+        let reply = self.ask(end, Some(check)).await?;
+        let call = self.blob.call(OPERATION, Safety::Read);
+        let part = Part::begin(check, end, &reply.headers);
+        self.part = Some(part.ok_or_else(|| incomplete(&call, &reply))?);
+        Ok(())
+    }
+
+    /// Asks for the rest of what was asked for; its sum, if it has one, came with its beginning.
     async fn resume(&mut self) -> Result<()> {
+        self.ask(self.stop(), None).await?;
+        Ok(())
+    }
+
+    /// Asks for what is left before `end`, if the blob is still the same.
+    async fn ask(&mut self, end: u64, check: Option<Check>) -> Result<Reply> {
         let same = Wire {
             matches: Some(Match::ETag(self.properties.etag.clone())),
             lease: self.blob.conditions.lease,
             ..Wire::NONE
         };
-        let range = Some((self.at, Some(self.end - 1)));
-        let mut reply = get(&self.blob, range, &same).await?;
+        let range = Some((self.at, Some(end - 1)));
+        let mut reply = get(&self.blob, range, check, &same).await?;
         let call = self.blob.call(OPERATION, Safety::Read);
         // A server that ignores the range would begin anew.
-        if range_start(&reply.headers) != Some(self.at) {
+        if answered_range(&reply.headers).map(|(first, _)| first) != Some(self.at) {
             let what = "the answer is not the part that was asked for";
             return Err(Error::decode(what).of_answer(&call, &reply));
         }
         self.chunks = reply.rest.take().ok_or_else(|| incomplete(&call, &reply))?;
-        Ok(())
+        Ok(reply)
     }
 }
 
-async fn get(blob: &Blob, range: Option<(u64, Option<u64>)>, conditions: &Wire) -> Result<Reply> {
+async fn get(
+    blob: &Blob,
+    range: Option<(u64, Option<u64>)>,
+    check: Option<Check>,
+    conditions: &Wire,
+) -> Result<Reply> {
     let call = blob.call(OPERATION, Safety::Read).expecting(&[304, 404]);
-    let range = range.map(|(first, last)| encode::Range { first, last, sum: None });
+    let sum = check.map(part::wanted);
+    let range = range.map(|(first, last)| encode::Range { first, last, sum });
     blob.open(encode::get(blob.place(), blob.snapshot_id(), range, conditions), call).await
 }
 
-/// The first byte of the part that an answer says it is: `bytes 5-9/100`.
-fn range_start(headers: &HeaderMap) -> Option<u64> {
+/// The first and the last byte of the part that an answer says it is: `bytes 5-9/100`.
+fn answered_range(headers: &HeaderMap) -> Option<(u64, u64)> {
     let range = headers.get(CONTENT_RANGE)?.to_str().ok()?;
-    range.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
+    let (first, last) = range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
 }
 
 impl fmt::Debug for Content {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rowkey_wire::limits::MAX_ACCESS_POLICIES;
 use rowkey_wire::queue::{decode, encode, name};
 use rowkey_wire::request::Request;
 use rowkey_wire::{metadata, xml};
@@ -11,6 +10,7 @@ use rowkey_wire::{metadata, xml};
 use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
+use crate::service::policies::{self, policies};
 use crate::service::unreadable;
 use crate::table::AccessPolicy;
 use crate::transport::{Call, Reply, Safety};
@@ -75,8 +75,16 @@ impl Queue {
     /// fails with [`ErrorCode::QUEUE_BEING_DELETED`](crate::ErrorCode::QUEUE_BEING_DELETED).
     /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4)
     pub async fn create(&self) -> Result<()> {
+        self.create_with(&[]).await
+    }
+
+    /// Creates the queue with these names and values, 8 KiB at most, to describe it. Fails as
+    /// [`create`](Self::create) does, whatever describes the queue that is there.
+    pub async fn create_with(&self, metadata: &[(&str, &str)]) -> Result<()> {
         let call = Call::new("CreateQueue", &self.name, Safety::Insert);
-        let reply = self.send(self.creation()?, call).await?;
+        let request =
+            self.creation(metadata).map_err(|error| error.of(call.operation, call.resource))?;
+        let reply = self.send(request, call).await?;
         if reply.status != http::StatusCode::NO_CONTENT {
             return Ok(());
         }
@@ -89,7 +97,7 @@ impl Queue {
     /// Creates the queue unless it exists; says whether it did not.
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateQueue", &self.name, Safety::Conditional).expecting(&[409]);
-        match self.send(self.creation()?, call).await {
+        match self.send(self.creation(&[])?, call).await {
             Ok(reply) => Ok(reply.status != http::StatusCode::NO_CONTENT || reply.ambiguous),
             // One with other metadata.
             Err(error) if error.is_already_exists() => Ok(false),
@@ -164,13 +172,15 @@ impl Queue {
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl)
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
         let call = Call::new("SetQueueAcl", &self.name, Safety::Conditional);
-        check_policies(policies).map_err(|error| error.of(call.operation, call.resource))?;
+        policies::check(policies).map_err(|error| error.of(call.operation, call.resource))?;
         self.send(encode::set_acl(&self.name, policies), call).await?;
         Ok(())
     }
 
-    fn creation(&self) -> Result<Request> {
-        encode::create(&self.name, []).map_err(metadata_error)
+    policies!("SetQueueAcl", access_policies, set_access_policies);
+
+    fn creation(&self, metadata: &[(&str, &str)]) -> Result<Request> {
+        encode::create(&self.name, metadata.iter().copied()).map_err(metadata_error)
     }
 
     /// Checks the queue's name and sends.
@@ -179,17 +189,6 @@ impl Queue {
             .map_err(|error| Error::invalid(error.to_string()).of(call.operation, &self.name))?;
         self.account.pipeline().send(request, call).await
     }
-}
-
-/// Refuses more policies than a queue or a container can have.
-pub(crate) fn check_policies(policies: &[AccessPolicy]) -> Result<()> {
-    if policies.len() <= MAX_ACCESS_POLICIES {
-        return Ok(());
-    }
-    let number = policies.len();
-    let what =
-        format!("there are at most {MAX_ACCESS_POLICIES} stored access policies, not {number}");
-    Err(Error::too_large(what))
 }
 
 #[cold]

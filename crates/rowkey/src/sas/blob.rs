@@ -7,7 +7,8 @@ use rowkey_wire::auth::sas::Resource;
 use super::terms::{Terms, place, policy, signer, terms};
 use super::{BlobPermissions, SasToken};
 use crate::account::StorageAccount;
-use crate::error::Result;
+use crate::blob::ContentHeaders;
+use crate::error::{Error, Result};
 
 /// What stands in the path of a blob as it is.
 const PATH: &AsciiSet =
@@ -24,6 +25,7 @@ pub struct BlobSas {
     container: String,
     blob: Option<String>,
     permissions: BlobPermissions,
+    answer: ContentHeaders,
     pub(super) terms: Terms,
 }
 
@@ -34,6 +36,7 @@ impl BlobSas {
             container: container.into(),
             blob: None,
             permissions: BlobPermissions::default(),
+            answer: ContentHeaders::default(),
             terms: Terms { version: Some(VERSION), ..Terms::default() },
         }
     }
@@ -46,6 +49,13 @@ impl BlobSas {
     /// What it permits. Required, unless a [`policy`](Self::policy) says it.
     pub fn permissions(mut self, permissions: BlobPermissions) -> Self {
         self.permissions = permissions;
+        self
+    }
+
+    /// The headers that blobs answer with instead of their own when they are read by it: a name to
+    /// save them under, say (`content_disposition`). `content_md5` cannot be among them.
+    pub fn answer_headers(mut self, headers: ContentHeaders) -> Self {
+        self.answer = headers;
         self
     }
 
@@ -67,7 +77,15 @@ impl BlobSas {
             }
             None => ("c", Resource::Container(container), format!("/{container}")),
         };
+        if self.answer.content_md5.is_some() {
+            return Err(Error::invalid("a shared access signature cannot say what MD5 a blob has"));
+        }
         sas.blob_resource = Some(kind.to_owned());
+        sas.cache_control.clone_from(&self.answer.cache_control);
+        sas.content_disposition.clone_from(&self.answer.content_disposition);
+        sas.content_encoding.clone_from(&self.answer.content_encoding);
+        sas.content_language.clone_from(&self.answer.content_language);
+        sas.content_type.clone_from(&self.answer.content_type);
         sas.sign(&signer.key, &signer.account, resource);
         Ok(SasToken::new(sas, account, &[Service::Blob], &path))
     }

@@ -1,0 +1,107 @@
+//! Changes of one stored access policy among those that a table, queue or container has.
+
+use rowkey_wire::limits::MAX_ACCESS_POLICIES;
+
+use crate::error::{Error, Result};
+use crate::table::AccessPolicy;
+
+/// Refuses more policies than a table, queue or container can have.
+pub(crate) fn check(policies: &[AccessPolicy]) -> Result<()> {
+    if policies.len() <= MAX_ACCESS_POLICIES {
+        return Ok(());
+    }
+    let number = policies.len();
+    let what =
+        format!("there are at most {MAX_ACCESS_POLICIES} stored access policies, not {number}");
+    Err(Error::too_large(what))
+}
+
+/// Puts `policy` in the place of the one with its id, or behind all others.
+pub(crate) fn set(policies: &mut Vec<AccessPolicy>, policy: AccessPolicy) {
+    match policies.iter_mut().find(|known| known.id == policy.id) {
+        Some(known) => *known = policy,
+        None => policies.push(policy),
+    }
+}
+
+/// Removes the one with this id; says whether there was one.
+pub(crate) fn revoke(policies: &mut Vec<AccessPolicy>, id: &str) -> bool {
+    let before = policies.len();
+    policies.retain(|policy| policy.id != id);
+    policies.len() < before
+}
+
+/// Puts `replacement` in the place of the one with this id.
+pub(crate) fn rotate(
+    policies: &mut Vec<AccessPolicy>,
+    id: &str,
+    replacement: AccessPolicy,
+) -> Result<()> {
+    policies.retain(|policy| policy.id != replacement.id);
+    let old = policies.iter_mut().find(|policy| policy.id == id).ok_or_else(Error::absent)?;
+    *old = replacement;
+    Ok(())
+}
+
+/// Refuses to rotate a policy to one of the same id.
+pub(crate) fn check_rotation(id: &str, replacement: &AccessPolicy) -> Result<()> {
+    if replacement.id != id {
+        return Ok(());
+    }
+    Err(Error::invalid("the new access policy has the id of the old one")
+        .advise("give it another, or old signatures live on"))
+}
+
+/// The methods of a handle that change one policy. `read` and `write` are methods of it that get
+/// and put all of them.
+macro_rules! policies {
+    ($operation:literal, $read:ident, $write:ident) => {
+        /// Stores a policy, in the place of the one with its id if there is one. The others stay.
+        ///
+        /// Shared access signatures that refer to it follow it within 30 seconds. This reads the
+        /// policies and writes them back, and the service has no condition for that: of two callers
+        /// at the same time, the last one wins.
+        pub async fn set_access_policy(
+            &self,
+            policy: $crate::table::AccessPolicy,
+        ) -> $crate::Result<()> {
+            let mut stored = self.$read().await?;
+            $crate::service::policies::set(stored.as_mut(), policy);
+            self.$write(&stored).await
+        }
+
+        /// Removes the policy with this id, and with it all access by the shared access signatures
+        /// that refer to it, within 30 seconds. Says whether there was one. See
+        /// [`set_access_policy`](Self::set_access_policy) for what happens to changes at the same
+        /// time.
+        pub async fn revoke_access_policy(&self, id: &str) -> $crate::Result<bool> {
+            let mut stored = self.$read().await?;
+            if !$crate::service::policies::revoke(stored.as_mut(), id) {
+                return Ok(false);
+            }
+            self.$write(&stored).await?;
+            Ok(true)
+        }
+
+        /// Puts another policy, with another id, in the place of the one with this id: shared access
+        /// signatures that refer to the old one are refused from then on, and those that refer to
+        /// the new one work.
+        ///
+        /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when there is none to
+        /// replace, and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when both have the
+        /// same id, for then the old signatures would live on.
+        pub async fn rotate_access_policy(
+            &self,
+            id: &str,
+            replacement: $crate::table::AccessPolicy,
+        ) -> $crate::Result<()> {
+            let of = |error: $crate::Error| error.of($operation, self.name());
+            $crate::service::policies::check_rotation(id, &replacement).map_err(of)?;
+            let mut stored = self.$read().await?;
+            $crate::service::policies::rotate(stored.as_mut(), id, replacement).map_err(of)?;
+            self.$write(&stored).await
+        }
+    };
+}
+
+pub(crate) use policies;
