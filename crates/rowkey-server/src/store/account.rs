@@ -108,8 +108,7 @@ impl Account {
         let at = stamp(&mut self.last, now);
         let strict = self.strict;
         let table = self.table_mut(change.address.table)?;
-        let staged = table.stage(change, strict, at)?;
-        table.commit(staged);
+        table.apply(change, strict, at)?;
         Ok(at)
     }
 

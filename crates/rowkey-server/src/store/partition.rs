@@ -75,42 +75,50 @@ impl Partition {
         }
     }
 
-    /// Puts a row in the place of the one with this key, if there is one; says whether there was.
-    pub(crate) fn put(&mut self, key: Key, row: Row) -> bool {
+    /// Lets `decide` say, by the row with this key if there is one, which is to be in its place:
+    /// `None` leaves the place empty. Returns the row that was there.
+    pub(crate) fn change<E>(
+        &mut self,
+        key: Key,
+        decide: impl FnOnce(Option<&Row>) -> Result<Option<Row>, E>,
+    ) -> Result<Option<Row>, E> {
         match self {
-            Self::Large(rows) => rows.insert(key, row).is_some(),
+            Self::Large(rows) => match rows.entry(key) {
+                btree_map::Entry::Occupied(mut place) => match decide(Some(place.get()))? {
+                    Some(row) => Ok(Some(place.insert(row))),
+                    None => Ok(Some(place.remove())),
+                },
+                btree_map::Entry::Vacant(place) => {
+                    decide(None)?.map(|row| place.insert(row));
+                    Ok(None)
+                }
+            },
             Self::Small(rows) => match find(rows, &key) {
-                Ok(at) => {
-                    rows[at].1 = row;
-                    true
-                }
-                Err(at) if rows.len() < SMALL => {
-                    // One at a time: most of these lists never grow beyond it.
-                    rows.reserve_exact(1);
-                    rows.insert(at, (key, row));
-                    false
-                }
-                Err(_) => {
-                    let mut large: BTreeMap<_, _> = std::mem::take(rows).into_iter().collect();
-                    large.insert(key, row);
-                    *self = Self::Large(large);
-                    false
+                Ok(at) => match decide(Some(&rows[at].1))? {
+                    Some(row) => Ok(Some(std::mem::replace(&mut rows[at].1, row))),
+                    None => Ok(Some(rows.remove(at).1)),
+                },
+                Err(at) => {
+                    if let Some(row) = decide(None)? {
+                        self.insert(at, key, row);
+                    }
+                    Ok(None)
                 }
             },
         }
     }
 
-    /// Removes the row with this key; says whether there was one.
-    pub(crate) fn remove(&mut self, key: &Key) -> bool {
-        match self {
-            Self::Large(rows) => rows.remove(key).is_some(),
-            Self::Small(rows) => match find(rows, key) {
-                Ok(at) => {
-                    rows.remove(at);
-                    true
-                }
-                Err(_) => false,
-            },
+    /// Puts a row into a list, which may then be one no more.
+    fn insert(&mut self, at: usize, key: Key, row: Row) {
+        let Self::Small(rows) = self else { return };
+        if rows.len() < SMALL {
+            // One at a time: most of these lists never grow beyond it.
+            rows.reserve_exact(1);
+            rows.insert(at, (key, row));
+        } else {
+            let mut large: BTreeMap<_, _> = std::mem::take(rows).into_iter().collect();
+            large.insert(key, row);
+            *self = Self::Large(large);
         }
     }
 

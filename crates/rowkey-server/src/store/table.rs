@@ -1,16 +1,17 @@
 //! A table: its partitions in order, and what one change does to it.
 //!
-//! A change is staged, which checks everything and touches nothing, and then committed, which
-//! cannot fail. A transaction stages all its changes before it commits the first.
+//! A change checks everything before it touches anything, and gives back what was there before, so
+//! that a transaction which fails later can put that back.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ops::Bound;
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, ValueRef, size};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::parse::{self, Entity, Strictness};
-use rowkey_wire::table::op::{Change, ChangeKind, Condition};
+use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::partition::{Key, Partition};
@@ -29,15 +30,6 @@ pub(crate) struct Table {
     version: u64,
 }
 
-/// A change that was found to be possible.
-#[derive(Debug)]
-pub(crate) struct Staged {
-    partition_key: Key,
-    row_key: Key,
-    /// The new row; `None` removes the old one.
-    row: Option<Row>,
-}
-
 impl Table {
     /// An empty table.
     pub(crate) fn new(name: &str, created: DateTime) -> Self {
@@ -52,71 +44,96 @@ impl Table {
         }
     }
 
-    /// Finds out whether a change is possible, and prepares it.
-    pub(crate) fn stage(
+    /// Makes a change, or finds out that it is not possible. Returns the row that was there before.
+    pub(crate) fn apply(
         &mut self,
         change: &Change<'_>,
         strict: Strictness,
         at: DateTime,
-    ) -> Result<Staged, Rejection> {
-        let partition_key = Key::from(&change.address.partition_key);
-        let row_key = Key::from(&change.address.row_key);
-        let current = self.partitions.get(&partition_key).and_then(|rows| rows.get(&row_key));
-        let row = match &change.kind {
-            ChangeKind::Delete(condition) => {
-                require(current, Some(*condition))?;
-                None
-            }
-            ChangeKind::Insert(entity, _) => {
-                if current.is_some() {
-                    return Err(Rejection::new(ErrorCode::ENTITY_ALREADY_EXISTS));
+    ) -> Result<Option<Row>, Rejection> {
+        self.change(&change.address, |current, shapes| {
+            let properties = match &change.kind {
+                ChangeKind::Delete(condition) => {
+                    require(current, Some(*condition))?;
+                    return Ok(None);
                 }
-                Some(Row::new(&mut self.shapes, &entity.properties, at))
-            }
-            ChangeKind::Replace(entity, condition) => {
-                require(current, *condition)?;
-                if strict == Strictness::Strict && entity.partition_key.is_none() {
-                    let keys = size::of_keys(partition_key.as_str(), row_key.as_str());
-                    parse::check_size(keys + parse::properties_size(&entity.properties))?;
+                ChangeKind::Insert(entity, _) => {
+                    if current.is_some() {
+                        return Err(Rejection::new(ErrorCode::ENTITY_ALREADY_EXISTS));
+                    }
+                    return Ok(Some(Row::new(shapes, &entity.properties, at)));
                 }
-                let properties = by_name(entity.properties.clone());
-                Some(Row::new(&mut self.shapes, &properties, at))
-            }
-            ChangeKind::Merge(entity, condition) => {
-                require(current, *condition)?;
-                let properties = match current {
-                    Some(row) => merge(row, entity),
-                    None => entity.properties.clone(),
-                };
-                if strict == Strictness::Strict {
-                    parse::check_count(properties.len())?;
-                    let keys = size::of_keys(partition_key.as_str(), row_key.as_str());
-                    parse::check_size(keys + parse::properties_size(&properties))?;
+                ChangeKind::Replace(entity, condition) => {
+                    require(current, *condition)?;
+                    if strict == Strictness::Strict && entity.partition_key.is_none() {
+                        check_size(&change.address, &entity.properties)?;
+                    }
+                    entity.properties.clone()
                 }
-                Some(Row::new(&mut self.shapes, &by_name(properties), at))
-            }
-        };
-        Ok(Staged { partition_key, row_key, row })
+                ChangeKind::Merge(entity, condition) => {
+                    require(current, *condition)?;
+                    let properties = match current {
+                        Some(row) => merge(row, entity),
+                        None => entity.properties.clone(),
+                    };
+                    if strict == Strictness::Strict {
+                        parse::check_count(properties.len())?;
+                        check_size(&change.address, &properties)?;
+                    }
+                    properties
+                }
+            };
+            Ok(Some(Row::new(shapes, &by_name(properties), at)))
+        })
     }
 
-    /// Makes a staged change. Nothing else may have changed since.
-    pub(crate) fn commit(&mut self, staged: Staged) {
-        self.version += 1;
-        let Staged { partition_key, row_key, row } = staged;
-        match row {
-            Some(row) => {
-                let replaced = self.partitions.entry(partition_key).or_default().put(row_key, row);
-                self.rows += usize::from(!replaced);
-            }
-            None => {
-                if let Some(partition) = self.partitions.get_mut(&partition_key) {
-                    self.rows -= usize::from(partition.remove(&row_key));
-                    if partition.is_empty() {
-                        self.partitions.remove(&partition_key);
-                    }
-                }
-            }
+    /// Puts back what each change took the place of. Nobody has seen the table since it had this
+    /// version.
+    pub(crate) fn put_back<'a>(
+        &mut self,
+        changes: impl Iterator<Item = (&'a Change<'a>, Option<Row>)>,
+        version: u64,
+    ) {
+        for (change, before) in changes {
+            let Ok(_) = self.change::<Infallible>(&change.address, |_, _| Ok(before));
         }
+        self.version = version;
+    }
+
+    /// Lets `decide` say which row is to be at an address, by the one that is. Returns the one that
+    /// was.
+    fn change<E>(
+        &mut self,
+        address: &Address<'_>,
+        decide: impl FnOnce(Option<&Row>, &mut Shapes) -> Result<Option<Row>, E>,
+    ) -> Result<Option<Row>, E> {
+        let Self { partitions, shapes, .. } = self;
+        let partition_key = Key::from(&address.partition_key);
+        let row_key = Key::from(&address.row_key);
+        let mut is_there = false;
+        let decide = |current: Option<&Row>| {
+            let row = decide(current, shapes)?;
+            is_there = row.is_some();
+            Ok(row)
+        };
+        let before = if let Some(partition) = partitions.get_mut(&partition_key) {
+            let before = partition.change(row_key, decide)?;
+            if partition.is_empty() {
+                partitions.remove(&partition_key);
+            }
+            before
+        } else {
+            let mut partition = Partition::default();
+            partition.change(row_key, decide)?;
+            if !partition.is_empty() {
+                partitions.insert(partition_key, partition);
+            }
+            None
+        };
+        self.rows += usize::from(is_there);
+        self.rows -= usize::from(before.is_some());
+        self.version += 1;
+        Ok(before)
     }
 
     /// The entity with these keys.
@@ -166,6 +183,12 @@ impl Table {
     pub(crate) fn set_policies(&mut self, policies: Vec<SignedIdentifier>) {
         self.policies = policies;
     }
+}
+
+/// Refuses an entity that is too large with the keys of its address.
+fn check_size(address: &Address<'_>, properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
+    let keys = size::of_keys(&address.partition_key, &address.row_key);
+    parse::check_size(keys + parse::properties_size(properties))
 }
 
 /// Checks what a change requires of the stored entity. Without a condition it may be missing.

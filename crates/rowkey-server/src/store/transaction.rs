@@ -1,10 +1,12 @@
 //! Entity group transactions: several changes in one partition, all or none.
 
+use std::collections::HashSet;
+
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::parse::Strictness;
-use rowkey_wire::table::op::Change;
+use rowkey_wire::table::op::{Address, Change};
 
 use super::table::Table;
 
@@ -21,39 +23,55 @@ impl Table {
     /// Makes all `changes`, or none. `stamp` gives each its own instant.
     ///
     /// All are of one partition, and each row is changed once, so what one change does cannot
-    /// matter to another: all are staged against the table as it is.
+    /// matter to another.
     pub(crate) fn transact(
         &mut self,
         changes: &[Change<'_>],
         strict: Strictness,
         mut stamp: impl FnMut() -> DateTime,
     ) -> Result<Vec<DateTime>, Failed> {
-        let mut staged = Vec::with_capacity(changes.len());
         let mut stamps = Vec::with_capacity(changes.len());
+        let mut before = Vec::with_capacity(changes.len());
+        let mut unity = Unity::default();
+        let version = self.version();
         for (index, change) in changes.iter().enumerate() {
-            let failed = |rejection| Failed { index, rejection };
-            check_unity(&changes[..index], change).map_err(failed)?;
-            let at = stamp();
-            staged.push(self.stage(change, strict, at).map_err(failed)?);
-            stamps.push(at);
-        }
-        for change in staged {
-            self.commit(change);
+            let made = unity.check(change).and_then(|()| {
+                let at = stamp();
+                stamps.push(at);
+                self.apply(change, strict, at)
+            });
+            match made {
+                Ok(row) => before.push(row),
+                Err(rejection) => {
+                    self.put_back(changes.iter().zip(before), version);
+                    return Err(Failed { index, rejection });
+                }
+            }
         }
         Ok(stamps)
     }
 }
 
-/// Refuses a change of another partition or table than the first, and a second one of a row.
-fn check_unity(earlier: &[Change<'_>], change: &Change<'_>) -> Result<(), Rejection> {
-    let Some(first) = earlier.first() else { return Ok(()) };
-    if first.address.partition_key != change.address.partition_key
-        || !first.address.table.eq_ignore_ascii_case(change.address.table)
-    {
-        return Err(Rejection::new(ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS));
+/// What all changes of a transaction have in common, and each has alone.
+#[derive(Default)]
+struct Unity<'a> {
+    first: Option<&'a Address<'a>>,
+    row_keys: HashSet<&'a str>,
+}
+
+impl<'a> Unity<'a> {
+    /// Refuses a change of another partition or table than the first, and a second one of a row.
+    fn check(&mut self, change: &'a Change<'_>) -> Result<(), Rejection> {
+        let address = &change.address;
+        let first = *self.first.get_or_insert(address);
+        if first.partition_key != address.partition_key
+            || !first.table.eq_ignore_ascii_case(address.table)
+        {
+            return Err(Rejection::new(ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS));
+        }
+        if !self.row_keys.insert(&address.row_key) {
+            return Err(Rejection::new(ErrorCode::INVALID_DUPLICATE_ROW));
+        }
+        Ok(())
     }
-    if earlier.iter().any(|other| other.address.row_key == change.address.row_key) {
-        return Err(Rejection::new(ErrorCode::INVALID_DUPLICATE_ROW));
-    }
-    Ok(())
 }
