@@ -89,8 +89,9 @@ fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchErro
     for header in multipart::headers(bytes, message.headers) {
         let (name, value, at) = header?;
         let fault = BatchError::new(at, BatchFault::Header);
-        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
-        else {
+        // Values are slices of the body, as the body is.
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(value));
+        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) else {
             return Err(fault);
         };
         // A map holds 32,768 headers; `append` would panic at the next.

@@ -18,14 +18,15 @@ pub struct ResponseWriter {
 impl ResponseWriter {
     /// The response to a changeset. The ids, UUIDs, make the boundaries.
     pub fn new(batch_id: &str, changeset_id: &str) -> Self {
-        let mut body = Vec::with_capacity(1024);
-        // Writing to a `Vec` cannot fail, here and below.
-        let _ = write!(
-            body,
-            "--batchresponse_{batch_id}\r\n\
-             Content-Type: multipart/mixed; boundary=changesetresponse_{changeset_id}\r\n\r\n"
-        );
-        Self { batch_id: batch_id.to_owned(), changeset_id: Some(changeset_id.to_owned()), body }
+        let mut writer = Self::query(batch_id);
+        writer.push(&[
+            "--batchresponse_",
+            batch_id,
+            "\r\nContent-Type: multipart/mixed; boundary=changesetresponse_",
+            changeset_id,
+            "\r\n\r\n",
+        ]);
+        Self { changeset_id: Some(changeset_id.to_owned()), ..writer }
     }
 
     /// The response to a query in a batch, which is not in a changeset.
@@ -35,30 +36,42 @@ impl ResponseWriter {
 
     /// Appends an answer. `headers` are written as given, in that order.
     pub fn part(&mut self, status: u16, reason: &str, headers: &[(&str, &str)], body: &[u8]) {
-        let out = &mut self.body;
-        let _ = match &self.changeset_id {
-            Some(id) => write!(out, "--changesetresponse_{id}\r\n"),
-            None => write!(out, "--batchresponse_{}\r\n", self.batch_id),
-        };
-        let _ = write!(
-            out,
-            "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             HTTP/1.1 {status} {reason}\r\n"
-        );
+        self.delimiter("\r\n");
+        self.push(&["Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"]);
+        // Writing to a `Vec` cannot fail.
+        let _ = write!(self.body, "HTTP/1.1 {status} {reason}\r\n");
         for (name, value) in headers {
-            let _ = write!(out, "{name}: {value}\r\n");
+            self.push(&[name, ": ", value, "\r\n"]);
         }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(body);
-        out.extend_from_slice(b"\r\n");
+        self.push(&["\r\n"]);
+        self.body.extend_from_slice(body);
+        self.push(&["\r\n"]);
     }
 
     /// The `Content-Type` and the body of the response.
     pub fn finish(mut self) -> (String, Bytes) {
-        if let Some(id) = &self.changeset_id {
-            let _ = write!(self.body, "--changesetresponse_{id}--\r\n");
+        if self.changeset_id.is_some() {
+            self.delimiter("--\r\n");
+            self.changeset_id = None;
         }
-        let _ = write!(self.body, "--batchresponse_{}--\r\n", self.batch_id);
+        self.delimiter("--\r\n");
         (format!("multipart/mixed; boundary=batchresponse_{}", self.batch_id), self.body.into())
+    }
+
+    /// Appends the delimiter of the innermost level that is open.
+    fn delimiter(&mut self, end: &str) {
+        let (kind, id) = match &self.changeset_id {
+            Some(id) => ("--changesetresponse_", id),
+            None => ("--batchresponse_", &self.batch_id),
+        };
+        for text in [kind, id, end] {
+            self.body.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    fn push(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.body.extend_from_slice(text.as_bytes());
+        }
     }
 }

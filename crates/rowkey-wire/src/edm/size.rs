@@ -32,9 +32,6 @@ pub fn utf16_len(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
-    if text.is_ascii() {
-        return text.len();
-    }
     // One unit a character, two for those outside the Basic Multilingual Plane, which are the
     // four-byte ones in UTF-8. Counting bytes that start a character is several times faster
     // than `encode_utf16`.

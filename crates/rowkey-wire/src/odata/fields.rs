@@ -109,6 +109,8 @@ impl<'de> Fields<'de> {
     pub fn read<D: Deserializer<'de>>(&mut self, deserializer: D) -> Result<(), D::Error> {
         self.etag = None;
         self.list.clear();
+        // Enough for most entities, in one go.
+        self.list.reserve(16);
         self.waiting = None;
         self.pending.clear();
         deserializer.deserialize_map(ObjectVisitor(self))
