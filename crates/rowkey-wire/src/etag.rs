@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::edm::DateTime;
+use crate::edm::{DateTime, Iso};
 
 /// An entity tag: opaque text that changes with every write of the entity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,18 +27,22 @@ impl ETag {
 
     /// The tag that the service derives from an entity's Timestamp.
     pub fn from_timestamp(timestamp: DateTime) -> Self {
-        let mut text = String::with_capacity(48);
-        // Writing to a `String` cannot fail.
-        let _ = write_etag(&mut text, timestamp);
-        Self(text.into())
+        let mut text = Vec::with_capacity(ETAG_LEN);
+        write_etag(&mut text, b"\"", &timestamp.iso());
+        Self(String::from_utf8(text).unwrap_or_default().into())
     }
 }
 
-/// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`, trailing zeros left out.
-pub fn write_etag(out: &mut impl fmt::Write, timestamp: DateTime) -> fmt::Result {
-    out.write_str("W/\"datetime'")?;
-    timestamp.write_iso(out, "%3A")?;
-    out.write_str("'\"")
+/// The longest text of a tag.
+pub const ETAG_LEN: usize = "W/\"datetime'2017-11-10T02%3A46%3A53.6366921Z'\"".len();
+
+/// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written where
+/// the tag goes.
+pub fn write_etag(out: &mut Vec<u8>, quote: &[u8], timestamp: &Iso) {
+    let [hours, minutes, rest] = timestamp.around_colons();
+    for part in [b"W/", quote, b"datetime'", hours, b"%3A", minutes, b"%3A", rest, b"'", quote] {
+        out.extend_from_slice(part);
+    }
 }
 
 impl fmt::Display for ETag {

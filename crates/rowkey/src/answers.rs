@@ -170,14 +170,14 @@ fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
     let row = Row::of(entity)?;
     let mut fields = Fields::default();
     decode::entity(&row.body, &mut fields).map_err(|error| Error::decode(error.to_string()))?;
-    let written = written_at();
-    render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), written);
+    let written = written_at().iso();
+    render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), &written);
     out.extend_from_slice(b"\"PartitionKey\":");
     render::string(out, row.keys().0);
     out.extend_from_slice(b",\"RowKey\":");
     render::string(out, row.keys().1);
     out.push(b',');
-    render::timestamp(out, Metadata::Minimal, written);
+    render::timestamp(out, Metadata::Minimal, &written);
     for field in &fields {
         if matches!(&*field.name, "PartitionKey" | "RowKey") {
             continue;

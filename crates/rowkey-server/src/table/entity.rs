@@ -5,10 +5,10 @@ use http::header::{self, HeaderValue};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::etag::write_etag;
+use rowkey_wire::etag::{ETAG_LEN, write_etag};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::odata::render::{self, Origin, Text};
+use rowkey_wire::odata::render::{self, Origin};
 use rowkey_wire::table::op::{Address, Change, ChangeKind, Prefer, Select};
 use rowkey_wire::table::render::entity_location;
 
@@ -86,9 +86,8 @@ pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Fai
 
 /// The tag of an entity written at this instant.
 pub(super) fn etag(timestamp: DateTime) -> HeaderValue {
-    let mut text = Vec::with_capacity(48);
-    // Writing to a `Vec` cannot fail.
-    let _ = write_etag(&mut Text(&mut text), timestamp);
+    let mut text = Vec::with_capacity(ETAG_LEN);
+    write_etag(&mut text, b"\"", &timestamp.iso());
     respond::value(text)
 }
 
@@ -114,7 +113,8 @@ impl View<'_> {
 
     /// The members of an entity, after the opening brace.
     pub(super) fn members(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row) {
-        render::entity_head(out, self.level, self.origin, self.table, keys, row.timestamp());
+        let timestamp = row.timestamp().iso();
+        render::entity_head(out, self.level, self.origin, self.table, keys, &timestamp);
         match self.select {
             Some(select) if !select.names.is_empty() => self.selected(out, keys, row, select),
             _ => {
@@ -123,7 +123,7 @@ impl View<'_> {
                 out.extend_from_slice(b",\"RowKey\":");
                 render::string(out, keys.1);
                 out.push(b',');
-                render::timestamp(out, self.level, row.timestamp());
+                render::timestamp(out, self.level, &timestamp);
                 row.render(out, self.level);
             }
         }
@@ -147,7 +147,7 @@ impl View<'_> {
         }
         if has("Timestamp") {
             out.push(b',');
-            render::timestamp(out, self.level, row.timestamp());
+            render::timestamp(out, self.level, &row.timestamp().iso());
         }
         for name in &select.names {
             match shape.find(name) {

@@ -59,35 +59,33 @@ impl DateTime {
         chrono::DateTime::from_timestamp(since.div_euclid(SECOND), nanos).unwrap_or_default()
     }
 
-    /// Writes the ISO 8601 form, `2017-11-10T02:44:50.3846037Z`: trailing zeros of the fraction
-    /// are left out, and the whole fraction when it is zero. `colon` stands between hours,
-    /// minutes and seconds (`:` in bodies, `%3A` in entity tags).
-    pub fn write_iso(self, out: &mut impl fmt::Write, colon: &str) -> fmt::Result {
-        let (date, time) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
-        let (year, month, day) = civil(date);
+    /// The ISO 8601 form, `2017-11-10T02:44:50.3846037Z`: trailing zeros of the fraction are left
+    /// out, and the whole fraction when it is zero.
+    pub fn iso(self) -> Iso {
+        let (year, month, day) = civil(self.0.div_euclid(DAY));
+        let time = self.0.rem_euclid(DAY);
         let (seconds, fraction) = (time / SECOND, time % SECOND);
-        let mut buffer = [0_u8; 48];
-        let mut at = 0;
-        digits(&mut buffer, &mut at, year, 4);
-        put(&mut buffer, &mut at, b"-");
-        digits(&mut buffer, &mut at, month, 2);
-        put(&mut buffer, &mut at, b"-");
-        digits(&mut buffer, &mut at, day, 2);
-        put(&mut buffer, &mut at, b"T");
-        digits(&mut buffer, &mut at, seconds / 3600, 2);
-        put(&mut buffer, &mut at, colon.as_bytes());
-        digits(&mut buffer, &mut at, seconds / 60 % 60, 2);
-        put(&mut buffer, &mut at, colon.as_bytes());
-        digits(&mut buffer, &mut at, seconds % 60, 2);
+        let mut text = *b"0000-00-00T00:00:00.0000000Z";
+        pair(&mut text, 0, year / 100);
+        pair(&mut text, 2, year % 100);
+        pair(&mut text, 5, month);
+        pair(&mut text, 8, day);
+        pair(&mut text, 11, seconds / 3600);
+        pair(&mut text, 14, seconds / 60 % 60);
+        pair(&mut text, 17, seconds % 60);
+        let mut end = Iso::FRACTION;
         if fraction != 0 {
-            put(&mut buffer, &mut at, b".");
-            digits(&mut buffer, &mut at, fraction, 7);
-            while buffer[at - 1] == b'0' {
-                at -= 1;
+            pair(&mut text, 20, fraction / 100_000);
+            pair(&mut text, 22, fraction / 1_000 % 100);
+            pair(&mut text, 24, fraction / 10 % 100);
+            pair(&mut text, 25, fraction % 100);
+            end = text.len() - 1;
+            while text[end - 1] == b'0' {
+                end -= 1;
             }
         }
-        put(&mut buffer, &mut at, b"Z");
-        out.write_str(std::str::from_utf8(&buffer[..at]).unwrap_or_default())
+        text[end] = b'Z';
+        Iso { text, length: end + 1 }
     }
 
     /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. A fraction is cut off.
@@ -128,16 +126,41 @@ impl DateTime {
     /// The ISO 8601 form with exactly seven digits of fraction, as the ACL documents use it.
     pub fn to_iso7(self) -> String {
         let fraction = self.0.rem_euclid(SECOND);
-        let mut whole = String::with_capacity(28);
-        let _ = Self(self.0 - fraction).write_iso(&mut whole, ":");
-        whole.pop();
-        format!("{whole}.{fraction:07}Z")
+        let whole = Self(self.0 - fraction).iso();
+        format!("{}.{fraction:07}Z", whole.as_str().trim_end_matches('Z'))
+    }
+}
+
+/// An instant as text, see [`DateTime::iso`].
+#[derive(Clone, Copy, Debug)]
+pub struct Iso {
+    text: [u8; 28],
+    length: usize,
+}
+
+impl Iso {
+    /// Where the fraction begins, with its point, or the `Z`.
+    const FRACTION: usize = 19;
+
+    /// The text, all of it ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// What stands before, between and after the two colons.
+    pub fn around_colons(&self) -> [&[u8]; 3] {
+        [&self.text[..13], &self.text[14..16], &self.text[17..self.length]]
     }
 }
 
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_iso(f, ":")
+        f.write_str(self.iso().as_str())
     }
 }
 
@@ -289,6 +312,13 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
 fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     buffer[*at..*at + bytes.len()].copy_from_slice(bytes);
     *at += bytes.len();
+}
+
+/// Writes two digits.
+fn pair(text: &mut [u8; 28], at: usize, value: i64) {
+    let value = u8::try_from(value).unwrap_or_default();
+    text[at] = b'0' + value / 10;
+    text[at + 1] = b'0' + value % 10;
 }
 
 fn digits(buffer: &mut [u8], at: &mut usize, value: i64, width: usize) {

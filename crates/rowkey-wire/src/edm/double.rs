@@ -11,15 +11,15 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     let text = buffer.format_finite(value);
     let (text, sign) = text.strip_prefix('-').map_or((text, ""), |rest| (rest, "-"));
     out.write_str(sign)?;
+    // What most numbers look like is written already.
+    let whole = text.bytes().take_while(u8::is_ascii_digit).count();
+    if (1..=15).contains(&whole) && !text.starts_with('0') && !text.bytes().any(|byte| byte == b'e')
+    {
+        return out.write_str(text);
+    }
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    // What most numbers look like is written already.
-    if (1..=15).contains(&whole.len()) && exponent == 0 && !whole.starts_with('0') {
-        out.write_str(whole)?;
-        out.write_str(".")?;
-        return out.write_str(fraction);
-    }
     // The number is 0.DIGITS * 10^point, DIGITS without zeros at either end.
     let digits = format!("{whole}{fraction}");
     let zeros = digits.len() - digits.trim_start_matches('0').len();

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Metadata;
-use crate::edm::{DateTime, Guid, Type, ValueRef, double};
+use crate::edm::{DateTime, Guid, Iso, Type, ValueRef, double};
 use crate::etag::write_etag;
 use crate::key;
 
@@ -74,7 +74,7 @@ pub fn entity_head(
     origin: Origin<'_>,
     table: &str,
     (partition_key, row_key): (&str, &str),
-    timestamp: DateTime,
+    timestamp: &Iso,
 ) {
     match level {
         Metadata::None => {}
@@ -97,12 +97,13 @@ pub fn entity_head(
 }
 
 /// Appends `"Timestamp":"…Z"`, with its annotation where the level has one.
-pub fn timestamp(out: &mut Vec<u8>, level: Metadata, timestamp: DateTime) {
+pub fn timestamp(out: &mut Vec<u8>, level: Metadata, timestamp: &Iso) {
     if level == Metadata::Full {
         out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
     }
-    out.extend_from_slice(b"\"Timestamp\":");
-    datetime(out, timestamp);
+    for part in [b"\"Timestamp\":\"", timestamp.as_bytes(), b"\""] {
+        out.extend_from_slice(part);
+    }
 }
 
 /// What stands before a property's value, for one name and type.
@@ -164,9 +165,9 @@ pub fn binary(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends an instant as text.
 pub fn datetime(out: &mut Vec<u8>, instant: DateTime) {
-    out.push(b'"');
-    let _ = instant.write_iso(&mut Text(out), ":");
-    out.push(b'"');
+    for part in [b"\"", instant.iso().as_bytes(), b"\""] {
+        out.extend_from_slice(part);
+    }
 }
 
 /// Appends a number, or the name of one that JSON cannot write as text.
@@ -264,21 +265,9 @@ fn decimal(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-fn etag(out: &mut Vec<u8>, timestamp: DateTime) {
-    struct Escaped<'a>(&'a mut Vec<u8>);
-    impl fmt::Write for Escaped<'_> {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            for byte in text.bytes() {
-                if byte == b'"' {
-                    self.0.push(b'\\');
-                }
-                self.0.push(byte);
-            }
-            Ok(())
-        }
-    }
+fn etag(out: &mut Vec<u8>, timestamp: &Iso) {
     out.extend_from_slice(b"\"odata.etag\":\"");
-    let _ = write_etag(&mut Escaped(out), timestamp);
+    write_etag(out, b"\\\"", timestamp);
     out.extend_from_slice(b"\",");
 }
 
@@ -320,16 +309,16 @@ mod tests {
     fn heads_are_those_of_recorded_entities() {
         // cosmosdb-python test_table_batch.test_batch_update_if_doesnt_match, and
         // test_get_entity_full_metadata for the order with full metadata.
-        let at = "2017-11-10T02:43:55.7662669Z".parse().unwrap();
+        let at = "2017-11-10T02:43:55.7662669Z".parse::<DateTime>().unwrap().iso();
         let minimal = text(|out| {
             begin_entity(out, Metadata::Minimal, ORIGIN, "table3741440", None);
-            entity_head(out, Metadata::Minimal, ORIGIN, "table3741440", ("pk", "rk"), at);
+            entity_head(out, Metadata::Minimal, ORIGIN, "table3741440", ("pk", "rk"), &at);
         });
         assert_eq!(
             minimal,
             r#"{"odata.metadata":"https://storagename.table.core.windows.net/$metadata#table3741440/@Element","odata.etag":"W/\"datetime'2017-11-10T02%3A43%3A55.7662669Z'\"","#
         );
-        let full = text(|out| entity_head(out, Metadata::Full, ORIGIN, "t", ("p'", "r"), at));
+        let full = text(|out| entity_head(out, Metadata::Full, ORIGIN, "t", ("p'", "r"), &at));
         assert_eq!(
             full,
             r#""odata.type":"storagename.t","odata.id":"https://storagename.table.core.windows.net/t(PartitionKey='p''',RowKey='r')","odata.etag":"W/\"datetime'2017-11-10T02%3A43%3A55.7662669Z'\"","odata.editLink":"t(PartitionKey='p''',RowKey='r')","#
