@@ -5,6 +5,7 @@
 
 mod bulk;
 mod denormalized;
+mod heterogeneous;
 mod index_entity;
 mod lease_lock;
 mod log_tail;

@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Attribute, DeriveInput, Error, Ident, LitStr, Path, Result, Token, parse_quote};
+use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Token, parse_quote};
 
 use crate::names::{Case, did_you_mean};
 
@@ -19,6 +19,7 @@ pub(crate) struct Container {
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: Option<LitStr>,
     pub(crate) kind: Option<LitStr>,
+    pub(crate) version: Option<i32>,
     pub(crate) indexes: Vec<Index>,
 }
 
@@ -73,6 +74,7 @@ impl Container {
             partition: None,
             row: None,
             kind: None,
+            version: None,
             indexes: Vec::new(),
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
@@ -80,6 +82,10 @@ impl Container {
         visit(&input.attrs, namespace, &allowed, |name, meta| {
             if name == INDEX {
                 this.indexes.push(Index::parse(meta)?);
+                return Ok(());
+            }
+            if name == "version" {
+                this.version = Some(version(&meta.value()?.parse()?)?);
                 return Ok(());
             }
             let text: LitStr = value(meta)?;
@@ -194,7 +200,8 @@ pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Resul
     }
 }
 
-fn visit(
+/// Calls `one` for each attribute, after checking that it may stand here and is given once.
+pub(crate) fn visit(
     attrs: &[Attribute],
     namespace: &str,
     allowed: &[&str],
@@ -239,6 +246,12 @@ fn known(
     }
     seen.push(name.clone());
     Ok(name)
+}
+
+fn version(number: &LitInt) -> Result<i32> {
+    let version = number.base10_parse().ok().filter(|version| *version >= 1);
+    let what = "versions are whole numbers from 1 on, as many as an Int32 has";
+    version.ok_or_else(|| Error::new(number.span(), what))
 }
 
 fn value(meta: &ParseNestedMeta) -> Result<LitStr> {

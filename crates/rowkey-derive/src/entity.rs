@@ -7,7 +7,7 @@ use syn::{DeriveInput, Result};
 use crate::attrs::{DefaultValue, System};
 use crate::index;
 use crate::keys;
-use crate::model::{Field, KIND, Keys, Model, Role, at, option_of, plain};
+use crate::model::{Field, KIND, Keys, Model, Role, VERSION, at, option_of, plain};
 use crate::names::constant;
 
 /// The most names that the service takes in `$select`.
@@ -45,6 +45,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let Model { krate, ident, .. } = model;
     let row = format_ident!("__row", span = Span::mixed_site());
     let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#kind)?; });
+    let version = model.version.map(|version| quote! { #row.version(#version)?; });
     let key_fields = keys.map(|keys| {
         let pattern = keys::tuple(keys::order(keys).map(keys::local));
         quote! { let #pattern = Self::parse_key(#row.partition_key()?, #row.row_key()?)?; }
@@ -64,6 +65,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
                 #kind
+                #version
                 #key_fields
                 ::core::result::Result::Ok(Self { #(#fields,)* })
             }
@@ -89,6 +91,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let encrypted = Some(model.encrypted()).filter(|names| !names.is_empty()).map(|names| {
         quote! { const ENCRYPTED: &'static [&'static str] = &[#(#names),*]; }
     });
+    let version = model.version.map(|version| quote! { const VERSION: i32 = #version; });
+    let write_version = model.version.map(|version| quote! { #out.version(#version); });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(field, &out));
     let indexes = index::declarations(model, keys);
@@ -98,6 +102,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #rows;
             #kind
+            #version
             #encrypted
             #indexes
 
@@ -111,6 +116,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
 
             fn encode(&self, #out: &mut #krate::entity::RowWriter) {
                 #write_kind
+                #write_version
                 #(#properties)*
             }
 
@@ -125,6 +131,7 @@ fn selected(model: &Model<'_>) -> TokenStream {
     let names: Vec<_> = ["PartitionKey", "RowKey", "Timestamp"]
         .into_iter()
         .chain(kind)
+        .chain(model.version.map(|_| VERSION))
         .chain(model.properties())
         .collect();
     if names.len() > MAX_SELECT {

@@ -1,5 +1,7 @@
-//! `#[derive(Entity, Projection, Property, KeyPart)]` for the `rowkey` crate, which re-exports them.
+//! `#[derive(Entity, EntitySet, Projection, Property, KeyPart)]` for the `rowkey` crate, which
+//! re-exports them.
 //!
+//! - `entity_set`: an enum of entities
 //! - `attrs`: what the attributes say · `names`: names made of names, and "did you mean"
 //! - `template`: `"id_{id:6}"` · `model`: a struct and what becomes of each field
 //! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the code
@@ -12,6 +14,7 @@
 
 mod attrs;
 mod entity;
+mod entity_set;
 mod index;
 mod key_part;
 mod keys;
@@ -91,6 +94,8 @@ use syn::DeriveInput;
 /// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
 ///   another is not read.
 /// - `index(..)`: see below. It may be given several times.
+/// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
+///   version is not read. From 2 on: an entity without the property is of version 1.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
 ///
 /// # Indexes
@@ -209,6 +214,117 @@ use syn::DeriveInput;
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn derive_entity(input: TokenStream) -> TokenStream {
     expand(input, entity::entity)
+}
+
+/// Makes an enum of entity types one type, for tables and partitions that hold several.
+///
+/// Each variant holds an entity. The enum is an entity, too: a query of a whole partition gives each
+/// row as what it is, and it can be changed and replaced under its ETag, deleted, and put into
+/// transactions without asking which type it is.
+///
+/// ```
+/// use rowkey::{DynamicEntity, Entity, EntitySet, Match, StorageAccount};
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}", version = 2)]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     cents: i64,
+/// }
+///
+/// // What employees were before there were versions.
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}")]
+/// struct EmployeeV1 {
+///     department: String,
+///     id: u32,
+///     salary: f64,
+/// }
+///
+/// impl From<EmployeeV1> for Employee {
+///     fn from(EmployeeV1 { department, id, salary }: EmployeeV1) -> Self {
+///         Self { department, id, cents: (salary * 100.0).round() as i64 }
+///     }
+/// }
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(partition = "{department}", row = "review_{employee:6}_{year:4}")]
+/// struct Review {
+///     department: String,
+///     employee: u32,
+///     year: u16,
+///     rating: i32,
+/// }
+///
+/// #[derive(Clone, Debug, EntitySet)]
+/// enum Record {
+///     #[entity_set(older(EmployeeV1))]
+///     Employee(Employee),
+///     Review(Review),
+///     #[entity_set(unknown)]
+///     Unknown(DynamicEntity),
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let staff = account.table("staff");
+/// # staff.create().await?;
+/// staff.insert(&EmployeeV1 { department: "sales".into(), id: 7, salary: 1000.0 }).await?;
+/// staff.insert(&DynamicEntity::new("sales", "note_1")).await?;
+///
+/// for stored in staff.query(Employee::partition("sales").whole::<Record>()).all().await? {
+///     match &stored.entity {
+///         // Upgraded when it was read; written in the newest form.
+///         Record::Employee(employee) => assert_eq!(employee.cents, 100_000),
+///         Record::Review(_) => unreachable!("there is none"),
+///         Record::Unknown(other) => assert_eq!(other.row_key, "note_1"),
+///     }
+///     staff.replace(&stored).await?;
+///     staff.delete(stored.entity.key(), Match::Any).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Which type a row is of
+///
+/// The type in whose rows the RowKey lies (the head of its row template), whose `kind` is the
+/// `EntityType` of the row, and whose `version` is its `EntityVersion`, 1 where there is none. Types
+/// without a `kind` do not look at `EntityType`. Two types of a set that could both claim a row do not
+/// compile: give them heads that do not begin with one another, or both a `kind`, or different
+/// versions.
+///
+/// A row that is of no type of the set is kept as it is in the variant with `#[entity_set(unknown)]`,
+/// all its properties and their types, and written back so: newer versions of the types of the set
+/// are among them. Without such a variant the row is an error.
+///
+/// Rows with a property `PrimaryRowKey` are copies that an index keeps. Queries pass over them, and
+/// reading one by its key is an error: a copy is changed with its entity or not at all.
+///
+/// Types with properties that must be encrypted cannot be in a set. Types with indexes can, to be
+/// read; write them through their index.
+///
+/// # On the enum
+///
+/// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
+///
+/// # On a variant
+///
+/// - `older(EmployeeV1, EmployeeV2)`: entity types of older versions, which the type of the variant
+///   is made `From` when they are read. The conversion must keep the keys.
+/// - `unknown`: takes what is of no type of the set; once. Its type is `DynamicEntity`, or another
+///   that reads anything.
+///
+/// # What it writes
+///
+/// It implements `Entity` and `Projection`, and writes `key(&self) -> Key<Self>`, the key of the
+/// entity.
+#[proc_macro_derive(EntitySet, attributes(entity_set))]
+pub fn derive_entity_set(input: TokenStream) -> TokenStream {
+    expand(input, entity_set::derive)
 }
 
 /// Makes a struct readable from entities: some of their properties, to fetch less.

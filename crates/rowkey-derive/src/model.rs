@@ -19,6 +19,9 @@ const MAX_PROPERTIES: usize = 252;
 /// The property that tells the type where the rows do not.
 pub(crate) const KIND: &str = "EntityType";
 
+/// The property that tells the version of the type.
+pub(crate) const VERSION: &str = "EntityVersion";
+
 /// A struct and what its attributes say.
 pub(crate) struct Model<'a> {
     pub(crate) krate: Path,
@@ -26,6 +29,7 @@ pub(crate) struct Model<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) kind: Option<LitStr>,
+    pub(crate) version: Option<i32>,
 }
 
 /// The templates of an entity.
@@ -55,7 +59,7 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed = ["partition", "row", "kind", "index"];
+        let allowed = ["partition", "row", "kind", "version", "index"];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -88,7 +92,8 @@ impl<'a> Model<'a> {
     }
 
     pub(crate) fn projection(input: &'a DeriveInput) -> Result<Self> {
-        let container = Container::parse(input, "entity", &["partition", "row", "kind"], true)?;
+        let container =
+            Container::parse(input, "entity", &["partition", "row", "kind", "version"], true)?;
         if let Some(text) = container.partition.as_ref().or(container.row.as_ref()) {
             return Err(Error::new(
                 text.span(),
@@ -98,6 +103,10 @@ impl<'a> Model<'a> {
         }
         if let Some(kind) = &container.kind {
             return Err(Error::new(kind.span(), "`kind` is for entities: a projection is of one"));
+        }
+        if container.version.is_some() {
+            let what = "`version` is for entities: a projection is of any version";
+            return Err(Error::new(input.ident.span(), what));
         }
         Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
     }
@@ -120,17 +129,11 @@ impl<'a> Model<'a> {
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let kind = container.kind;
-        check_names(&fields, kind.is_some(), !system, &mut errors);
+        let Container { krate, kind, version, .. } = container;
+        check_names(&fields, (kind.is_some(), version.is_some()), !system, &mut errors);
         match errors {
             Some(error) => Err(error),
-            None => Ok(Self {
-                krate: container.krate,
-                vis: &input.vis,
-                ident: &input.ident,
-                fields,
-                kind,
-            }),
+            None => Ok(Self { krate, vis: &input.vis, ident: &input.ident, fields, kind, version }),
         }
     }
 
@@ -251,8 +254,13 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
 }
 
 /// Refuses names that are taken, and more properties than the service keeps.
-fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Option<Error>) {
-    let limit = MAX_PROPERTIES - usize::from(kind);
+fn check_names(
+    fields: &[Field<'_>],
+    (kind, version): (bool, bool),
+    columns: bool,
+    errors: &mut Option<Error>,
+) {
+    let limit = MAX_PROPERTIES - usize::from(kind) - usize::from(version);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
     for field in fields {
         let Role::Property { name, json, encrypt, .. } = &field.role else { continue };
@@ -262,6 +270,9 @@ fn check_names(fields: &[Field<'_>], kind: bool, columns: bool, errors: &mut Opt
             combine(errors, Error::new(ident.span(), what));
         } else if kind && name == KIND {
             let what = format!("`kind` keeps the kind in the property `{KIND}`");
+            combine(errors, Error::new(ident.span(), what));
+        } else if version && name == VERSION {
+            let what = format!("`version` keeps the version in the property `{VERSION}`");
             combine(errors, Error::new(ident.span(), what));
         } else if let Some((other, _)) = properties.iter().find(|(_, known)| known == name) {
             let what = format!("`{ident}` and `{other}` are both stored as the property `{name}`");

@@ -93,7 +93,7 @@ pub mod service;
 pub mod table;
 mod transport;
 
-pub use rowkey_derive::{Entity, KeyPart, Projection, Property};
+pub use rowkey_derive::{Entity, EntitySet, KeyPart, Projection, Property};
 pub use rowkey_wire::code::ErrorCode;
 pub use rowkey_wire::edm;
 pub use rowkey_wire::etag::{ETag, Match};

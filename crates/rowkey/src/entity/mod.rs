@@ -4,11 +4,14 @@
 //! - [`row`]: [`RowWriter`] and [`RowReader`], what those implementations write to and read from
 //! - [`property`]: [`Property`], a value of one of the eight EDM types
 //! - [`stored`]: [`Stored`], an entity with the ETag and Timestamp it was read with
+//! - `set`: what an `EntitySet` tells its types apart by
 //! - [`dynamic`]: [`DynamicEntity`], a bag of any properties
 
 pub mod dynamic;
 pub mod property;
 pub mod row;
+#[doc(hidden)]
+pub mod set;
 pub mod stored;
 pub mod traits;
 

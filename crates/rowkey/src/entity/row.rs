@@ -10,7 +10,10 @@ use super::property::{Property, PropertyError};
 use crate::key::KeyReadError;
 
 /// The property that tells the type where the rows do not.
-const KIND: &str = "EntityType";
+pub(crate) const KIND: &str = "EntityType";
+
+/// The property that tells the version of the type; an entity without it is of version 1.
+pub(crate) const VERSION: &str = "EntityVersion";
 
 /// The properties of an entity on their way to the service.
 #[derive(Debug)]
@@ -63,6 +66,14 @@ impl RowWriter {
 
     fn takes(&self, name: &str) -> bool {
         self.only.is_none_or(|names| names.contains(&name))
+    }
+
+    #[doc(hidden)]
+    pub fn version(&mut self, version: i32) {
+        // What was stored before there were versions is of the first, and so is this, byte for byte.
+        if version > 1 {
+            self.out.property(VERSION, &ValueRef::Int32(version));
+        }
     }
 
     fn fail(&mut self, name: &str, error: PropertyError) {
@@ -155,6 +166,23 @@ impl<'a> RowReader<'a> {
         Err(DecodeError::property(KIND, format!("it is not {kind:?}, so it is of another type")))
     }
 
+    #[doc(hidden)]
+    pub fn version(&self, version: i32) -> Result<(), DecodeError> {
+        let stored = self.stored_version()?;
+        if stored == version {
+            return Ok(());
+        }
+        let what = format!(
+            "the entity is of version {stored} and the type of version {version}; an `EntitySet` \
+             reads several versions"
+        );
+        Err(DecodeError::property(VERSION, what))
+    }
+
+    pub(crate) fn stored_version(&self) -> Result<i32, DecodeError> {
+        self.property_or(VERSION, || 1)
+    }
+
     pub(crate) fn fields(&self) -> &'a Fields<'a> {
         self.fields
     }
@@ -179,12 +207,13 @@ impl<'a> RowReader<'a> {
 pub struct DecodeError {
     what: String,
     reason: String,
+    index_copy: bool,
 }
 
 impl DecodeError {
     /// A property is not what the type needs. `reason` must not show the value.
     pub fn property(name: &str, reason: impl Into<String>) -> Self {
-        Self { what: format!("property `{name}`"), reason: reason.into() }
+        Self { what: format!("property `{name}`"), reason: reason.into(), index_copy: false }
     }
 
     /// A property that the type needs is absent.
@@ -195,7 +224,21 @@ impl DecodeError {
     /// A key is not one that the type's template makes.
     #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub fn key(which: &str, error: KeyReadError) -> Self {
-        Self { what: which.to_owned(), reason: error.to_string() }
+        Self { what: which.to_owned(), reason: error.to_string(), index_copy: false }
+    }
+
+    pub(crate) fn row_key(reason: String) -> Self {
+        Self { what: "RowKey".to_owned(), reason, index_copy: false }
+    }
+
+    /// The row is a copy that an index keeps. Queries leave it out.
+    pub(crate) fn index_copy() -> Self {
+        let reason = "it is a copy that an index keeps; read the entity at its own key";
+        Self { index_copy: true, ..Self::row_key(reason.to_owned()) }
+    }
+
+    pub(crate) fn is_index_copy(&self) -> bool {
+        self.index_copy
     }
 
     fn field(name: &str, error: &FieldError) -> Self {

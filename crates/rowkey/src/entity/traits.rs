@@ -56,6 +56,9 @@ pub trait Entity: Projection {
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
 
+    /// What the `EntityVersion` property says, from 2 on; entities without it are of version 1.
+    const VERSION: i32 = 1;
+
     /// Writes the PartitionKey.
     fn partition_key(&self, out: &mut KeyWriter);
 

@@ -56,6 +56,13 @@ impl<E> Key<E> {
         Self { keys, entity: PhantomData }
     }
 
+    /// The same address, where an entity of another type is expected:
+    /// `table.get(Employee::key("sales", 7).cast::<Record>())`.
+    #[must_use]
+    pub fn cast<F>(self) -> Key<F> {
+        Key { keys: self.keys, entity: PhantomData }
+    }
+
     pub(crate) fn into_parts(self) -> Result<(String, String), KeyError> {
         self.keys
     }
@@ -154,6 +161,59 @@ impl<E: Entity> Partition<E> {
     /// ```
     pub fn partition_key(&self) -> Result<&str, &KeyError> {
         self.span.as_ref().map(|span| &*span.partition_key)
+    }
+
+    /// The rows of this partition that begin with the RowKey of `key`: an entity, and those whose
+    /// RowKeys continue its own.
+    ///
+    /// If `id_7` is the key of an entity, so may `id_70` be: use it where the last part of the row
+    /// template is of fixed width, as numbers and dates are.
+    ///
+    /// ```
+    /// use rowkey::{DynamicEntity, Entity, Partition};
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{department}", row = "empid_{id:6}")]
+    /// struct Employee {
+    ///     department: String,
+    ///     id: u32,
+    /// }
+    ///
+    /// // RowKey ge 'empid_000123' and RowKey lt 'empid_000124'
+    /// let all_about_one = Partition::<DynamicEntity>::beginning_with(Employee::key("sales", 123));
+    /// ```
+    pub fn beginning_with<F>(key: Key<F>) -> Self {
+        match key.keys {
+            Ok((partition_key, row_key)) => Self::with_key(Ok(partition_key)).prefix(&row_key),
+            Err(error) => Self::with_key(Err(error)),
+        }
+    }
+
+    /// The same rows, seen as entities of another type, one that several types are read as for
+    /// instance.
+    #[must_use]
+    pub fn cast<F: Entity>(self) -> Partition<F> {
+        Partition { span: self.span, entity: PhantomData }
+    }
+
+    /// All rows of the same partition that are of another type; for an `EntitySet` or a
+    /// [`DynamicEntity`](crate::DynamicEntity) that is the whole partition.
+    ///
+    /// ```
+    /// use rowkey::{DynamicEntity, Entity};
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{department}", row = "id_{id:6}")]
+    /// struct Employee {
+    ///     department: String,
+    ///     id: u32,
+    /// }
+    ///
+    /// let everything_in_sales = Employee::partition("sales").whole::<DynamicEntity>();
+    /// ```
+    #[must_use]
+    pub fn whole<F: Entity>(self) -> Partition<F> {
+        Partition::with_key(self.span.map(|span| span.partition_key))
     }
 
     pub(crate) fn into_span(self) -> Result<Span, KeyError> {

@@ -75,7 +75,11 @@ impl<P: Projection> Reader<P> {
 
         let mut entities = Vec::new();
         decode::page(&reply.body, |fields| {
-            entities.push(Stored::decode(fields)?);
+            match Stored::decode(fields) {
+                Ok(stored) => entities.push(stored),
+                Err(error) if error.is_index_copy() => {}
+                Err(error) => return Err(error),
+            }
             Ok::<_, DecodeError>(())
         })
         .map_err(|error| match error {

@@ -1,0 +1,274 @@
+//! `#[derive(EntitySet)]`: an enum of the entity types that lie in one table.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
+use syn::{Data, DeriveInput, Error, Fields, Path, Result, Token, Type, Variant, parenthesized};
+
+use crate::attrs::{self, Container};
+use crate::model::{at, combine, refuse_generics};
+
+/// The enum and what its attributes say.
+struct Set<'a> {
+    krate: Path,
+    ident: &'a Ident,
+    variants: Vec<Member<'a>>,
+    unknown: Option<(&'a Ident, &'a Type)>,
+}
+
+/// A variant of one type, and the older versions of the type.
+struct Member<'a> {
+    ident: &'a Ident,
+    ty: &'a Type,
+    older: Vec<Type>,
+}
+
+/// What stands on a variant.
+#[derive(Default)]
+struct Attributes {
+    older: Vec<Type>,
+    unknown: Option<Span>,
+}
+
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let set = Set::parse(input)?;
+    let Set { krate, ident, .. } = &set;
+    let vis = &input.vis;
+    let (decode, checks) = (decode(&set), checks(&set));
+    let out = format_ident!("__out", span = Span::mixed_site());
+    let delegate = |method: TokenStream| {
+        let types = set.variants.iter().map(|member| (member.ident, member.ty)).chain(set.unknown);
+        let arms = types.map(|(variant, ty)| {
+            let entity = quote_spanned! { at(ty) => <#ty as #krate::entity::Entity> };
+            quote! { Self::#variant(__entity) => #entity::#method(__entity, #out), }
+        });
+        quote! { match self { #(#arms)* } }
+    };
+    let partition_key = delegate(quote! { partition_key });
+    let row_key = delegate(quote! { row_key });
+    let encode = delegate(quote! { encode });
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(dead_code)]
+        impl #ident {
+            /// The key of the entity.
+            #vis fn key(&self) -> #krate::key::Key<Self> {
+                let (mut __partition, mut __row) =
+                    (#krate::key::KeyWriter::new(), #krate::key::KeyWriter::new());
+                #krate::entity::Entity::partition_key(self, &mut __partition);
+                #krate::entity::Entity::row_key(self, &mut __row);
+                #krate::key::Key::from_writers(__partition, __row)
+            }
+        }
+        #decode
+        #[automatically_derived]
+        impl #krate::entity::Entity for #ident {
+            const ROWS: #krate::entity::Rows = #krate::entity::Rows::All;
+
+            fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
+                #partition_key
+            }
+
+            fn row_key(&self, #out: &mut #krate::key::KeyWriter) {
+                #row_key
+            }
+
+            fn encode(&self, #out: &mut #krate::entity::RowWriter) {
+                #encode
+            }
+        }
+        #checks
+    })
+}
+
+/// Finds the type that a row is of, and reads the row as that.
+fn decode(set: &Set<'_>) -> TokenStream {
+    let Set { krate, ident, variants, .. } = set;
+    let row = format_ident!("__row", span = Span::mixed_site());
+    let arms = variants.iter().map(|Member { ident, ty, older }| {
+        let newest = quote_spanned! { at(ty) =>
+            if __tag.is::<#ty>() {
+                return <#ty as #krate::entity::Projection>::decode(#row).map(Self::#ident);
+            }
+        };
+        let older = older.iter().map(|old| {
+            quote_spanned! { at(old) =>
+                if __tag.is::<#old>() {
+                    return #krate::entity::set::upgraded::<#old, #ty>(#row).map(Self::#ident);
+                }
+            }
+        });
+        quote! { #newest #(#older)* }
+    });
+    let unknown = if let Some((variant, ty)) = set.unknown {
+        quote_spanned! { at(ty) =>
+            <#ty as #krate::entity::Projection>::decode(#row).map(Self::#variant)
+        }
+    } else {
+        let (name, types) = (ident.to_string(), variants.iter().map(|member| member.ty));
+        quote! {
+            ::core::result::Result::Err(
+                __tag.unknown(#name, &[#(<#types as #krate::entity::Entity>::ROWS),*]),
+            )
+        }
+    };
+    quote! {
+        #[automatically_derived]
+        impl #krate::entity::Projection for #ident {
+            const COLUMNS: ::core::option::Option<&'static [&'static str]> =
+                ::core::option::Option::None;
+
+            fn decode(
+                #row: &#krate::entity::RowReader<'_>,
+            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+                let __tag = #krate::entity::set::Tag::read(#row)?;
+                #(#arms)*
+                #unknown
+            }
+        }
+    }
+}
+
+/// Which type a row is of must not be a matter of order: constants that fail when two types could
+/// claim one row, or when an older version is not older.
+fn checks(set: &Set<'_>) -> TokenStream {
+    let krate = &set.krate;
+    let all: Vec<&Type> =
+        set.variants.iter().flat_map(|m| std::iter::once(m.ty).chain(&m.older)).collect();
+    let pairs = all.iter().enumerate().flat_map(|(i, a)| all[..i].iter().map(move |b| (*b, *a)));
+    let apart = pairs.map(|(a, b)| {
+        let (name, other) = (shown(a), shown(b));
+        let no_kind = format!(
+            "a row could be of `{name}` and of `{other}`: give them row templates whose heads do \
+             not begin with one another, or both a `kind`, or versions of one type a `version`"
+        );
+        let same = format!(
+            "a row could be of `{name}` and of `{other}`: their rows are not told apart by a head, \
+             and their `kind` and `version` are the same"
+        );
+        quote_spanned! { b.span() =>
+            const _: () = match #krate::entity::set::clash::<#a, #b>() {
+                #krate::entity::set::Clash::None => {}
+                #krate::entity::set::Clash::NoKind => ::core::panic!("{}", #no_kind),
+                #krate::entity::set::Clash::Same => ::core::panic!("{}", #same),
+            };
+        }
+    });
+    let older = set.variants.iter().flat_map(|member| {
+        let newest = member.ty;
+        member.older.iter().map(move |old| {
+            let what = format!(
+                "`{}` is not older than `{}`: its `version` must be less (it is 1 where none is \
+                 given)",
+                shown(old),
+                shown(newest)
+            );
+            quote_spanned! { old.span() =>
+                const _: () = ::core::assert!(
+                    <#old as #krate::entity::Entity>::VERSION
+                        < <#newest as #krate::entity::Entity>::VERSION,
+                    "{}",
+                    #what
+                );
+            }
+        })
+    });
+    let encrypted = all.iter().map(|ty| {
+        let what = format!(
+            "`{}` has properties that must be encrypted, and a set would write them as they are: \
+             write and read the type through `Encrypted`",
+            shown(ty)
+        );
+        quote_spanned! { ty.span() =>
+            const _: () = ::core::assert!(
+                <#ty as #krate::entity::Entity>::ENCRYPTED.is_empty(),
+                "{}",
+                #what
+            );
+        }
+    });
+    quote! { #(#older)* #(#encrypted)* #(#apart)* }
+}
+
+fn shown(ty: &Type) -> String {
+    quote!(#ty).to_string().replace(' ', "")
+}
+
+impl<'a> Set<'a> {
+    fn parse(input: &'a DeriveInput) -> Result<Self> {
+        refuse_generics(&input.generics, "EntitySet")?;
+        let container = Container::parse(input, "entity_set", &[], false)?;
+        let Data::Enum(data) = &input.data else {
+            let what = "`EntitySet` is derived for an enum with a variant for each entity type: \
+                        `Employee(Employee)`";
+            return Err(Error::new(input.ident.span(), what));
+        };
+        let mut this = Self {
+            krate: container.krate,
+            ident: &input.ident,
+            variants: Vec::new(),
+            unknown: None,
+        };
+        let mut errors = None;
+        for variant in &data.variants {
+            if let Err(error) = this.add(variant) {
+                combine(&mut errors, error);
+            }
+        }
+        if this.variants.is_empty() && errors.is_none() {
+            let what = "a set has at least one entity type: `Employee(Employee)`";
+            errors = Some(Error::new(input.ident.span(), what));
+        }
+        errors.map_or(Ok(this), Err)
+    }
+
+    fn add(&mut self, variant: &'a Variant) -> Result<()> {
+        let ident = &variant.ident;
+        let Attributes { older, unknown } = Attributes::parse(variant)?;
+        let field = match &variant.fields {
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => &fields.unnamed[0],
+            _ => {
+                let what = format!("a variant of a set holds an entity: `{ident}({ident})`");
+                return Err(Error::new(ident.span(), what));
+            }
+        };
+        attrs::refuse(&field.attrs, "entity_set", "the field of a variant; it stands above it")?;
+        match unknown {
+            None => self.variants.push(Member { ident, ty: &field.ty, older }),
+            Some(span) if !older.is_empty() => {
+                let what = "what is unknown has no older versions";
+                return Err(Error::new(span, what));
+            }
+            Some(span) => {
+                if let Some((other, _)) = self.unknown {
+                    let what = format!("`{other}` is the variant of unknown entities already");
+                    return Err(Error::new(span, what));
+                }
+                self.unknown = Some((ident, &field.ty));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Attributes {
+    fn parse(variant: &Variant) -> Result<Self> {
+        let mut this = Self::default();
+        attrs::visit(&variant.attrs, "entity_set", &["older", "unknown"], |name, meta| {
+            if name == "unknown" {
+                this.unknown = Some(meta.path.span());
+                return Ok(());
+            }
+            let types;
+            parenthesized!(types in meta.input);
+            this.older =
+                Punctuated::<Type, Token![,]>::parse_terminated(&types)?.into_iter().collect();
+            if this.older.is_empty() {
+                return Err(meta.error("`older` names the types of older versions: `older(V1)`"));
+            }
+            Ok(())
+        })?;
+        Ok(this)
+    }
+}

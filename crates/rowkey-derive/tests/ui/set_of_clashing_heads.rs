@@ -1,0 +1,23 @@
+use rowkey::{Entity, EntitySet};
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "emp_{id}")]
+struct Employee {
+    department: String,
+    id: u32,
+}
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "emp_review_{year}")]
+struct Review {
+    department: String,
+    year: u16,
+}
+
+#[derive(EntitySet)]
+enum Record {
+    Employee(Employee),
+    Review(Review),
+}
+
+fn main() {}

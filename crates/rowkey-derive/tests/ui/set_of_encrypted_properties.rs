@@ -1,0 +1,17 @@
+use rowkey::{Entity, EntitySet};
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "id_{id}")]
+struct Employee {
+    department: String,
+    id: u32,
+    #[entity(encrypt)]
+    iban: String,
+}
+
+#[derive(EntitySet)]
+enum Record {
+    Employee(Employee),
+}
+
+fn main() {}

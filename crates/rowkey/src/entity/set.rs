@@ -1,0 +1,181 @@
+//! What `#[derive(EntitySet)]` writes calls to: which type of a set a row is of.
+//!
+//! A row is of a type when its RowKey is one that the type's template can make, its `EntityType` is
+//! the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
+//! `version`. No two types of a set can claim one row: that is checked when the set is compiled.
+
+use super::row::{DecodeError, KIND, RowReader, VERSION};
+use super::traits::{Entity, Rows};
+use crate::index::PRIMARY_ROW_KEY;
+use crate::key::KeyWriter;
+
+/// The longest `EntityType` that an error repeats.
+const MAX_SHOWN: usize = 64;
+
+/// What tells the type of a row.
+#[derive(Debug)]
+pub struct Tag<'a> {
+    row_key: &'a str,
+    kind: Option<&'a str>,
+    /// `None` if it is not an Int32, so that no type claims the row.
+    version: Option<i32>,
+}
+
+impl<'a> Tag<'a> {
+    /// Reads it. A copy that an index keeps is not an entity of its own, and an error that queries
+    /// pass over.
+    pub fn read(row: &RowReader<'a>) -> Result<Self, DecodeError> {
+        if row.fields().get(PRIMARY_ROW_KEY).is_some_and(|field| !field.is_null()) {
+            return Err(DecodeError::index_copy());
+        }
+        Ok(Self {
+            row_key: row.row_key()?,
+            kind: row.fields().text(KIND),
+            version: row.stored_version().ok(),
+        })
+    }
+
+    /// Whether the row is of this type.
+    pub fn is<E: Entity>(&self) -> bool {
+        let in_rows = match E::ROWS {
+            Rows::All => true,
+            Rows::Head(head) => self.row_key.starts_with(head),
+            Rows::One(row_key) => self.row_key == row_key,
+        };
+        in_rows
+            && E::KIND.is_none_or(|kind| self.kind == Some(kind))
+            && self.version == Some(E::VERSION)
+    }
+
+    /// The error of a row that is of no type of the set called `set`, whose types have these rows.
+    #[cold]
+    pub fn unknown(&self, set: &str, rows: &[Rows]) -> DecodeError {
+        let is_name = |kind: &&str| {
+            kind.len() <= MAX_SHOWN
+                && kind.chars().all(|c| c.is_alphanumeric() || "_-.:+".contains(c))
+        };
+        let version = self.version.map_or_else(|| "no number".to_owned(), |v| v.to_string());
+        match (self.kind, self.kind.filter(is_name)) {
+            (Some(_), Some(kind)) => DecodeError::property(
+                KIND,
+                format!("it is {kind:?}, version {version}, which `{set}` does not have"),
+            ),
+            (Some(_), None) => DecodeError::property(KIND, format!("`{set}` does not have it")),
+            (None, _) => {
+                let heads = rows.iter().filter_map(|rows| match rows {
+                    Rows::All => None,
+                    Rows::Head(head) | Rows::One(head) => Some(format!("{head:?}")),
+                });
+                let heads: Vec<_> = heads.collect();
+                DecodeError::row_key(format!(
+                    "there is no `{KIND}`, the version is {version}, and `{set}` has no such type \
+                     with one of these heads: {}",
+                    heads.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// Reads an entity of an older version and converts it.
+pub fn upgraded<Old: Entity, New: Entity + From<Old>>(
+    row: &RowReader<'_>,
+) -> Result<New, DecodeError> {
+    let new = New::from(Old::decode(row)?);
+    let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
+    new.partition_key(&mut partition_key);
+    new.row_key(&mut row_key);
+    let same = |key: KeyWriter, stored: &str| key.finish().is_ok_and(|key| key == stored);
+    if same(partition_key, row.partition_key()?) && same(row_key, row.row_key()?) {
+        return Ok(new);
+    }
+    let what =
+        "the conversion from an older version alters a part of the key, and keys cannot change";
+    Err(DecodeError::property(VERSION, what))
+}
+
+/// Why two types cannot be in one set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// They can.
+    None,
+    /// Both could have one row, and not both have a kind.
+    NoKind,
+    /// Both could have one row, and they have the same kind and version.
+    Same,
+}
+
+/// Whether the rows of two types can always be told apart.
+pub const fn clash<A: Entity, B: Entity>() -> Clash {
+    if apart(A::ROWS, B::ROWS) || A::VERSION != B::VERSION {
+        return Clash::None;
+    }
+    match (A::KIND, B::KIND) {
+        (Some(a), Some(b)) if equal(a, b) => Clash::Same,
+        (Some(_), Some(_)) => Clash::None,
+        _ => Clash::NoKind,
+    }
+}
+
+const fn apart(a: Rows, b: Rows) -> bool {
+    match (a, b) {
+        (Rows::All, _) | (_, Rows::All) => false,
+        (Rows::One(a), Rows::One(b)) => !equal(a, b),
+        (Rows::One(row), Rows::Head(head)) | (Rows::Head(head), Rows::One(row)) => {
+            !begins_with(row, head)
+        }
+        (Rows::Head(a), Rows::Head(b)) => !begins_with(a, b) && !begins_with(b, a),
+    }
+}
+
+const fn equal(a: &str, b: &str) -> bool {
+    a.len() == b.len() && begins_with(a, b)
+}
+
+const fn begins_with(text: &str, head: &str) -> bool {
+    let (text, head) = (text.as_bytes(), head.as_bytes());
+    if head.len() > text.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < head.len() {
+        if text[i] != head[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_apart_when_no_row_key_could_be_both() {
+        let (all, id, email) = (Rows::All, Rows::Head("id_"), Rows::Head("email_"));
+        assert!(apart(id, email));
+        assert!(!apart(id, id));
+        assert!(!apart(id, Rows::Head("id_x_")), "one begins with the other");
+        assert!(!apart(Rows::Head("id_x_"), id));
+        assert!(!apart(all, id) && !apart(id, all) && !apart(all, all));
+        assert!(apart(Rows::One("id"), id), "the head is longer than the row");
+        assert!(!apart(Rows::One("id_7"), id) && !apart(id, Rows::One("id_7")));
+        assert!(apart(Rows::One("a"), Rows::One("b")) && !apart(Rows::One("a"), Rows::One("a")));
+    }
+
+    #[test]
+    fn a_kind_is_repeated_in_an_error_only_if_it_looks_like_a_name() {
+        let unknown = |kind| {
+            let tag = Tag { row_key: "secret", kind, version: Some(3) };
+            tag.unknown("Record", &[Rows::Head("id_"), Rows::All, Rows::One("main")]).to_string()
+        };
+        let error = unknown(Some("note"));
+        assert!(error.contains("`EntityType`: it is \"note\", version 3"), "{error}");
+        let error = unknown(Some("Ada Lovelace <ada@contoso.com>"));
+        assert!(!error.contains("Ada"), "{error}");
+        let error = unknown(None);
+        assert!(error.contains("heads: \"id_\", \"main\""), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
