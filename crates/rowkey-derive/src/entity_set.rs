@@ -34,7 +34,6 @@ struct Attributes {
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let set = Set::parse(input)?;
     let Set { krate, ident, .. } = &set;
-    let vis = &input.vis;
     let (decode, checks) = (decode(&set), checks(&set));
     let out = format_ident!("__out", span = Span::mixed_site());
     let delegate = |method: TokenStream| {
@@ -49,18 +48,6 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let row_key = delegate(quote! { row_key });
     let encode = delegate(quote! { encode });
     Ok(quote! {
-        #[automatically_derived]
-        #[allow(dead_code)]
-        impl #ident {
-            /// The key of the entity.
-            #vis fn key(&self) -> #krate::key::Key<Self> {
-                let (mut __partition, mut __row) =
-                    (#krate::key::KeyWriter::new(), #krate::key::KeyWriter::new());
-                #krate::entity::Entity::partition_key(self, &mut __partition);
-                #krate::entity::Entity::row_key(self, &mut __row);
-                #krate::key::Key::from_writers(__partition, __row)
-            }
-        }
         #decode
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
@@ -147,7 +134,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
             "a row could be of `{name}` and of `{other}`: their rows are not told apart by a head, \
              and their `kind` and `version` are the same"
         );
-        quote_spanned! { b.span() =>
+        quote_spanned! { at(b) =>
             const _: () = match #krate::entity::set::clash::<#a, #b>() {
                 #krate::entity::set::Clash::None => {}
                 #krate::entity::set::Clash::NoKind => ::core::panic!("{}", #no_kind),
@@ -164,7 +151,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
                 shown(old),
                 shown(newest)
             );
-            quote_spanned! { old.span() =>
+            quote_spanned! { at(old) =>
                 const _: () = ::core::assert!(
                     <#old as #krate::entity::Entity>::VERSION
                         < <#newest as #krate::entity::Entity>::VERSION,
@@ -180,7 +167,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
              write and read the type through `Encrypted`",
             shown(ty)
         );
-        quote_spanned! { ty.span() =>
+        quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
                 <#ty as #krate::entity::Entity>::ENCRYPTED.is_empty(),
                 "{}",

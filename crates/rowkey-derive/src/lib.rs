@@ -218,12 +218,12 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 
 /// Makes an enum of entity types one type, for tables and partitions that hold several.
 ///
-/// Each variant holds an entity. The enum is an entity, too: a query of a whole partition gives each
+/// Each variant holds an entity. The enum implements `Entity` and `Projection`, too: a query of a whole partition gives each
 /// row as what it is, and it can be changed and replaced under its ETag, deleted, and put into
 /// transactions without asking which type it is.
 ///
 /// ```
-/// use rowkey::{DynamicEntity, Entity, EntitySet, Match, StorageAccount};
+/// use rowkey::{DynamicEntity, Entity, EntitySet, Key, Match, StorageAccount};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(partition = "{department}", row = "id_{id:6}", version = 2)]
@@ -283,7 +283,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///         Record::Unknown(other) => assert_eq!(other.row_key, "note_1"),
 ///     }
 ///     staff.replace(&stored).await?;
-///     staff.delete(stored.entity.key(), Match::Any).await?;
+///     staff.delete(Key::of(&stored.entity), Match::Any).await?;
 /// }
 /// # Ok(())
 /// # }
@@ -317,11 +317,6 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///   is made `From` when they are read. The conversion must keep the keys.
 /// - `unknown`: takes what is of no type of the set; once. Its type is `DynamicEntity`, or another
 ///   that reads anything.
-///
-/// # What it writes
-///
-/// It implements `Entity` and `Projection`, and writes `key(&self) -> Key<Self>`, the key of the
-/// entity.
 #[proc_macro_derive(EntitySet, attributes(entity_set))]
 pub fn derive_entity_set(input: TokenStream) -> TokenStream {
     expand(input, entity_set::derive)

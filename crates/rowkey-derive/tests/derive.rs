@@ -424,7 +424,9 @@ fn a_struct_that_a_macro_declares_is_an_entity_too() {
 
 /// Names that shadow the ones the derives mean.
 mod shadowed {
-    use rowkey::{Entity as EntityDerive, KeyPart as KeyPartDerive, Property as PropertyDerive};
+    use rowkey::{
+        Entity as EntityDerive, EntitySet, KeyPart as KeyPartDerive, Property as PropertyDerive,
+    };
 
     #[derive(Debug, PartialEq)]
     struct Result;
@@ -458,6 +460,28 @@ mod shadowed {
         value: Level,
         #[entity(json, default)]
         reader: u8,
+    }
+
+    #[derive(EntityDerive)]
+    #[entity(partition = "{partition}", row = "{row}_{out}", version = 2)]
+    struct Newer {
+        partition: Part,
+        row: Level,
+        out: u8,
+    }
+
+    impl From<Entity> for Newer {
+        fn from(Entity { partition, row, out, .. }: Entity) -> Self {
+            Self { partition, row, out }
+        }
+    }
+
+    #[derive(EntitySet)]
+    enum Set {
+        #[entity_set(older(Entity))]
+        Some(Newer),
+        #[entity_set(unknown)]
+        None(::rowkey::DynamicEntity),
     }
 
     #[derive(KeyPartDerive, PropertyDerive)]

@@ -7,7 +7,7 @@
 use super::row::{DecodeError, KIND, RowReader, VERSION};
 use super::traits::{Entity, Rows};
 use crate::index::PRIMARY_ROW_KEY;
-use crate::key::KeyWriter;
+use crate::key::Key;
 
 /// The longest `EntityType` that an error repeats.
 const MAX_SHOWN: usize = 64;
@@ -82,11 +82,7 @@ pub fn upgraded<Old: Entity, New: Entity + From<Old>>(
     row: &RowReader<'_>,
 ) -> Result<New, DecodeError> {
     let new = New::from(Old::decode(row)?);
-    let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
-    new.partition_key(&mut partition_key);
-    new.row_key(&mut row_key);
-    let same = |key: KeyWriter, stored: &str| key.finish().is_ok_and(|key| key == stored);
-    if same(partition_key, row.partition_key()?) && same(row_key, row.row_key()?) {
+    if Key::of(&new).parts() == Ok((row.partition_key()?, row.row_key()?)) {
         return Ok(new);
     }
     let what =

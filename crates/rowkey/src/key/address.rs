@@ -163,8 +163,8 @@ impl<E: Entity> Partition<E> {
         self.span.as_ref().map(|span| &*span.partition_key)
     }
 
-    /// The rows of this partition that begin with the RowKey of `key`: an entity, and those whose
-    /// RowKeys continue its own.
+    /// The rows that begin with the RowKey of `key`, in its partition: an entity, and those whose
+    /// RowKey continues its own.
     ///
     /// If `id_7` is the key of an entity, so may `id_70` be: use it where the last part of the row
     /// template is of fixed width, as numbers and dates are.

@@ -1,10 +1,16 @@
 //! Every derive with `crate = ".."`, in a crate that knows `rowkey` by another name only.
 
-use table_storage::{Entity, KeyPart, Projection, Property};
+use table_storage::{DynamicEntity, Entity, EntitySet, KeyPart, Projection, Property};
 
 /// An entity of derived parts and properties.
 #[derive(Debug, Entity)]
-#[entity(partition = "{region}", row = "id_{id:desc}_{at}", kind = "e", crate = "table_storage")]
+#[entity(
+    partition = "{region}",
+    row = "id_{id:desc}_{at}",
+    kind = "e",
+    crate = "table_storage",
+    version = 2
+)]
 pub struct Employee {
     /// In the PartitionKey.
     pub region: Region,
@@ -21,6 +27,44 @@ pub struct Employee {
     #[entity(skip)]
     pub cached: bool,
     secret: Secret,
+}
+
+/// What employees were before.
+#[derive(Debug, Entity)]
+#[entity(partition = "{region}", row = "id_{id:desc}_{at}", kind = "e", crate = "table_storage")]
+pub struct EmployeeV1 {
+    /// In the PartitionKey.
+    pub region: Region,
+    /// In the RowKey.
+    pub id: Id,
+    /// In the RowKey.
+    pub at: u8,
+}
+
+impl From<EmployeeV1> for Employee {
+    fn from(EmployeeV1 { region, id, at }: EmployeeV1) -> Self {
+        Self {
+            region,
+            id,
+            at,
+            level: None,
+            score: Score::default(),
+            cached: false,
+            secret: Secret(false),
+        }
+    }
+}
+
+/// Everything in the table.
+#[derive(Debug, EntitySet)]
+#[entity_set(crate = "table_storage")]
+pub enum Record {
+    /// Of either version.
+    #[entity_set(older(EmployeeV1))]
+    Employee(Employee),
+    /// All else.
+    #[entity_set(unknown)]
+    Unknown(DynamicEntity),
 }
 
 /// Known to this crate only, and so must its column be.
