@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rowkey::blob::{
-    BlobType, Check, Conditions, ContentHeaders, CopyStatus, Entry, Insertion, LeaseState,
-    PublicAccess,
+    BlobItem, BlobType, Check, Conditions, ContentHeaders, CopyStatus, Entry, Insertion,
+    LeaseState, PublicAccess,
 };
+use rowkey::service::ListingPage;
 use rowkey::table::AccessPolicy;
 use rowkey::{Container, ErrorCode, ErrorKind, Outcome};
 use rowkey_tests::{Arm, Fixture, TestResult, arm, unique_name};
@@ -579,5 +580,42 @@ async fn a_name_that_xml_cannot_hold_is_listed_as_it_is() -> TestResult {
     assert_eq!(container.blobs().all().await?[0].name, name);
     let entries: Vec<Entry> = container.blobs().folder("/").try_collect().await?;
     assert_eq!(entries, [Entry::Prefix("a\u{1}%41/".to_owned())]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_where_an_earlier_one_ended() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let container = container(&fixture).await?;
+    for name in ["a/1", "a/2", "b", "c/1"] {
+        container.blob(name).put("x").send().await?;
+    }
+    let names = |page: &ListingPage<BlobItem>| -> Vec<String> {
+        page.entries.iter().map(|blob| blob.name.clone()).collect()
+    };
+    let blobs = || container.blobs().page_size(3);
+    let first = blobs().pages().try_next().await?.ok_or("there is a page")?;
+    assert_eq!(names(&first), ["a/1", "a/2", "b"]);
+    let stored = first.continuation.ok_or("there is more")?.to_string();
+    let rest: Vec<_> = blobs().resume(stored.parse()?).pages().try_collect().await?;
+    assert_eq!((names(&rest[0]), &rest[0].continuation), (vec!["c/1".to_owned()], &None));
+    for other in [blobs().starting_with("a"), blobs().with_metadata()] {
+        let error = other.resume(stored.parse()?).all().await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+
+    let folder = || container.blobs().page_size(2);
+    let first = folder().folder_pages("/").try_next().await?.ok_or("there is a page")?;
+    assert_eq!(first.entries[0], Entry::Prefix("a/".to_owned()));
+    let next = first.continuation.ok_or("there is more")?;
+    let rest: Vec<_> = folder().resume(next).folder("/").try_collect().await?;
+    assert_eq!(rest, [Entry::Prefix("c/".to_owned())]);
+
+    let listing = || fixture.account.blob_service().containers().page_size(1);
+    fixture.account.container(&unique_name()).create().await?;
+    let first = listing().pages().try_next().await?.ok_or("there is a page")?;
+    let next = first.continuation.ok_or("there is more")?;
+    let rest = listing().resume(next).all().await?;
+    assert!(rest.iter().all(|item| item.name > first.entries[0].name));
     Ok(())
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListBlobs};
-use rowkey_wire::limits::MAX_LISTING;
 
 use super::Properties;
 use super::container::{Container, incomplete};
 use crate::error::{Error, Result};
-use crate::service::{self, Next, unreadable};
+use crate::service::listing::{
+    self, ListingContinuation, ListingPage, Next, Read, check_page_size, fingerprint,
+};
+use crate::service::unreadable;
 use crate::table::Stream;
 use crate::transport::{Call, Safety};
 
@@ -25,6 +27,7 @@ pub struct Blobs {
     delimiter: Option<String>,
     show: Show,
     page_size: Option<u32>,
+    resume: Option<ListingContinuation>,
     error: Option<Error>,
 }
 
@@ -60,8 +63,9 @@ struct Show {
 
 impl Blobs {
     pub(super) fn new(container: Container) -> Self {
-        let (prefix, delimiter, page_size, error) = (None, None, None, None);
-        Self { container, prefix, delimiter, show: Show::default(), page_size, error }
+        let (prefix, delimiter, page_size) = (None, None, None);
+        let (resume, error) = (None, None);
+        Self { container, prefix, delimiter, show: Show::default(), page_size, resume, error }
     }
 
     /// Only blobs whose names begin with `prefix`.
@@ -90,23 +94,34 @@ impl Blobs {
 
     /// How many entries a page has at most, 1 to 5000.
     pub fn page_size(mut self, entries: u32) -> Self {
-        if !(1..=MAX_LISTING).contains(&entries) {
-            self.error = Some(Error::invalid(format!("a page has 1 to {MAX_LISTING} blobs")));
-        }
+        self.error = check_page_size(entries).err().or(self.error);
         self.page_size = Some(entries);
         self
     }
 
-    /// The blobs, one by one.
+    /// Goes on where `continuation` points; it must come from the same listing.
+    pub fn resume(mut self, continuation: ListingContinuation) -> Self {
+        self.resume = Some(continuation);
+        self
+    }
+
+    /// The blobs, one by one, asking for the next page when one is used up.
     pub fn stream(self) -> Stream<BlobItem> {
-        let blobs = self.entries().try_filter_map(|entry| async {
-            Ok(match entry {
-                Entry::Blob(blob) => Some(*blob),
-                // Without a delimiter there are none.
-                Entry::Prefix(_) => None,
-            })
+        listing::entries(self.pages())
+    }
+
+    /// The blobs, page by page.
+    pub fn pages(self) -> Stream<ListingPage<BlobItem>> {
+        let blobs = |entry| match entry {
+            Entry::Blob(blob) => Some(*blob),
+            // Without a delimiter there are none.
+            Entry::Prefix(_) => None,
+        };
+        let pages = self.begin().map_ok(move |ListingPage { entries, continuation }| ListingPage {
+            entries: entries.into_iter().filter_map(blobs).collect(),
+            continuation,
         });
-        blobs.boxed()
+        pages.boxed()
     }
 
     /// All blobs.
@@ -117,23 +132,37 @@ impl Blobs {
     /// What a folder would show if `delimiter`, usually `/`, divided folders in names: the blobs
     /// whose names have no delimiter after the prefix, and in the place of all others what their
     /// names begin with, once each.
-    pub fn folder(mut self, delimiter: &str) -> Stream<Entry> {
+    pub fn folder(self, delimiter: &str) -> Stream<Entry> {
+        listing::entries(self.folder_pages(delimiter))
+    }
+
+    /// What [`folder`](Self::folder) shows, page by page.
+    pub fn folder_pages(mut self, delimiter: &str) -> Stream<ListingPage<Entry>> {
         if self.show.snapshots {
             self.error = Some(Error::invalid("snapshots cannot be listed by folder"));
         }
         self.delimiter = Some(delimiter.to_owned());
-        self.entries()
+        self.begin()
     }
 
-    fn entries(mut self) -> Stream<Entry> {
-        let listing = match self.error.take() {
-            Some(error) => Err(error.of(OPERATION, self.container.name())),
-            None => Ok(self),
-        };
-        service::entries(listing, Self::page)
+    fn begin(mut self) -> Stream<ListingPage<Entry>> {
+        let Show { metadata, snapshots, uncommitted } = self.show;
+        let shown = [metadata, snapshots, uncommitted].map(|shown| if shown { "1" } else { "" });
+        let texts = [
+            OPERATION,
+            self.container.name(),
+            self.prefix.as_deref().unwrap_or_default(),
+            self.delimiter.as_deref().unwrap_or_default(),
+        ];
+        let fingerprint = fingerprint(texts.into_iter().chain(shown));
+        let error = self.error.take().map_or(Ok(()), Err);
+        let resume = self.resume.take();
+        let begun = error.and_then(|()| Next::resume(resume, fingerprint));
+        let begun = begun.map_err(|error| error.of(OPERATION, self.container.name()));
+        listing::pages(begun.map(|next| (self, next)), fingerprint, Self::page)
     }
 
-    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<Entry>, Option<Next>)> {
+    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<Read<Entry>> {
         let host = Next::host(next.as_ref());
         let call = Call::new(OPERATION, self.container.name(), Safety::Read).at(host);
         let request = encode::list_blobs(

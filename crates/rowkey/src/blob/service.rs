@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use futures_util::TryStreamExt as _;
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListContainers};
-use rowkey_wire::limits::MAX_LISTING;
 
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
 use crate::account::StorageAccount;
-use crate::error::{Error, Result};
-use crate::service::{self, Next, ServiceProperties, ServiceStats, unreadable};
-use crate::table::Stream;
+use crate::error::Result;
+use crate::service::listing::{Listing, Next, Read};
+use crate::service::{self, ServiceProperties, ServiceStats, unreadable};
 use crate::transport::{Call, Safety};
+
+const LIST: &str = "ListContainers";
 
 impl StorageAccount {
     /// The container with this name. Nothing is sent or checked.
@@ -38,8 +38,7 @@ impl BlobService {
     ///
     /// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2)
     pub fn containers(&self) -> Containers {
-        let (prefix, page_size, error) = (None, None, None);
-        Containers { account: self.account.clone(), prefix, metadata: false, page_size, error }
+        Listing::new(&self.account, LIST, |listing, next| Box::pin(page(listing, next)))
     }
 
     /// Logging, metrics and CORS rules.
@@ -79,71 +78,22 @@ pub struct ContainerItem {
 }
 
 /// A listing of containers, from [`BlobService::containers`].
-#[derive(Debug)]
-#[must_use = "nothing is listed until `stream` or `all`"]
-pub struct Containers {
-    account: StorageAccount,
-    prefix: Option<String>,
-    metadata: bool,
-    page_size: Option<u32>,
-    error: Option<Error>,
-}
+pub type Containers = Listing<ContainerItem>;
 
-impl Containers {
-    /// Only containers whose names begin with `prefix`.
-    pub fn starting_with(mut self, prefix: &str) -> Self {
-        self.prefix = Some(prefix.to_owned());
-        self
-    }
-
-    /// With the metadata of each container.
-    pub fn with_metadata(mut self) -> Self {
-        self.metadata = true;
-        self
-    }
-
-    /// How many containers a page has at most, 1 to 5000.
-    pub fn page_size(mut self, containers: u32) -> Self {
-        if !(1..=MAX_LISTING).contains(&containers) {
-            self.error = Some(Error::invalid(format!("a page has 1 to {MAX_LISTING} containers")));
-        }
-        self.page_size = Some(containers);
-        self
-    }
-
-    /// The containers, one by one.
-    pub fn stream(mut self) -> Stream<ContainerItem> {
-        let listing = match self.error.take() {
-            Some(error) => Err(error.of("ListContainers", "")),
-            None => Ok(self),
-        };
-        service::entries(listing, Self::page)
-    }
-
-    /// All containers.
-    pub async fn all(self) -> Result<Vec<ContainerItem>> {
-        self.stream().try_collect().await
-    }
-
-    async fn page(
-        self: Arc<Self>,
-        next: Option<Next>,
-    ) -> Result<(Vec<ContainerItem>, Option<Next>)> {
-        let call = Call::new("ListContainers", "", Safety::Read).at(Next::host(next.as_ref()));
-        let request = encode::list_containers(&ListContainers {
-            prefix: self.prefix.as_deref(),
-            marker: Next::marker(next.as_ref()),
-            max: self.page_size,
-            metadata: self.metadata,
-        });
-        let reply = self.account.pipeline().send(request, call).await?;
-        let page =
-            decode::containers(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
-        let items = page.containers.into_iter().map(|mut container| {
-            let name = std::mem::take(&mut container.name);
-            Some(ContainerItem { name, properties: ContainerProperties::of(container)? })
-        });
-        let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))?;
-        Ok((items, Next::after(&reply, page.next)))
-    }
+async fn page(listing: Arc<Containers>, next: Option<Next>) -> Result<Read<ContainerItem>> {
+    let call = Call::new(LIST, "", Safety::Read).at(Next::host(next.as_ref()));
+    let request = encode::list_containers(&ListContainers {
+        prefix: listing.prefix.as_deref(),
+        marker: Next::marker(next.as_ref()),
+        max: listing.page_size,
+        metadata: listing.metadata,
+    });
+    let reply = listing.account.pipeline().send(request, call).await?;
+    let page = decode::containers(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
+    let items = page.containers.into_iter().map(|mut container| {
+        let name = std::mem::take(&mut container.name);
+        Some(ContainerItem { name, properties: ContainerProperties::of(container)? })
+    });
+    let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))?;
+    Ok((items, Next::after(&reply, page.next)))
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::TryStreamExt as _;
-use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::queue::{decode, encode};
 
 use super::handle::Queue;
 use crate::account::StorageAccount;
-use crate::error::{Error, Result};
-use crate::service::{self, Next, ServiceProperties, ServiceStats, unreadable};
-use crate::table::Stream;
+use crate::error::Result;
+use crate::service::listing::{Listing, Next, Read};
+use crate::service::{self, ServiceProperties, ServiceStats, unreadable};
 use crate::transport::{Call, Safety};
+
+const LIST: &str = "ListQueues";
 
 impl StorageAccount {
     /// The queue with this name. Nothing is sent or checked.
@@ -37,13 +37,7 @@ impl QueueService {
     ///
     /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
     pub fn queues(&self) -> Queues {
-        Queues {
-            account: self.account.clone(),
-            prefix: None,
-            metadata: false,
-            page_size: None,
-            error: None,
-        }
+        Listing::new(&self.account, LIST, |listing, next| Box::pin(page(listing, next)))
     }
 
     /// Logging, metrics and CORS rules.
@@ -83,66 +77,21 @@ pub struct QueueItem {
 }
 
 /// A listing of queues, from [`QueueService::queues`].
-#[derive(Debug)]
-#[must_use = "nothing is listed until `stream` or `all`"]
-pub struct Queues {
-    account: StorageAccount,
-    prefix: Option<String>,
-    metadata: bool,
-    page_size: Option<u32>,
-    error: Option<Error>,
-}
+pub type Queues = Listing<QueueItem>;
 
-impl Queues {
-    /// Only queues whose names begin with `prefix`.
-    pub fn starting_with(mut self, prefix: &str) -> Self {
-        self.prefix = Some(prefix.to_owned());
-        self
-    }
-
-    /// With the metadata of each queue.
-    pub fn with_metadata(mut self) -> Self {
-        self.metadata = true;
-        self
-    }
-
-    /// How many queues a page has at most, 1 to 5000.
-    pub fn page_size(mut self, queues: u32) -> Self {
-        if !(1..=MAX_LISTING).contains(&queues) {
-            self.error = Some(Error::invalid(format!("a page has 1 to {MAX_LISTING} queues")));
-        }
-        self.page_size = Some(queues);
-        self
-    }
-
-    /// The queues, one by one.
-    pub fn stream(mut self) -> Stream<QueueItem> {
-        let listing = match self.error.take() {
-            Some(error) => Err(error.of("ListQueues", "")),
-            None => Ok(self),
-        };
-        service::entries(listing, Self::page)
-    }
-
-    /// All queues.
-    pub async fn all(self) -> Result<Vec<QueueItem>> {
-        self.stream().try_collect().await
-    }
-
-    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<QueueItem>, Option<Next>)> {
-        let call = Call::new("ListQueues", "", Safety::Read).at(Next::host(next.as_ref()));
-        let request = encode::list(&encode::Listing {
-            prefix: self.prefix.as_deref(),
-            marker: Next::marker(next.as_ref()),
-            max: self.page_size,
-            metadata: self.metadata,
-        });
-        let reply = self.account.pipeline().send(request, call).await?;
-        let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
-        let queues = page.queues.into_iter().map(|queue| QueueItem {
-            name: queue.name,
-            metadata: queue.metadata.into_iter().collect(),
-        });
-        Ok((queues.collect(), Next::after(&reply, page.next)))
-    }
+async fn page(listing: Arc<Queues>, next: Option<Next>) -> Result<Read<QueueItem>> {
+    let call = Call::new(LIST, "", Safety::Read).at(Next::host(next.as_ref()));
+    let request = encode::list(&encode::Listing {
+        prefix: listing.prefix.as_deref(),
+        marker: Next::marker(next.as_ref()),
+        max: listing.page_size,
+        metadata: listing.metadata,
+    });
+    let reply = listing.account.pipeline().send(request, call).await?;
+    let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
+    let queues = page.queues.into_iter().map(|queue| QueueItem {
+        name: queue.name,
+        metadata: queue.metadata.into_iter().collect(),
+    });
+    Ok((queues.collect(), Next::after(&reply, page.next)))
 }

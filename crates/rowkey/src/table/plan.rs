@@ -12,6 +12,7 @@ use rowkey_wire::limits::MAX_COMPARISONS;
 use super::cost::Cost;
 use crate::error::{Error, Result};
 use crate::key::address::Span;
+use crate::service::listing::fingerprint;
 
 /// What a query sends, checked and ready.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,22 +60,10 @@ impl Plan {
 
     /// A number that stays the same for the same query on the same table, whichever process asks.
     pub(crate) fn fingerprint(&self, table: &str) -> u64 {
-        // FNV-1a. The standard hasher may differ from version to version, and this number is
-        // stored.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let mut add = |text: &str| {
-            for byte in text.bytes().chain([0xFF]) {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        };
-        add(&table.to_ascii_lowercase());
-        for filter in &self.filters {
-            add(filter.as_deref().unwrap_or_default());
-        }
-        for name in self.select.iter().flatten() {
-            add(name);
-        }
-        hash
+        let table = table.to_ascii_lowercase();
+        let filters = self.filters.iter().map(|filter| filter.as_deref().unwrap_or_default());
+        let names = self.select.iter().flatten().map(String::as_str);
+        fingerprint([table.as_str()].into_iter().chain(filters).chain(names))
     }
 }
 

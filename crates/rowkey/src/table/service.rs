@@ -15,7 +15,8 @@ use super::pages::Stream;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::service::{self, Next, ServiceProperties, ServiceStats};
+use crate::service::listing::{self, Next, Read};
+use crate::service::{self, ServiceProperties, ServiceStats};
 use crate::transport::{Call, Safety};
 
 impl StorageAccount {
@@ -115,11 +116,11 @@ impl Tables {
 
     /// The names, one by one.
     pub fn stream(mut self) -> Stream<String> {
-        let listing = match self.error.take() {
+        let begun = match self.error.take() {
             Some(error) => Err(error.of("QueryTables", "")),
-            None => Ok(self),
+            None => Ok((self, None)),
         };
-        service::entries(listing, Self::page)
+        listing::entries(listing::pages(begun, 0, Self::page))
     }
 
     /// All names.
@@ -127,7 +128,7 @@ impl Tables {
         self.stream().try_collect().await
     }
 
-    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<(Vec<String>, Option<Next>)> {
+    async fn page(self: Arc<Self>, next: Option<Next>) -> Result<Read<String>> {
         let call = Call::new("QueryTables", "", Safety::Read).at(Next::host(next.as_ref()));
         let filter = self.filter.as_ref().map(rowkey_wire::filter::print);
         let marker = Next::marker(next.as_ref());

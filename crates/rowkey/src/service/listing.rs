@@ -1,0 +1,312 @@
+//! Listings: of queues, containers and blobs, one by one or page by page, and from where an earlier
+//! one ended.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey_wire::limits::MAX_LISTING;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::account::StorageAccount;
+use crate::error::{Error, Result};
+use crate::table::Stream;
+use crate::transport::{Host, Reply};
+
+/// A listing of an account's queues or containers in the order of their names.
+///
+/// ```
+/// # use futures_util::TryStreamExt as _;
+/// # use rowkey::StorageAccount;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// for name in ["jobs-a", "jobs-b", "mail"] {
+///     account.queue(name).create().await?;
+/// }
+/// let jobs = || account.queue_service().queues().starting_with("jobs-").page_size(1);
+/// let page = jobs().pages().try_next().await?.ok_or("there is a page")?;
+/// assert_eq!(page.entries[0].name, "jobs-a");
+///
+/// // Stored as text, and resumed in this process or another.
+/// let stored = page.continuation.ok_or("there is more")?.to_string();
+/// let rest = jobs().resume(stored.parse()?).all().await?;
+/// assert_eq!(rest[0].name, "jobs-b");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is listed until `stream`, `pages` or `all`"]
+pub struct Listing<T> {
+    pub(crate) account: StorageAccount,
+    pub(crate) prefix: Option<String>,
+    pub(crate) metadata: bool,
+    pub(crate) page_size: Option<u32>,
+    resume: Option<ListingContinuation>,
+    error: Option<Error>,
+    operation: &'static str,
+    read: ReadPage<T>,
+}
+
+/// One answer of the service.
+#[derive(Clone, Debug)]
+pub struct ListingPage<T> {
+    /// What is listed. May be empty although there is more.
+    pub entries: Vec<T>,
+    /// Where the listing goes on; `None` at its end.
+    pub continuation: Option<ListingContinuation>,
+}
+
+/// The place where a listing of queues, containers or blobs goes on.
+///
+/// Store it as text (`to_string` and `parse`, or serde) and give it to the same listing later, in
+/// this process or another; another listing refuses it. It contains a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListingContinuation {
+    listing: u64,
+    marker: String,
+    /// Markers are good only where they came from.
+    secondary: bool,
+}
+
+/// How a continuation is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    q: String,
+    m: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    s: bool,
+}
+
+/// Reads the page that begins where it is told.
+type ReadPage<T> = fn(Arc<Listing<T>>, Option<Next>) -> BoxFuture<'static, Result<Read<T>>>;
+
+/// What a page holds, and where the listing goes on.
+pub(crate) type Read<T> = (Vec<T>, Option<Next>);
+
+impl<T: Send + 'static> Listing<T> {
+    pub(crate) fn new(
+        account: &StorageAccount,
+        operation: &'static str,
+        read: ReadPage<T>,
+    ) -> Self {
+        let account = account.clone();
+        let (prefix, page_size, resume, error) = (None, None, None, None);
+        Self { account, prefix, metadata: false, page_size, resume, error, operation, read }
+    }
+
+    /// Only those whose names begin with `prefix`.
+    pub fn starting_with(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// With the metadata of each.
+    pub fn with_metadata(mut self) -> Self {
+        self.metadata = true;
+        self
+    }
+
+    /// How many a page has at most, 1 to 5000.
+    pub fn page_size(mut self, entries: u32) -> Self {
+        self.error = check_page_size(entries).err().or(self.error);
+        self.page_size = Some(entries);
+        self
+    }
+
+    /// Goes on where `continuation` points; it must come from the same listing.
+    pub fn resume(mut self, continuation: ListingContinuation) -> Self {
+        self.resume = Some(continuation);
+        self
+    }
+
+    /// Lists one by one, asking for the next page when one is used up.
+    pub fn stream(self) -> Stream<T> {
+        entries(self.pages())
+    }
+
+    /// Lists page by page.
+    pub fn pages(mut self) -> Stream<ListingPage<T>> {
+        let fingerprint = fingerprint([
+            self.operation,
+            self.prefix.as_deref().unwrap_or_default(),
+            if self.metadata { "metadata" } else { "" },
+        ]);
+        let error = self.error.take().map_or(Ok(()), Err);
+        let resume = self.resume.take();
+        let begun = error.and_then(|()| Next::resume(resume, fingerprint));
+        let begun = begun.map_err(|error| error.of(self.operation, ""));
+        let read = self.read;
+        pages(begun.map(|next| (self, next)), fingerprint, read)
+    }
+
+    /// Lists all, into memory.
+    pub async fn all(self) -> Result<Vec<T>> {
+        self.stream().try_collect().await
+    }
+}
+
+/// Where a listing goes on, and which endpoint has to be asked: markers are good only where they
+/// came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Next {
+    marker: String,
+    host: Host,
+}
+
+impl Next {
+    /// Where the listing that `reply` is a page of goes on, if it does.
+    pub(crate) fn after(reply: &Reply, marker: Option<String>) -> Option<Self> {
+        marker.map(|marker| Self { marker, host: reply.host() })
+    }
+
+    /// Where to ask for a page.
+    pub(crate) fn host(next: Option<&Self>) -> Host {
+        next.map_or(Host::Any, |next| next.host)
+    }
+
+    /// The marker to ask with.
+    pub(crate) fn marker(next: Option<&Self>) -> Option<&str> {
+        next.map(|next| next.marker.as_str())
+    }
+
+    /// Where the listing with this fingerprint begins.
+    pub(crate) fn resume(
+        continuation: Option<ListingContinuation>,
+        fingerprint: u64,
+    ) -> Result<Option<Self>> {
+        let Some(ListingContinuation { listing, marker, secondary }) = continuation else {
+            return Ok(None);
+        };
+        if listing != fingerprint {
+            let what = "the continuation token is not of this listing: what is listed, its prefix \
+                        or what is shown is another";
+            return Err(Error::invalid(what));
+        }
+        let host = if secondary { Host::Secondary } else { Host::Primary };
+        Ok(Some(Self { marker, host }))
+    }
+}
+
+/// The pages of a listing, from where it begins: `read` reads one and tells where it goes on.
+pub(crate) fn pages<L, T, F>(
+    begun: Result<(L, Option<Next>)>,
+    fingerprint: u64,
+    read: impl Fn(Arc<L>, Option<Next>) -> F + Send + Sync + 'static,
+) -> Stream<ListingPage<T>>
+where
+    L: Send + Sync + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<Read<T>>> + Send + 'static,
+{
+    let (listing, begin) = match begun {
+        Ok((listing, begin)) => (Arc::new(listing), begin),
+        Err(error) => return stream::once(async { Err(error) }).boxed(),
+    };
+    stream::try_unfold(Some(begin), move |next| {
+        let page = next.map(|next| read(Arc::clone(&listing), next));
+        async move {
+            let Some(page) = page else { return Ok(None) };
+            let (entries, next) = page.await?;
+            let continuation = next.clone().map(|next| ListingContinuation {
+                listing: fingerprint,
+                marker: next.marker,
+                secondary: next.host == Host::Secondary,
+            });
+            Ok(Some((ListingPage { entries, continuation }, next.map(Some))))
+        }
+    })
+    .boxed()
+}
+
+/// What the pages hold, one by one.
+pub(crate) fn entries<T: Send + 'static>(pages: Stream<ListingPage<T>>) -> Stream<T> {
+    pages.map_ok(|page| stream::iter(page.entries.into_iter().map(Ok))).try_flatten().boxed()
+}
+
+pub(crate) fn check_page_size(entries: u32) -> Result<()> {
+    if (1..=MAX_LISTING).contains(&entries) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a page of a listing has 1 to {MAX_LISTING} entries")))
+}
+
+/// A number that stays the same for the same texts, whichever process asks.
+pub(crate) fn fingerprint<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    // FNV-1a. The standard hasher may differ from version to version, and this number is stored.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for text in texts {
+        for byte in text.bytes().chain([0xFF]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}
+
+impl fmt::Display for ListingContinuation {
+    /// The text to store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let written = Written {
+            q: format!("{:016x}", self.listing),
+            m: self.marker.clone(),
+            s: self.secondary,
+        };
+        f.write_str(&serde_json::to_string(&written).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for ListingContinuation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || Error::invalid("the text is not that of a listing's continuation token");
+        let written: Written = serde_json::from_str(text).map_err(|_| refused())?;
+        let listing = u64::from_str_radix(&written.q, 16).map_err(|_| refused())?;
+        Ok(Self { listing, marker: written.m, secondary: written.s })
+    }
+}
+
+impl Serialize for ListingContinuation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ListingContinuation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl<T> fmt::Debug for Listing<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing")
+            .field("operation", &self.operation)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_being_stored_as_text_and_other_text_is_refused_without_showing_it() {
+        for secondary in [false, true] {
+            let token =
+                ListingContinuation { listing: 7, marker: "/acct/\"q\"".to_owned(), secondary };
+            assert_eq!(token.to_string().parse::<ListingContinuation>().unwrap(), token);
+            let json = serde_json::to_string(&token).unwrap();
+            assert_eq!(serde_json::from_str::<ListingContinuation>(&json).unwrap(), token);
+        }
+        let stored = r#"{"q":"00000000000000ff","m":"/acct/jobs"}"#;
+        assert_eq!(stored.parse::<ListingContinuation>().unwrap().listing, 255);
+        for text in ["", "secret", "{}", r#"{"q":"x","m":"secret"}"#] {
+            let error = text.parse::<ListingContinuation>().unwrap_err();
+            assert!(!format!("{error:?} {error}").contains("secret"));
+        }
+    }
+}
