@@ -1,12 +1,13 @@
 //! What the programs share.
 //!
-//! - [`servers`], [`million`], [`clients`]: the three comparisons
+//! - [`servers`], [`million`], [`clients`], [`bulk`]: the comparisons
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
 //! - [`model`], [`sign`]: the entity, and Shared Key written by hand
 
 pub mod bare;
+pub mod bulk;
 pub mod clients;
 pub mod load;
 pub mod million;

@@ -1,13 +1,13 @@
-//! `compare [servers|million|clients] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them by default.
+//! `compare [servers|million|clients|bulk] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them by default.
 //!
-//! `compare serve` and `compare client ..` are the processes that are measured.
+//! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
 
 use std::env;
 
 use compare::clients::run::Result;
-use compare::{bare, clients, million, servers};
+use compare::{bare, bulk, clients, million, servers};
 
-const PARTS: [&str; 3] = ["servers", "million", "clients"];
+const PARTS: [&str; 4] = ["servers", "million", "clients", "bulk"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -23,6 +23,11 @@ fn main() -> Result<()> {
         if let ["serve", rest @ ..] = &arguments[..] {
             return Ok(bare::serve(*rest == ["all-headers"]).await?);
         }
+        if let ["load", loader, host] = arguments[..] {
+            let (rate, cost) = bulk::load(loader, host).await?;
+            println!("{rate} {cost}");
+            return Ok(());
+        }
         let rounds = arguments.iter().find_map(|text| text.parse().ok()).unwrap_or(5);
         let is_part = |text: &&str| PARTS.contains(text);
         let chosen = |name| arguments.contains(&name) || !arguments.iter().any(is_part);
@@ -37,6 +42,9 @@ fn main() -> Result<()> {
         }
         if chosen("clients") {
             println!("{}", clients::compare::compare(rounds, &only).await?);
+        }
+        if chosen("bulk") {
+            println!("{}", bulk::compare(rounds).await?);
         }
         Ok(())
     })

@@ -6,6 +6,7 @@
 mod bulk;
 mod denormalized;
 mod heterogeneous;
+mod bulk_delete;
 mod index_entity;
 mod lease_lock;
 mod log_tail;

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`bulk`] | bulk inserts | all or nothing, order in each partition, or as much as can be; and a true report |
 //! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
+//! | [`bulk_delete`] | high-volume delete | what a query finds is deleted unless it was changed since; resumable after each page |
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //!
@@ -15,6 +16,7 @@
 pub mod bulk;
 pub mod denormalized;
 mod hash;
+pub mod bulk_delete;
 pub mod index_entity;
 pub mod index_row;
 mod keyed;

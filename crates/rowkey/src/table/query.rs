@@ -106,6 +106,11 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
+    /// The table that is read.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// What the query makes the service read.
     pub fn cost(&self) -> Result<Cost> {
         Ok(self.plan()?.cost)
