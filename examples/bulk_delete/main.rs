@@ -21,7 +21,7 @@ struct Price {
     month: u8,
     /// The year once more: filters see properties, and the RowKey only as a whole.
     since: i32,
-    price: f64,
+    dollars: f64,
 }
 
 /// What is to go. A run that resumes must ask the same.
@@ -74,12 +74,12 @@ fn read() -> Result<Vec<Price>, Box<dyn Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/stocks.csv");
     let mut prices = Vec::new();
     for record in csv::Reader::from_path(path)?.deserialize() {
-        let (symbol, date, price): (String, String, f64) = record?;
+        let (symbol, date, dollars): (String, String, f64) = record?;
         let (name, year) = date.split_once(" 1 ").ok_or("a price is of the first of a month")?;
         let month = MONTHS.iter().position(|month| *month == name).ok_or("no such month")?;
         let year: u16 = year.parse()?;
         let month = u8::try_from(month + 1)?;
-        prices.push(Price { symbol, year, month, since: year.into(), price });
+        prices.push(Price { symbol, year, month, since: year.into(), dollars });
     }
     Ok(prices)
 }

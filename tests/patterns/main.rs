@@ -7,6 +7,7 @@ mod bulk;
 mod denormalized;
 mod heterogeneous;
 mod bulk_delete;
+mod denormalized;
 mod index_entity;
 mod lease_lock;
 mod log_tail;

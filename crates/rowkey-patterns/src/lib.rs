@@ -14,9 +14,9 @@
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
 pub mod bulk;
+pub mod bulk_delete;
 pub mod denormalized;
 mod hash;
-pub mod bulk_delete;
 pub mod index_entity;
 pub mod index_row;
 mod keyed;
