@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bulk;
-mod denormalized;
-mod heterogeneous;
 mod bulk_delete;
 mod denormalized;
+mod denormalized;
+mod heterogeneous;
 mod index_entity;
 mod lease_lock;
 mod log_tail;
