@@ -6,7 +6,6 @@
 mod bulk;
 mod bulk_delete;
 mod denormalized;
-mod denormalized;
 mod heterogeneous;
 mod index_entity;
 mod lease_lock;
