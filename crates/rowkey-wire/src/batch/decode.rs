@@ -27,8 +27,8 @@ impl<'a> PartResponse<'a> {
     pub fn header(&self, name: &str) -> Option<&'a str> {
         multipart::headers(self.headers, 0..self.headers.len())
             .filter_map(Result::ok)
-            .find(|(found, ..)| found.eq_ignore_ascii_case(name.as_bytes()))
-            .and_then(|(_, value, _)| std::str::from_utf8(value).ok())
+            .find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
+            .and_then(|(_, value)| std::str::from_utf8(value).ok())
     }
 }
 
@@ -85,17 +85,21 @@ fn is_success(status: u16) -> bool {
 }
 
 fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
-    let message = multipart::message(bytes, extent)?;
+    let mut etag = None;
+    let message = multipart::message(bytes, extent, |name, value, _| {
+        if etag.is_none() && name.eq_ignore_ascii_case(b"ETag") {
+            etag = Some(value);
+        }
+        Ok(())
+    })?;
     let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
     let status = status(&bytes[message.start_line]).ok_or(fault)?;
-    let mut response = PartResponse {
+    Ok(PartResponse {
         status,
-        etag: None,
+        etag: etag.and_then(|etag| std::str::from_utf8(etag).ok()),
         body: &bytes[message.body],
         headers: &bytes[message.headers],
-    };
-    response.etag = response.header("ETag");
-    Ok(response)
+    })
 }
 
 /// The status in `HTTP/1.1 204 No Content`.

@@ -45,12 +45,12 @@ impl BatchWriter {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) {
-        let (id, number) = (&self.id, self.operations);
-        let _ = write!(
-            self.body,
-            "--changeset_{id}\r\nContent-Type: application/http\r\n\
-             Content-Transfer-Encoding: binary\r\nContent-ID: {number}\r\n\r\n"
+        self.body.extend_from_slice(b"--changeset_");
+        self.body.extend_from_slice(self.id.as_bytes());
+        self.body.extend_from_slice(
+            b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n",
         );
+        let _ = write!(self.body, "Content-ID: {}\r\n\r\n", self.operations);
         self.push_head(method, target, headers);
         if let Some(body) = body {
             let _ = write!(self.body, "Content-Length: {}\r\n\r\n", body.len());
@@ -129,10 +129,8 @@ impl BatchWriter {
     fn push_text(&mut self, text: &str) {
         let start = self.body.len();
         self.body.extend_from_slice(text.as_bytes());
-        for byte in &mut self.body[start..] {
-            if matches!(byte, b'\r' | b'\n') {
-                *byte = b' ';
-            }
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', &self.body[start..]) {
+            self.body[start + at] = b' ';
         }
     }
 }

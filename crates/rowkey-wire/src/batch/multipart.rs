@@ -108,8 +108,13 @@ pub(super) struct Message {
     pub(super) body: Range<usize>,
 }
 
-/// Takes apart the message that has this extent, which [`parts`] found.
-pub(super) fn message(bytes: &[u8], extent: Range<usize>) -> Result<Message, BatchError> {
+/// Takes apart the message that has this extent, which [`parts`] found. `see` is shown the name, the
+/// value and the place of each header.
+pub(super) fn message<'a>(
+    bytes: &'a [u8],
+    extent: Range<usize>,
+    mut see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
+) -> Result<Message, BatchError> {
     let mut reader = Reader { body: &bytes[..extent.end], at: extent.start };
     let start_line = loop {
         match reader.line() {
@@ -128,7 +133,9 @@ pub(super) fn message(bytes: &[u8], extent: Range<usize>) -> Result<Message, Bat
             break;
         }
         headers_end = line.end;
+        let at = line.start;
         let (name, value) = header(bytes, line)?;
+        see(name, value, at)?;
         if name.eq_ignore_ascii_case(b"Content-Length") {
             content_length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
         }
@@ -144,19 +151,15 @@ pub(super) fn message(bytes: &[u8], extent: Range<usize>) -> Result<Message, Bat
 pub(super) fn headers(
     bytes: &[u8],
     range: Range<usize>,
-) -> impl Iterator<Item = Result<(&[u8], &[u8], usize), BatchError>> {
+) -> impl Iterator<Item = Result<(&[u8], &[u8]), BatchError>> {
     let mut reader = Reader { body: &bytes[..range.end], at: range.start };
-    std::iter::from_fn(move || {
-        let line = reader.line()?;
-        let at = line.start;
-        Some(header(bytes, line).map(|(name, value)| (name, value, at)))
-    })
+    std::iter::from_fn(move || Some(header(bytes, reader.line()?)))
 }
 
 fn header(bytes: &[u8], line: Range<usize>) -> Result<(&[u8], &[u8]), BatchError> {
     let fault = BatchError::new(line.start, BatchFault::Header);
     let line = &bytes[line];
-    let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Err(fault) };
+    let Some(colon) = memchr::memchr(b':', line) else { return Err(fault) };
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
         return Err(fault);

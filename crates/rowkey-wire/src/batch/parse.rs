@@ -82,12 +82,8 @@ pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, B
 }
 
 fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchError> {
-    let message = multipart::message(bytes, extent)?;
-    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
-    let (method, target) = request_line(&bytes[message.start_line]).ok_or(fault)?;
     let mut headers = HeaderMap::new();
-    for header in multipart::headers(bytes, message.headers) {
-        let (name, value, at) = header?;
+    let message = multipart::message(bytes, extent, |name, value, at| {
         let fault = BatchError::new(at, BatchFault::Header);
         // Values are slices of the body, as the body is.
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(value));
@@ -95,8 +91,10 @@ fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchErro
             return Err(fault);
         };
         // A map holds 32,768 headers; `append` would panic at the next.
-        headers.try_append(name, value).map_err(|_| fault)?;
-    }
+        headers.try_append(name, value).map(drop).map_err(|_| fault)
+    })?;
+    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
+    let (method, target) = request_line(&bytes[message.start_line]).ok_or(fault)?;
     let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     Ok(PartRequest { method, target, headers, body: bytes.slice(message.body), content_id })
 }
