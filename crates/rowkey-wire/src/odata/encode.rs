@@ -6,10 +6,8 @@
 use std::fmt;
 use std::io::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
-use crate::edm::{ValueRef, double, size};
+use super::render;
+use crate::edm::{ValueRef, size};
 use crate::limits::{MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS};
 
 /// Writes one entity as the JSON of a request, property by property.
@@ -52,7 +50,7 @@ pub enum EntityError {
 impl EntityWriter {
     /// Begins an entity with its keys.
     pub fn new(partition_key: &str, row_key: &str) -> Self {
-        let mut body = Vec::with_capacity(256);
+        let mut body = Vec::with_capacity(1024);
         body.extend_from_slice(b"{\"PartitionKey\":");
         write_string(&mut body, partition_key);
         body.extend_from_slice(b",\"RowKey\":");
@@ -134,36 +132,11 @@ fn is_annotated(value: &ValueRef<'_>) -> bool {
 }
 
 fn write_value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
-    // Writing to a `Vec` cannot fail.
-    let _ = match value {
-        ValueRef::Boolean(value) => write!(out, "{value}"),
-        ValueRef::Int32(value) => write!(out, "{value}"),
-        ValueRef::Int64(value) => write!(out, "\"{value}\""),
-        ValueRef::Guid(value) => write!(out, "\"{}\"", value.hyphenated()),
-        ValueRef::DateTime(value) => write!(out, "\"{value}\""),
-        ValueRef::Double(value) => {
-            if let Some(name) = double::name(*value) {
-                write!(out, "\"{name}\"")
-            } else {
-                let mut text = String::with_capacity(24);
-                let _ = double::write_finite(*value, &mut text);
-                out.write_all(text.as_bytes())
-            }
-        }
-        ValueRef::Binary(bytes) => {
-            out.push(b'"');
-            let start = out.len();
-            out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-            let written = STANDARD.encode_slice(bytes, &mut out[start..]).unwrap_or_default();
-            out.truncate(start + written);
-            out.push(b'"');
-            Ok(())
-        }
-        ValueRef::String(text) => {
-            write_string(out, text);
-            Ok(())
-        }
-    };
+    match value {
+        ValueRef::String(text) => write_string(out, text),
+        // All else is written as the service writes it.
+        value => render::value(out, value),
+    }
 }
 
 /// Writes text as JSON: `"`, `\` and control characters escaped, all else as UTF-8.

@@ -202,8 +202,7 @@ impl Transaction {
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
         out.reserve(size);
         for operation in &operations {
-            let (method, headers) = (operation.method(&table), operation.headers());
-            out.operation(method, &operation.target, &headers, operation.body.as_deref());
+            operation.write(&table, &mut out);
         }
         debug_assert_eq!(out.len(), size, "the size was told wrongly");
         let request = encode::batch(&out.content_type(), out.finish());
@@ -259,19 +258,13 @@ impl Transaction {
     ) {
         let table = &self.table;
         let target = if verb == Verb::Insert {
-            format!("{}/{}", table.endpoint(), table.name())
+            [table.endpoint(), "/", table.name()].concat()
         } else {
             let address = encode::address(table.name(), &partition_key, &row_key);
-            format!("{}{address}", table.endpoint())
+            [table.endpoint(), &address].concat()
         };
         let operation = Operation { verb, partition_key, row_key, target, condition, body };
-        self.size += BatchWriter::operation_len(
-            ID,
-            operation.method(table),
-            &operation.target,
-            &operation.headers(),
-            operation.body.as_deref(),
-        );
+        self.size += operation.size(table);
         self.operations.push(operation);
     }
 
@@ -300,19 +293,31 @@ impl Operation {
         }
     }
 
-    fn headers(&self) -> Vec<(&str, &str)> {
-        let mut headers = Vec::with_capacity(5);
-        headers.extend([ACCEPT, VERSION]);
-        if self.body.is_some() {
-            headers.push(JSON);
+    /// Does something with the headers.
+    fn with_headers<T>(&self, with: impl FnOnce(&[(&str, &str)]) -> T) -> T {
+        let condition = self.condition.as_ref().map(|condition| ("If-Match", condition.as_str()));
+        match (&self.body, self.verb, condition) {
+            (Some(_), Verb::Insert, _) => with(&[ACCEPT, VERSION, JSON, NO_CONTENT]),
+            (Some(_), _, Some(condition)) => with(&[ACCEPT, VERSION, JSON, condition]),
+            (Some(_), _, None) => with(&[ACCEPT, VERSION, JSON]),
+            (None, _, Some(condition)) => with(&[ACCEPT, VERSION, condition]),
+            (None, _, None) => with(&[ACCEPT, VERSION]),
         }
-        if self.verb == Verb::Insert {
-            headers.push(NO_CONTENT);
-        }
-        if let Some(condition) = &self.condition {
-            headers.push(("If-Match", condition.as_str()));
-        }
-        headers
+    }
+
+    fn write(&self, table: &Table, out: &mut BatchWriter) {
+        let method = self.method(table);
+        self.with_headers(|headers| {
+            out.operation(method, &self.target, headers, self.body.as_deref());
+        });
+    }
+
+    /// The bytes that it takes in a request, with a number of two digits.
+    fn size(&self, table: &Table) -> usize {
+        let method = self.method(table);
+        self.with_headers(|headers| {
+            BatchWriter::operation_len(ID, method, &self.target, headers, self.body.as_deref())
+        })
     }
 }
 
