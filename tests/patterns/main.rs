@@ -1,4 +1,4 @@
-//! The patterns of `rowkey-patterns` against servers: what they promise, what they cost in requests,
+//! The patterns against servers: what they promise, what they cost in requests,
 //! and the sweep over every request of each.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -7,6 +7,7 @@ mod bulk;
 mod bulk_delete;
 mod denormalized;
 mod heterogeneous;
+mod encryption;
 mod index_entity;
 mod lease_lock;
 mod log_tail;

@@ -23,6 +23,7 @@ const GATES: [Gate; 7] = [
             cargo("clippy --workspace --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey --no-default-features --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey --all-features --all-targets -- -D warnings")
+                && cargo("clippy -p rowkey-encryption --all-features --all-targets -- -D warnings")
         },
         remedy: "mend the code; an exception is an #[expect] with its reason",
     },
@@ -34,8 +35,8 @@ const GATES: [Gate; 7] = [
     },
     Gate {
         name: "features",
-        run: || cargo("test -p rowkey --all-features"),
-        remedy: "cargo test -p rowkey --all-features",
+        run: || cargo("test -p rowkey -p rowkey-encryption --all-features"),
+        remedy: "cargo test -p rowkey -p rowkey-encryption --all-features",
     },
     Gate { name: "examples", run: examples, remedy: "cargo run --example NAME" },
 ];

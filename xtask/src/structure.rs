@@ -10,7 +10,7 @@ const FORBIDDEN: [(&str, &[&str]); 2] =
     [("rowkey-wire", &["tokio", "reqwest", "hyper"]), ("rowkey-server", &["rowkey v", "reqwest"])];
 
 /// Crates of patterns: they stand on the client alone.
-const PATTERNS: [&str; 2] = ["rowkey-patterns", "rowkey-large"];
+const PATTERNS: [&str; 3] = ["rowkey-patterns", "rowkey-large", "rowkey-encryption"];
 
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;

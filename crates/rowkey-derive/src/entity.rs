@@ -173,9 +173,10 @@ fn columns(model: &Model<'_>) -> TokenStream {
 
 /// Writes a field that is stored as a property.
 fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
-    let Role::Property { name, json, .. } = &field.role else { return None };
+    let Role::Property { name, json, encrypt, .. } = &field.role else { return None };
     let (ident, ty) = (field.ident, field.ty);
-    Some(match (json, option_of(ty)) {
+    let mark = encrypt.then(|| quote! { #out.must_encrypt(#name); });
+    let write = match (json, option_of(ty)) {
         (false, _) => quote_spanned! { at(ty) => #out.property::<#ty>(#name, &self.#ident); },
         (true, None) => quote_spanned! { at(ty) => #out.json::<#ty>(#name, &self.#ident); },
         (true, Some(inner)) => quote_spanned! { at(ty) =>
@@ -183,7 +184,8 @@ fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
                 #out.json::<#inner>(#name, __value);
             }
         },
-    })
+    };
+    Some(quote! { #mark #write })
 }
 
 /// An expression for the value of a field.

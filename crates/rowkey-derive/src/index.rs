@@ -90,7 +90,9 @@ fn resolve(model: &Model<'_>, declared: Declared, fields: &[String]) -> Result<I
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
-            Role::Skipped(_) | Role::Property { json: true, .. }
+            Role::Skipped(_)
+                | Role::Property { json: true, .. }
+                | Role::Property { encrypt: true, .. }
         )
     }) {
         let what =

@@ -541,6 +541,9 @@ async fn what_is_to_be_encrypted_is_listed_and_not_written_as_it_is() {
     for error in refused {
         assert_eq!((error.kind(), error.attempts()), (ErrorKind::Invalid, 0));
         let text = error.to_string();
-        assert!(text.contains("`Name` is to be encrypted") && !text.contains("Ada"), "{text}");
+        assert!(
+            text.contains("property `Name`: it is to be encrypted") && !text.contains("Ada"),
+            "{text}"
+        );
     }
 }

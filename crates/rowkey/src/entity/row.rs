@@ -20,12 +20,20 @@ pub(crate) const VERSION: &str = "EntityVersion";
 pub struct RowWriter {
     out: EntityWriter,
     only: Option<&'static [&'static str]>,
+    /// The properties that will be encrypted before they are sent.
+    encrypted: &'static [&'static str],
     error: Option<(String, PropertyError)>,
 }
 
 impl RowWriter {
     pub(crate) fn new(partition_key: &str, row_key: &str) -> Self {
-        Self { out: EntityWriter::new(partition_key, row_key), only: None, error: None }
+        let out = EntityWriter::new(partition_key, row_key);
+        Self { out, only: None, encrypted: &[], error: None }
+    }
+
+    /// Takes these properties in plain: they are encrypted afterwards.
+    pub(crate) fn to_encrypt(self, encrypted: &'static [&'static str]) -> Self {
+        Self { encrypted, ..self }
     }
 
     /// Writes a property; one that is `None` is left out.
@@ -48,6 +56,18 @@ impl RowWriter {
         match serde_json::to_string(value) {
             Ok(text) => self.property(name, &text),
             Err(_) => self.fail(name, PropertyError::new("the value cannot be written as JSON")),
+        }
+    }
+
+    /// Says that the property with this name must not be stored as it is, before it is written: the
+    /// writing fails unless somebody will encrypt it. For each of [`Entity::ENCRYPTED`].
+    ///
+    /// [`Entity::ENCRYPTED`]: super::Entity::ENCRYPTED
+    pub fn must_encrypt(&mut self, name: &str) {
+        if self.takes(name) && !self.encrypted.contains(&name) {
+            let what = "it is to be encrypted, and nothing on the way to this table does that; write \
+                        the entity with `rowkey_encryption::Encrypted`";
+            self.fail(name, PropertyError::new(what));
         }
     }
 

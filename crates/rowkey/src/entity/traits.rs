@@ -50,8 +50,9 @@ pub trait Entity: Projection {
     /// What the `EntityType` property says when the rows do not tell the type.
     const KIND: Option<&'static str> = None;
 
-    /// The properties that must not be stored as they are. A [`Table`](crate::Table) refuses to write
-    /// an entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
+    /// The properties that must not be stored as they are; [`encode`](Self::encode) calls
+    /// [`must_encrypt`](RowWriter::must_encrypt) for each. A [`Table`](crate::Table) refuses to write an
+    /// entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
     const ENCRYPTED: &'static [&'static str] = &[];
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];

@@ -218,18 +218,17 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn of<E: Entity>(entity: &E) -> Result<Self> {
-        if let Some(name) = E::ENCRYPTED.first() {
-            let what =
-                format!("property `{name}` is to be encrypted, and a table does not do that");
-            return Err(Error::invalid(what).advise("write it with `rowkey_encryption::Encrypted`"));
-        }
-        Self::plain(entity)
+        Self::encode(entity, &[])
     }
 
-    /// The entity as it is, whatever of it is to be encrypted.
+    /// The entity with what is to be encrypted as it is.
     pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
+        Self::encode(entity, E::ENCRYPTED)
+    }
+
+    fn encode<E: Entity>(entity: &E, encrypted: &'static [&'static str]) -> Result<Self> {
         let keys = Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
-        let mut out = RowWriter::new(&keys.0, &keys.1);
+        let mut out = RowWriter::new(&keys.0, &keys.1).to_encrypt(encrypted);
         entity.encode(&mut out);
         Ok(Self { body: finish(out)?, keys })
     }

@@ -194,3 +194,47 @@ async fn only_versions_of_keys_over_safe_connections_are_taken() {
     assert_eq!(vault.key_id(), key_id);
     assert!(!format!("{vault:?}").contains("secret"));
 }
+
+/// Wraps as no vault does, and as well as any for a test: every bit the other way round.
+fn flipped(server: &MockServer) -> impl wiremock::Respond + use<> {
+    let kid = format!("{}{PATH}", server.uri());
+    move |request: &wiremock::Request| {
+        let body: serde_json::Value = request.body_json().unwrap();
+        let value = URL_SAFE_NO_PAD.decode(body["value"].as_str().unwrap()).unwrap();
+        let value: Vec<u8> = value.into_iter().map(|byte| !byte).collect();
+        let value = URL_SAFE_NO_PAD.encode(value);
+        ResponseTemplate::new(200).set_body_json(serde_json::json!({ "kid": kid, "value": value }))
+    }
+}
+
+#[tokio::test]
+async fn entities_are_written_and_read_with_a_key_that_stays_in_the_vault() {
+    use rowkey::{DynamicEntity, StorageAccount};
+
+    use crate::{AesKeyWrap, Encrypted, KeyRing};
+
+    let server = MockServer::start().await;
+    Mock::given(method("POST")).respond_with(flipped(&server)).mount(&server).await;
+    let tables = rowkey_server::Server::start().await.unwrap();
+    let account = StorageAccount::from_connection_string(tables.connection_string()).unwrap();
+    let table = account.table("notes");
+    table.create().await.unwrap();
+    let (vault, ..) = vault(&server);
+    let key_id = vault.key_id().to_owned();
+    let ring = KeyRing::new(vault).with(AesKeyWrap::new("local", [1; 32]));
+    let notes = |ring| Encrypted::new(table.clone(), ring).resolver(|_, _, name| name == "Text");
+
+    let mut note = DynamicEntity::new("p", "1");
+    note.set("Text", "hush");
+    notes(KeyRing::new(AesKeyWrap::new("local", [1; 32]))).insert(&note).await.unwrap();
+    let notes = notes(ring);
+    assert_eq!(notes.reencryption().run().await.unwrap().rewritten, 1);
+    let stored = table.get(note.key()).await.unwrap().unwrap().entity;
+    let begin = format!("1 {key_id} RSA-OAEP-256 ");
+    let Some(rowkey::edm::Value::String(metadata)) = stored.get("_RowkeyEncryption") else {
+        panic!("there is metadata")
+    };
+    assert!(metadata.starts_with(&begin), "{metadata}");
+    assert_eq!(notes.get(note.key()).await.unwrap().unwrap().entity, note);
+    assert_eq!(server.received_requests().await.unwrap().len(), 2, "one wraps, one unwraps");
+}
