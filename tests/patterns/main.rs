@@ -6,8 +6,8 @@
 mod bulk;
 mod bulk_delete;
 mod denormalized;
-mod heterogeneous;
 mod encryption;
+mod heterogeneous;
 mod index_entity;
 mod lease_lock;
 mod log_tail;

@@ -8,6 +8,7 @@ use rowkey::{DynamicEntity, Error, ErrorKind, Result};
 
 use crate::format::{self, Envelope, Nonce, Place};
 use crate::index::{self, IndexKey};
+use crate::key::ring::is_plain;
 use crate::key::{DataKey, KeyRing};
 use crate::legacy;
 use crate::random::Random;
@@ -61,6 +62,11 @@ impl Cipher {
         if let Some((name, _)) = entity.iter().find(|(name, _)| reserved(name)) {
             let what = format!("the entity has a property `{name}`, which encryption writes");
             return Err(Error::refused(ErrorKind::Invalid, what).advise("give it another name"));
+        }
+        if let Some(name) = names.iter().find(|name| !name.chars().all(is_plain)) {
+            let what =
+                format!("property `{name}` has white space or a control character in its name");
+            return Err(Error::refused(ErrorKind::Invalid, what));
         }
         self.seal(entity, names, Vec::new()).await
     }

@@ -228,6 +228,12 @@ impl<E: Entity + Send + 'static> Encrypted<E> {
                 .of("QueryEntities", self.table.name())
                 .advise("name it in `Encrypted::index`"));
         };
+        if self.cipher.resolver.is_none() && !self.cipher.marked.contains(&property) {
+            let what = format!("property `{property}` is not encrypted, so it has no blind index");
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .of("QueryEntities", self.table.name())
+                .advise("compare it by its column"));
+        }
         let index = key.of(self.table.name(), property, &value.into())?;
         Ok(Filter::dynamic(index::property(property), Operator::Equal, index))
     }

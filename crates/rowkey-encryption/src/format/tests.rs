@@ -239,7 +239,13 @@ async fn what_cannot_be_encrypted_is_refused_before_it_is_sent() {
         let error = patients("Patients").encrypt(&patient).await.unwrap_err();
         assert!(error.to_string().contains(name) && error.kind() == ErrorKind::Invalid, "{error}");
     }
-    let mut largest = patient();
+    let spaced = Encrypted::<DynamicEntity>::new(table("t"), ring()).resolver(|_, _, _| true);
+    let mut patient = patient();
+    patient.remove("Bed");
+    patient.set("Full\u{3000}name", "x");
+    let error = spaced.encrypt(&patient).await.unwrap_err();
+    assert!(error.to_string().contains("white space"), "{error}");
+    let mut largest = self::patient();
     largest.set("Scan", vec![0_u8; 65_506]);
     patients("Patients").encrypt(&largest).await.unwrap();
 }

@@ -44,6 +44,25 @@ const MARGIN_SECONDS: i64 = 300;
 ///
 /// The token needs the permissions `keys/wrapKey` and `keys/unwrapKey`. Throttling and failures of the
 /// vault are waited for and tried again, four times in all.
+///
+/// ```
+/// use rowkey::{AccessToken, TokenError, TokenProvider};
+/// use rowkey_encryption::{AesKeyWrap, KeyRing, KeyVault};
+///
+/// struct Tokens;
+///
+/// #[async_trait::async_trait]
+/// impl TokenProvider for Tokens {
+///     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
+///         Err(format!("there is no token for {scope} here").into())
+///     }
+/// }
+///
+/// let key_id = "https://contoso.vault.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6";
+/// let ring = KeyRing::new(KeyVault::new(key_id, Tokens)?).with(AesKeyWrap::new("2026", [1; 32]));
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+///
 /// [wrapKey](https://learn.microsoft.com/rest/api/keyvault/keys/wrap-key/wrap-key),
 /// [unwrapKey](https://learn.microsoft.com/rest/api/keyvault/keys/unwrap-key/unwrap-key)
 pub struct KeyVault {
