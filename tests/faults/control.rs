@@ -27,14 +27,14 @@ async fn the_journal_says_what_came_and_what_it_did() -> TestResult {
     assert_eq!(
         seen,
         [
-            (Operation::Transaction, "", Some(202), true),
-            (Operation::Transaction, "", Some(202), false),
+            (Operation::Transaction, "counters", Some(202), true),
+            (Operation::Transaction, "counters", Some(202), false),
             (Operation::DeleteEntity, "counters", Some(204), true),
             (Operation::GetEntity, "counters", Some(404), false),
         ]
     );
     assert_eq!(journal.clone().of(Operation::Transaction).committed().len(), 1);
-    assert_eq!(journal.clone().about("COUNTERS").len(), 2);
+    assert_eq!(journal.clone().about("COUNTERS").len(), 4);
     assert_eq!(journal.iter().next().unwrap().account(), "devstoreaccount1");
     assert_eq!(before.count(Operation::CreateTable), 1);
 

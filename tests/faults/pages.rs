@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use futures_util::TryStreamExt;
+use rowkey::blob::Entry;
 use rowkey::{Continuation, Filter, StorageAccount};
-use rowkey_server::Pages;
+use rowkey_server::{Fault, Operation, Pages};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, sweep};
 
@@ -144,5 +145,49 @@ async fn chaos_is_the_same_for_the_same_seed() -> TestResult {
     }
     assert_eq!(sizes[0], sizes[1]);
     assert_ne!(sizes[0], sizes[2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn listings_may_end_anywhere_and_lose_nothing() -> TestResult {
+    let (server, account, _) = start().await?;
+    let mut names: Vec<String> = (100..140).map(|number| format!("list-{number}")).collect();
+    let container = account.container("listed");
+    container.create().await?;
+    for name in &names {
+        account.queue(name).create().await?;
+        account.container(name).create().await?;
+        container.blob(name).put("x").send().await?;
+    }
+    names.sort();
+    let mut cuts = 0;
+    for seed in 0..20 {
+        let chaos = server.chaos(Pages::seeded(seed));
+        let queues = account.queue_service().queues().starting_with("list-").all().await?;
+        assert!(queues.iter().map(|queue| &queue.name).eq(&names), "seed {seed}");
+        let containers = account.blob_service().containers().starting_with("list-").all().await?;
+        assert!(containers.iter().map(|container| &container.name).eq(&names), "seed {seed}");
+        let blobs = container.blobs().page_size(7).all().await?;
+        assert!(blobs.iter().map(|blob| &blob.name).eq(&names), "seed {seed}");
+        let folder: Vec<_> = container.blobs().folder("-1").try_collect().await?;
+        assert_eq!(folder, [Entry::Prefix("list-1".to_owned())], "seed {seed}");
+        cuts += chaos.cuts();
+    }
+    assert!(cuts > 100, "{cuts}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fault_on_a_table_meets_its_transactions() -> TestResult {
+    let (server, account, table) = start().await?;
+    let other = account.table("others");
+    other.create().await?;
+    let fault = Fault::on(Operation::Transaction).resource("others").close_before_commit();
+    let fault = server.inject(fault);
+    table.transaction().insert(&counter("a", 1)).submit().await?;
+    assert_eq!(fault.hits(), 0);
+    let once = once(&account).table("others");
+    assert!(once.transaction().insert(&counter("a", 1)).submit().await.is_err());
+    assert_eq!(fault.hits(), 1);
     Ok(())
 }

@@ -39,17 +39,28 @@ pub(crate) async fn answer(
     address: IpAddr,
     request: Request<Incoming>,
 ) -> Result<Sent, io::Error> {
-    let (parts, mut body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
     let stamps = stamps(state, service, &parts);
     if state.control.is_idle() {
         let answer = execute(state, service, address, &parts, &mut body, stamps, None).await?;
         return Ok(cut::whole(answer));
     }
-    let mut visit = state.control.arrive(service, &parts, stamps.now);
+    // A batch names its table in its body alone.
+    if service == Service::Table && parts.uri.path().ends_with("/$batch") {
+        let batch = read(&mut body, max_body(service)).await?;
+        parts.extensions.insert(Early(batch));
+    }
+    let batch = parts.extensions.get::<Early>().and_then(|Early(batch)| batch.as_deref());
+    let mut visit = state.control.arrive(service, &parts, batch, stamps.now);
     let refusal = visit.before().await?;
     let answer = execute(state, service, address, &parts, &mut body, stamps, refusal).await?;
     visit.after(answer, &state.clock).await
 }
+
+/// A body that was read before anything else, in the extensions of its request; `None` if it is too
+/// long.
+#[derive(Clone, Debug)]
+struct Early(Option<Bytes>);
 
 /// Executes a request and makes its whole answer. With a `refusal` that is the answer. An error is
 /// a connection that broke.
@@ -111,7 +122,11 @@ async fn respond_to(
         Service::Blob => Bytes::new(),
         Service::Queue | Service::Table => {
             let max = max_body(service);
-            match read(body, max).await? {
+            let body = match request.extensions.get::<Early>() {
+                Some(Early(body)) => body.clone(),
+                None => read(body, max).await?,
+            };
+            match body {
                 Some(body) => body,
                 None => {
                     return Ok(Err(Failure::front_end(

@@ -26,6 +26,7 @@ use crate::store::blob::Version;
 /// A request whose maker is known, and may do what it asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
+    pub(super) state: &'a State,
     pub(super) account: &'a Account,
     pub(super) place: &'a Place<'a>,
     pub(super) request: &'a Parts,
@@ -72,7 +73,7 @@ pub(crate) async fn answer(
     access.allow(Service::Blob, &need(&op, public))?;
     let version = version(stamps, &options);
     let access = &access;
-    let call = Call { account, place, request, address, access, stamps, version };
+    let call = Call { state, account, place, request, address, access, stamps, version };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
     let mut answer = call.perform(target, op, body).await?;
     if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {

@@ -16,7 +16,7 @@ use super::upload::{self, Refused};
 use crate::documents;
 use crate::respond::{self, Answer};
 use crate::store::blob::Container;
-use crate::store::blob::list::Listed;
+use crate::store::blob::list::{Listed, MAX_PAGE};
 use crate::store::properties;
 
 const FALSE: HeaderValue = HeaderValue::from_static("false");
@@ -147,7 +147,7 @@ pub(super) fn lease(
 /// List Containers.
 pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
     let blobs = call.account.blobs();
-    let (page, next) = blobs.list(options);
+    let (page, next) = blobs.list(options, room(call, options.max_results));
     let views = page.into_iter().map(|(name, container)| ContainerView {
         name,
         modified: container.version.modified,
@@ -160,6 +160,11 @@ pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
     documents::document(render::containers(endpoint, account, options, views, next))
 }
 
+/// How many entries a page has, of the most that were asked for.
+fn room(call: &Call<'_>, most: Option<u32>) -> usize {
+    call.state.control.pages.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE))
+}
+
 /// List Blobs.
 pub(super) fn list_blobs(
     call: &Call<'_>,
@@ -168,7 +173,8 @@ pub(super) fn list_blobs(
 ) -> Result<Answer, Rejection> {
     let now = call.stamps.now;
     let blobs = call.account.blobs();
-    let (page, next) = blobs.container(name)?.list(options);
+    let room = room(call, options.max_results);
+    let (page, next) = blobs.container(name)?.list(options, room);
     let items = page.into_iter().map(|listed| match listed {
         Listed::Prefix(prefix) => Item::Prefix(prefix),
         Listed::Uncommitted(name) => Item::Uncommitted(name),

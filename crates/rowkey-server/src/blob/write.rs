@@ -2,13 +2,14 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
-use rowkey_wire::blob::block_list;
+use rowkey_wire::blob::block_list::{self, MAX_BLOCKS};
 use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::{AppendLimits, BlobType, Description, Guard, Put, Sums};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::queue::parse::invalid_document;
+use rowkey_wire::xml::XmlError;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, MAX_BODY, Refused, Upload};
@@ -98,7 +99,12 @@ pub(super) async fn put_block_list(
     let headers = &call.request.headers;
     let (document, upload) = upload::receive_document(body, headers, checksum).await?;
     upload::verify(sums, &upload)?;
-    let list = block_list::parse(&document).map_err(|error| invalid_document(&error, &document))?;
+    let list = block_list::parse(&document).map_err(|error| match error {
+        XmlError::TooMany { limit: MAX_BLOCKS, .. } => {
+            Rejection::new(ErrorCode::BLOCK_LIST_TOO_LONG)
+        }
+        other => invalid_document(&other, &document),
+    })?;
     let now = call.stamps.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;

@@ -65,7 +65,7 @@ impl Matching {
     /// Only requests about this table, queue or container (with everything in it), or, written
     /// `container/name`, this blob. Names are compared without case.
     ///
-    /// An entity group transaction names its table only in its parts, so it is about none.
+    /// An entity group transaction is about the table that its first part names.
     pub fn resource(mut self, name: impl Into<String>) -> Self {
         self.resource = Some(name.into());
         self

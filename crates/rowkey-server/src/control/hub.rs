@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use rowkey_wire::auth::Service;
+use rowkey_wire::batch;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
@@ -78,14 +79,18 @@ impl Control {
         }
     }
 
-    /// A request has come. Its body has been read, nothing else has happened.
+    /// A request has come, and nothing has happened. `batch` is the body of one that is a batch.
     pub(crate) fn arrive<'a>(
         &'a self,
         service: Service,
         request: &Parts,
+        batch: Option<&[u8]>,
         now: DateTime,
     ) -> Visit<'a> {
-        let subject = Subject::of(service, request);
+        let mut subject = Subject::of(service, request);
+        if let Some(table) = batch.and_then(batch::table) {
+            subject.resource = table;
+        }
         let entry = self.record.as_ref().map(|record| (record, record.begin(&subject, now)));
         let rule = self.rules.meet(&subject);
         let busy = match (&rule, &self.throttle) {

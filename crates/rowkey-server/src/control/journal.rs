@@ -123,8 +123,8 @@ impl JournalEntry {
         &self.account
     }
 
-    /// The table, the queue, the container, or `container/blob`, in its address. Empty for a
-    /// service, and for an entity group transaction, whose table is named in its parts only.
+    /// The table, the queue, the container, or `container/blob`. Empty for a service, and for an
+    /// entity group transaction whose body is none.
     pub fn resource(&self) -> &str {
         &self.resource
     }

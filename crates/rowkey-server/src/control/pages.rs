@@ -11,7 +11,8 @@ const MOST_EMPTY: u32 = 3;
 /// Cut pages look at so many rows, at most.
 const MOST_ROWS: u64 = 12;
 
-/// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos).
+/// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos): of queries for entities,
+/// and of listings of queues, containers and blobs.
 ///
 /// All of it is what the service does when a query takes long, crosses partitions, or just so. The
 /// same seed cuts the same requests in the same order at the same places.
@@ -97,6 +98,16 @@ impl Disorder {
     pub(crate) fn clear(&self) {
         *self.choices() = None;
         self.is_on.store(false, Ordering::Relaxed);
+    }
+
+    /// How many entries the next page of a listing has, of `room` that it might have. Listings have
+    /// no partitions to end with.
+    pub(crate) fn room(&self, room: u32) -> usize {
+        let cut = match self.next() {
+            Some(Cut::Rows(rows)) => rows,
+            Some(Cut::Partition) | None => room,
+        };
+        cut.min(room) as usize
     }
 
     /// Where the next page is to end; `None` leaves it as it is.

@@ -22,6 +22,7 @@ use crate::state::{Account, State};
 /// A request whose maker is known, and may do what it asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
+    pub(super) state: &'a State,
     pub(super) account: &'a Account,
     pub(super) place: &'a Place<'a>,
     pub(super) body: &'a Bytes,
@@ -61,7 +62,7 @@ pub(crate) fn answer(
         metadata.spell(spelling);
     }
     access.allow(Service::Queue, &need(&op))?;
-    Call { account, place, body, stamps, version }.perform(op)
+    Call { state, account, place, body, stamps, version }.perform(op)
 }
 
 impl Call<'_> {

@@ -2,6 +2,7 @@
 
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
+use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::metadata::Metadata;
 use rowkey_wire::queue::decode::APPROXIMATE_COUNT;
 use rowkey_wire::queue::op::Listing;
@@ -48,7 +49,8 @@ pub(super) fn drop_apart(queue: Queue) {
 /// List Queues.
 pub(super) fn list(call: &Call<'_>, listing: &Listing) -> Answer {
     let queues = call.account.queues();
-    let (page, next) = queues.list(listing);
+    let room = call.state.control.pages.room(listing.max.unwrap_or(MAX_LISTING));
+    let (page, next) = queues.list(listing, room);
     let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
     documents::document(render::list(&call.place.endpoint, &call.account.name, listing, page, next))
 }

@@ -444,11 +444,18 @@ async fn what_is_not_there_says_what_it_is() {
         ("GET", "/things/b?comp=tags", &[], "blob index tags"),
         ("PUT", "/things/b?comp=undelete", &[], "restoring deleted blobs"),
         ("GET", "/things/b?versionid=1", &[], "blob versions"),
+        (
+            "PUT",
+            "/things/b",
+            &[BLOCK, ("x-ms-structured-body", "XSM/1.0; properties=crc64")],
+            "bodies with checksums",
+        ),
     ] {
         let answer = send(&mut client, method, target, headers, "");
         assert_eq!((answer.status, answer.code()), (501, "NotImplemented"), "{target}");
         assert!(answer.body.contains(what), "{}", answer.body);
     }
+    assert_eq!(send(&mut client, "GET", "/things/b", &[], "").body, "x");
     let tier = [BLOCK, ("x-ms-access-tier", "Hot"), ("x-ms-tags", "a=b")];
     assert_eq!(send(&mut client, "PUT", "/things/b", &tier, "y").status, 201);
 }
@@ -466,4 +473,21 @@ async fn a_body_that_breaks_off_changes_nothing() {
     let broken = Client::to(&server, Service::Blob);
     broken.break_off(request.as_bytes());
     assert_eq!(send(&mut client, "GET", "/things/b", &[], "").body, "before");
+}
+
+#[tokio::test]
+async fn a_list_of_more_blocks_than_a_blob_has_is_refused_whatever_is_in_it() {
+    let (_server, mut client) = started().await;
+    let list = |count| format!("<BlockList>{}</BlockList>", "<Latest>MQ==</Latest>".repeat(count));
+    let target = "/things/b?comp=blocklist";
+    let answer = send(&mut client, "PUT", target, &[], &list(50_001));
+    assert_eq!((answer.status, answer.code()), (400, "BlockListTooLong"));
+    let answer = send(&mut client, "PUT", target, &[], &list(50_000));
+    assert_eq!((answer.status, answer.code()), (400, "InvalidBlockList"));
+    let nested = format!("<BlockList><Latest>{}</Latest></BlockList>", "<a/>".repeat(5_000));
+    let policies = format!("<SignedIdentifiers>{}</SignedIdentifiers>", "<a/>".repeat(5_000));
+    for (target, body) in [(target, nested), ("/things?restype=container&comp=acl", policies)] {
+        let answer = send(&mut client, "PUT", target, &[], &body);
+        assert_eq!((answer.status, answer.code()), (400, "InvalidXmlDocument"), "{target}");
+    }
 }

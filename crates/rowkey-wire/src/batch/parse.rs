@@ -3,13 +3,16 @@
 //! Formats only: how many operations there may be, on which entities and with which headers is the
 //! server's to say, and so is what becomes of an empty changeset (the service accepts it).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use memchr::{memmem, memrchr};
 
 use super::multipart::{self, BatchError, BatchFault, Part};
+use crate::table::parse::decode_path;
 
 /// What a batch asks for.
 #[derive(Clone, Debug)]
@@ -109,4 +112,15 @@ fn request_line(line: &[u8]) -> Option<(Method, String)> {
         return None;
     }
     Some((Method::from_bytes(method.as_bytes()).ok()?, target.to_owned()))
+}
+
+/// The table that the first part of a batch names, without reading the rest.
+pub fn table(body: &[u8]) -> Option<Cow<'_, str>> {
+    let end = memmem::find(body, b" HTTP/1.1")?;
+    let begin = memrchr(b'\n', &body[..end]).map_or(0, |at| at + 1);
+    let line = std::str::from_utf8(&body[begin..end]).ok()?;
+    let (_, target) = line.split_once(' ')?;
+    // Keys, which may hold anything, and options.
+    let path = target.split(['(', '?']).next().unwrap_or(target);
+    decode_path(path.rsplit('/').next()?).ok()
 }

@@ -299,6 +299,23 @@ mod parse {
     }
 
     #[test]
+    fn the_table_is_told_by_the_first_part() {
+        for recorded in [recording!("python12-all-request"), recording!("legacy-all-request")] {
+            let target = &parse(&recorded)[0].target;
+            let named = target.split('(').next().unwrap().rsplit('/').next();
+            assert_eq!(table(recorded.body.as_bytes()).as_deref(), named);
+        }
+        let one = |line: &str| changeset(&[line]);
+        for (line, name) in [
+            ("GET /acc/t(PartitionKey='a/b',RowKey='') HTTP/1.1\r\n", Some("t")),
+            ("POST http://h/acc/t?x=/y HTTP/1.1\r\n\r\n{}", Some("t")),
+            ("POST", None),
+        ] {
+            assert_eq!(table(one(line).as_bytes()).as_deref(), name, "{line}");
+        }
+    }
+
+    #[test]
     fn two_changesets_are_refused() {
         let one = changeset(&["POST /t HTTP/1.1\r\n\r\n{}"]);
         let two = batch(&format!("{one}\r\n--b\r\n{one}"));

@@ -79,19 +79,21 @@ pub fn decode(body: &[u8]) -> Result<BlockList, XmlError> {
 
 /// The body of Put Block List (the server's half).
 pub fn parse(body: &[u8]) -> Result<Vec<(Source, String)>, XmlError> {
-    let root = Element::read_root(body, "BlockList")?;
+    let mut blocks = Vec::new();
+    let root = Element::read_children(body, "BlockList", |child| {
+        let sources = [Source::Committed, Source::Latest, Source::Uncommitted];
+        let source = sources.into_iter().find(|source| source.element() == child.name);
+        let source = source.ok_or(XmlError::Unexpected("BlockList"))?;
+        if blocks.len() == MAX_BLOCKS {
+            return Err(XmlError::TooMany { element: source.element(), limit: MAX_BLOCKS });
+        }
+        blocks.push((source, child.text.trim_ascii().to_owned()));
+        Ok(())
+    })?;
     if !root.text.trim_ascii().is_empty() {
         return Err(XmlError::Unexpected("BlockList"));
     }
-    root.children
-        .into_iter()
-        .map(|child| {
-            let sources = [Source::Committed, Source::Latest, Source::Uncommitted];
-            let source = sources.into_iter().find(|source| source.element() == child.name);
-            let source = source.ok_or(XmlError::Unexpected("BlockList"))?;
-            Ok((source, child.text.trim_ascii().to_owned()))
-        })
-        .collect()
+    Ok(blocks)
 }
 
 /// The answer to Get Block List (the server's half). Lists that were not asked for are `None`.

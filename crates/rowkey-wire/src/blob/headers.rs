@@ -62,4 +62,5 @@ names! {
     SOURCE_IF_NONE_MATCH = "x-ms-source-if-none-match",
     SOURCE_IF_UNMODIFIED_SINCE = "x-ms-source-if-unmodified-since",
     SOURCE_LEASE_ID = "x-ms-source-lease-id",
+    STRUCTURED_BODY = "x-ms-structured-body",
 }

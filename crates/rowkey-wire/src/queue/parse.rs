@@ -155,7 +155,7 @@ fn plain_message(body: &[u8]) -> Option<&str> {
 
 /// The text of any other body.
 fn escaped_message(body: &[u8]) -> Result<String, Rejection> {
-    let root = Element::read_root(body, "QueueMessage");
+    let root = Element::read_small(body, "QueueMessage");
     let mut root = root.map_err(|error| invalid_document(&error, body))?;
     match root.children.iter_mut().find(|child| child.name == "MessageText") {
         Some(element) if element.children.is_empty() => Ok(std::mem::take(&mut element.text)),

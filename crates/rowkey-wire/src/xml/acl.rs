@@ -58,7 +58,7 @@ pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     if body.is_empty() {
         return Ok(Vec::new());
     }
-    let root = Element::read_root(body, "SignedIdentifiers")?;
+    let root = Element::read_small(body, "SignedIdentifiers")?;
     if root.children.len() > MAX_ACCESS_POLICIES {
         let limit = MAX_ACCESS_POLICIES;
         return Err(XmlError::TooMany { element: "SignedIdentifier", limit });

@@ -6,6 +6,9 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, escape};
 
+/// Elements of a document that has few: five policies, five rules of CORS, a message.
+const MAX_ELEMENTS: usize = 1000;
+
 /// Elements that may stand inside one another; the deepest document of the services has five.
 const MAX_DEPTH: usize = 16;
 
@@ -108,6 +111,56 @@ impl std::error::Error for XmlError {}
 impl Element {
     /// Reads a document, with or without a byte order mark, and gives its root.
     pub fn read(body: &[u8]) -> Result<Self, XmlError> {
+        Self::read_with(body, |element, parent, _| {
+            parent.children.push(element);
+            Ok(())
+        })
+    }
+
+    /// Reads a document of a few elements whose root is `name`: what requests hold. A tree takes many
+    /// times the memory of its text, so one that is longer is refused before it is made.
+    pub fn read_small(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
+        let mut elements = 0;
+        let root = Self::read_with(body, |element, parent, _| {
+            elements += 1;
+            if elements > MAX_ELEMENTS {
+                return Err(XmlError::TooMany { element: name, limit: MAX_ELEMENTS });
+            }
+            parent.children.push(element);
+            Ok(())
+        })?;
+        root.named_as(name)
+    }
+
+    /// Reads a document whose root is `name`, and gives each element in the root to `child` rather
+    /// than keeping it.
+    pub fn read_children(
+        body: &[u8],
+        name: &'static str,
+        mut child: impl FnMut(Self) -> Result<(), XmlError>,
+    ) -> Result<Self, XmlError> {
+        let mut inside = 0;
+        let root = Self::read_with(body, |element, parent, is_root| {
+            inside += 1;
+            if inside > MAX_ELEMENTS {
+                return Err(XmlError::TooMany { element: name, limit: MAX_ELEMENTS });
+            }
+            if is_root {
+                inside = 0;
+                return child(element);
+            }
+            parent.children.push(element);
+            Ok(())
+        })?;
+        root.named_as(name)
+    }
+
+    /// Reads a document. `add` is given each element at its end, the one that it is in, and whether
+    /// that is the root.
+    fn read_with(
+        body: &[u8],
+        mut add: impl FnMut(Self, &mut Self, bool) -> Result<(), XmlError>,
+    ) -> Result<Self, XmlError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body)
             .map_err(|error| XmlError::Syntax { at: error.valid_up_to() as u64 })?;
@@ -157,8 +210,9 @@ impl Element {
                 Event::DocType(_) => return Err(syntax),
                 Event::Eof => break,
             };
+            let in_root = open.len() == 1;
             match open.last_mut() {
-                Some(parent) => parent.children.push(closed),
+                Some(parent) => add(closed, parent, in_root)?,
                 None if root.is_some() => return Err(syntax),
                 None => root = Some(closed),
             }
@@ -168,8 +222,11 @@ impl Element {
 
     /// Reads a document whose root is `name`.
     pub fn read_root(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
-        let root = Self::read(body)?;
-        if root.name == name { Ok(root) } else { Err(XmlError::Missing(name)) }
+        Self::read(body)?.named_as(name)
+    }
+
+    fn named_as(self, name: &'static str) -> Result<Self, XmlError> {
+        if self.name == name { Ok(self) } else { Err(XmlError::Missing(name)) }
     }
 
     /// The first child of this name.

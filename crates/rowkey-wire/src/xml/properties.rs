@@ -154,7 +154,7 @@ pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
 /// them, complete; retention of 1 to 365 days exactly when it is enabled; at most 5 rules of at
 /// most 64 origins, 64 headers and 2 header prefixes.
 pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
-    let root = Element::read_root(body, "StorageServiceProperties")?;
+    let root = Element::read_small(body, "StorageServiceProperties")?;
     root.holds_only("StorageServiceProperties", SECTIONS)?;
     if root.children.is_empty() {
         return Err(XmlError::Empty { at: root.end });

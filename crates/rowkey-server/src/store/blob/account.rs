@@ -16,7 +16,6 @@ use uuid::Uuid;
 use super::condition;
 use super::container::Container;
 use super::lease::Subject;
-use super::list::MAX_PAGE;
 use crate::store::properties;
 
 /// How long the name of a deleted container is blocked: 30 s in ticks, "at least".
@@ -108,12 +107,15 @@ impl Blobs {
         Ok((container, version))
     }
 
-    /// A page of containers, and the name with which the next page begins.
-    pub(crate) fn list(&self, options: &ListContainers) -> (Vec<(&str, &Container)>, Option<&str>) {
+    /// A page of at most `room` containers, and the name with which the next page begins.
+    pub(crate) fn list(
+        &self,
+        options: &ListContainers,
+        room: usize,
+    ) -> (Vec<(&str, &Container)>, Option<&str>) {
         // Markers are the name after the account's, `/account/name`; some send the name alone.
         let marker = options.marker.rsplit('/').next().unwrap_or_default();
         let from = marker.max(options.prefix.as_str());
-        let room = options.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
         let mut matching = self
             .containers
             .range::<str, _>((Bound::Included(from), Bound::Unbounded))

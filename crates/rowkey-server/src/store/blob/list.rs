@@ -27,9 +27,12 @@ pub(crate) enum Listed<'a> {
 }
 
 impl Container {
-    /// A page, and where the next one begins.
-    pub(crate) fn list(&self, options: &ListBlobs) -> (Vec<Listed<'_>>, Option<Marker>) {
-        let room = options.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
+    /// A page of at most `room` entries, and where the next one begins.
+    pub(crate) fn list(
+        &self,
+        options: &ListBlobs,
+        room: usize,
+    ) -> (Vec<Listed<'_>>, Option<Marker>) {
         let start = options.marker.as_ref().map_or("", |marker| marker.name.as_str());
         let mut from = Bound::Included(start.max(options.prefix.as_str()));
         let mut page = Vec::new();

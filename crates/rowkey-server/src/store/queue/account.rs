@@ -6,7 +6,6 @@ use std::ops::Bound;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::metadata::Metadata;
 use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::queue::op::Listing;
@@ -96,8 +95,13 @@ impl Queues {
         self.by_name.get_mut(name).ok_or_else(not_found)
     }
 
-    /// A page of queues in the order of their names, and the one with which the next page begins.
-    pub(crate) fn list(&self, listing: &Listing) -> (Vec<(&str, &Queue)>, Option<&str>) {
+    /// A page of at most `room` queues in the order of their names, and the one with which the next
+    /// page begins.
+    pub(crate) fn list(
+        &self,
+        listing: &Listing,
+        room: usize,
+    ) -> (Vec<(&str, &Queue)>, Option<&str>) {
         let prefix = listing.prefix.as_deref().unwrap_or_default();
         let marker = listing.marker.as_deref().map(marker_name).unwrap_or_default();
         let from = Bound::Included(prefix.max(marker));
@@ -106,7 +110,6 @@ impl Queues {
             .range::<str, _>((from, Bound::Unbounded))
             .map(|(name, queue)| (name.as_str(), queue))
             .take_while(|(name, _)| name.starts_with(prefix));
-        let room = listing.max.unwrap_or(MAX_LISTING) as usize;
         let page = matching.by_ref().take(room).collect();
         (page, matching.next().map(|(name, _)| name))
     }

@@ -175,7 +175,7 @@ fn queues_are_listed_in_pages() {
     let list = |prefix: &str, marker: &str, max| {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let listing = Listing { prefix: text(prefix), marker: text(marker), max, metadata: false };
-        let (page, next) = queues.list(&listing);
+        let (page, next) = queues.list(&listing, max.unwrap_or(5000) as usize);
         let names: Vec<_> = page.into_iter().map(|(name, _)| name.to_owned()).collect();
         (names.join(" "), next.map(str::to_owned))
     };
