@@ -12,3 +12,4 @@ mod index_entity;
 mod lease_lock;
 mod log_tail;
 mod random;
+mod verify;

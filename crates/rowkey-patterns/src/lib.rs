@@ -10,6 +10,7 @@
 //! | [`bulk_delete`] | high-volume delete | what a query finds is deleted unless it was changed since; resumable after each page |
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
+//! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -23,3 +24,4 @@ mod keyed;
 pub mod log_tail;
 mod rounds;
 mod unique;
+pub mod verify;

@@ -1,0 +1,225 @@
+//! A run over the tables, page by page.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use futures_util::stream::iter;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use rowkey::index::PRIMARY_ROW_KEY;
+use rowkey::{DynamicEntity, Entity, Result, Rows, ScanPolicy, Stored, Table};
+
+use super::Verify;
+use super::examine::Examiner;
+use super::pace::Pace;
+use super::report::{Checkpoint, Drift, Finding, Report};
+use crate::index_row::{IndexRow, position_of, primary_key};
+
+/// The property that tells the type where the rows do not.
+const KIND: &str = "EntityType";
+
+/// A run of [`Verify`]: [`run`](Self::run) to its end, or [`step`](Self::step) by step, storing the
+/// [`checkpoint`](Self::checkpoint) after each.
+pub struct Run<E> {
+    verify: Verify<E>,
+    mend: bool,
+    pace: Pace,
+    checkpoint: Checkpoint,
+}
+
+impl<E: Entity + Send + Sync + 'static> Run<E> {
+    pub(super) fn new(verify: Verify<E>, mend: bool) -> Self {
+        let pace = Pace::new(verify.requests_per_second);
+        let checkpoint = Checkpoint { table: 0, next: None, report: Report::new::<E>() };
+        Self { verify, mend, pace, checkpoint }
+    }
+
+    /// Goes on where another run stood when it gave this checkpoint.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the type declared other indexes
+    /// then.
+    pub fn resume(mut self, checkpoint: Checkpoint) -> Result<Self> {
+        let names = |report: &Report| -> Vec<String> {
+            report.indexes.iter().map(|index| index.name.clone()).collect()
+        };
+        if names(&checkpoint.report) != names(&self.checkpoint.report) {
+            return Err(self.verify.refused("the checkpoint is of a type with other indexes"));
+        }
+        self.checkpoint = checkpoint;
+        Ok(self)
+    }
+
+    /// Runs to the end.
+    ///
+    /// After an error nothing is lost: call it again, or go on from the checkpoint.
+    pub async fn run(&mut self) -> Result<&Report> {
+        while self.step().await? {}
+        Ok(self.report())
+    }
+
+    /// Reads one page of rows, and looks at each; says whether there was one.
+    ///
+    /// After an error the checkpoint is what it was before.
+    pub async fn step(&mut self) -> Result<bool> {
+        let sources = self.verify.sources()?;
+        let Some((table, indexes)) = sources.get(self.checkpoint.table) else { return Ok(false) };
+        self.pace.turn(table.account()).await;
+        let mut query = table
+            .scan::<DynamicEntity>()
+            .scan_policy(ScanPolicy::Allow)
+            .page_size(self.verify.page_size);
+        if let Some(next) = &self.checkpoint.next {
+            query = query.resume(next.clone());
+        }
+        let page = query.pages().try_next().await?;
+        let (rows, next) = page.map(|page| (page.entities, page.continuation)).unwrap_or_default();
+
+        let mut report = self.checkpoint.report.clone();
+        let doubts = self.doubts(&rows, &sources, indexes, &mut report);
+        let findings: Vec<_> = iter(doubts)
+            .map(|doubt| self.settle(doubt, &sources))
+            .buffer_unordered(self.verify.concurrency)
+            .try_concat()
+            .await?;
+        for (position, mut finding) in findings {
+            finding.index = position.map(|position| E::INDEXES[position].name);
+            report.count(position, finding.drift, finding.mended);
+            (self.verify.found)(&finding);
+        }
+        let table = self.checkpoint.table + usize::from(next.is_none());
+        self.checkpoint = Checkpoint { table, next, report };
+        Ok(true)
+    }
+
+    /// Where the run stands: after the last step that succeeded.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> &Report {
+        &self.checkpoint.report
+    }
+
+    /// What has to be looked at closely. A page is how the rows were at one time, so what is in step
+    /// there needs no look.
+    fn doubts(
+        &self,
+        rows: &[Stored<DynamicEntity>],
+        sources: &[(Table, Vec<usize>)],
+        indexes: &[usize],
+        report: &mut Report,
+    ) -> Vec<Doubt> {
+        let here = self.checkpoint.table == 0;
+        let page: HashMap<_, _> = rows
+            .iter()
+            .map(|row| ((&*row.entity.partition_key, &*row.entity.row_key), &row.entity))
+            .collect();
+        let mut doubts = Vec::new();
+        for row in rows {
+            let (partition_key, row_key) = (&*row.entity.partition_key, &*row.entity.row_key);
+            if row.entity.get(PRIMARY_ROW_KEY).is_some() {
+                let position = position_of::<E>(partition_key, row_key);
+                let Some(position) = position.filter(|at| indexes.contains(at)) else { continue };
+                report.indexes[position].copies += 1;
+                let owner = primary_key::<DynamicEntity>(&row.entity);
+                let owner = owner.as_ref().and_then(|key| key.parts().ok());
+                let owner = owner.and_then(|keys| page.get(&keys)).filter(|_| here);
+                let in_step =
+                    owner.and_then(|owner| owner.read_as::<E>().ok()).is_some_and(|owner| {
+                        let demanded = IndexRow::of(&owner, position).ok().flatten();
+                        demanded.is_some_and(|copy| copy.keys() == (partition_key, row_key))
+                    });
+                if !in_step {
+                    doubts.push(Doubt::Copy(position, row.clone()));
+                }
+            } else if here && is_of::<E>(&row.entity) {
+                report.entities += 1;
+                let Ok(entity) = row.entity.read_as::<E>() else {
+                    doubts.push(Doubt::Unfit(row.entity.clone()));
+                    continue;
+                };
+                let is_doubtful = |position: &usize| {
+                    let in_step = match IndexRow::of(&entity, *position) {
+                        Ok(None) => true,
+                        Ok(Some(copy)) => page
+                            .get(&copy.keys())
+                            .is_some_and(|stored| matches!(copy.is(stored), Ok(true))),
+                        Err(_) => false,
+                    };
+                    // What is in another table is not on this page, whatever its keys.
+                    !in_step || !indexes.contains(position)
+                };
+                let positions = sources.iter().flat_map(|(_, indexes)| indexes).copied();
+                let positions: Vec<_> = positions.filter(is_doubtful).collect();
+                if !positions.is_empty() {
+                    doubts.push(Doubt::Entity(positions, row.entity.clone()));
+                }
+            }
+        }
+        doubts
+    }
+
+    async fn settle(
+        &self,
+        doubt: Doubt,
+        sources: &[(Table, Vec<usize>)],
+    ) -> Result<Vec<(Option<usize>, Finding)>> {
+        let examiner = |position| Examiner {
+            primary: &self.verify.primary,
+            copies: sources
+                .iter()
+                .find(|(_, indexes)| indexes.contains(&position))
+                .map_or(&self.verify.primary, |(table, _)| table),
+            position,
+            mend: self.mend,
+            pace: &self.pace,
+        };
+        match doubt {
+            Doubt::Copy(position, copy) => {
+                let found = examiner(position).copy::<E>(copy).await?;
+                Ok(found.into_iter().map(|found| (Some(position), found)).collect())
+            }
+            Doubt::Entity(positions, row) => {
+                // One after the other: each changes the tag of the entity.
+                let mut all = Vec::new();
+                for position in positions {
+                    let Ok(entity) = row.read_as::<E>() else { continue };
+                    let found = examiner(position).entity(row.key(), entity).await?;
+                    all.extend(found.map(|found| (Some(position), found)));
+                }
+                Ok(all)
+            }
+            Doubt::Unfit(row) => {
+                let (drift, entity) = (Drift::Unfit, row.key());
+                let found = Finding { drift, index: None, entity, copy: None, mended: false };
+                Ok(vec![(None, found)])
+            }
+        }
+    }
+}
+
+/// A row that may be out of step, with the place of the index, or those of several.
+enum Doubt {
+    Copy(usize, Stored<DynamicEntity>),
+    Entity(Vec<usize>, DynamicEntity),
+    Unfit(DynamicEntity),
+}
+
+/// Whether a row that is no copy is one of this type.
+fn is_of<E: Entity>(row: &DynamicEntity) -> bool {
+    let in_rows = match E::ROWS {
+        Rows::All => true,
+        Rows::Head(head) => row.row_key.starts_with(head),
+        Rows::One(row_key) => row.row_key == row_key,
+    };
+    in_rows && E::KIND.is_none_or(|kind| row.get(KIND) == Some(&kind.into()))
+}
+
+impl<E> fmt::Debug for Run<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("mend", &self.mend)
+            .field("report", &self.checkpoint.report)
+            .finish_non_exhaustive()
+    }
+}
