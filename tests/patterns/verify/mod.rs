@@ -41,7 +41,7 @@ fn employee(department: &str, id: u32) -> Employee {
         id,
         last_name: ["Jones", "King"][id as usize % 2].into(),
         email: format!("E{id}@contoso.com"),
-        manager: (id % 3 != 0).then_some(id % 3),
+        manager: (!id.is_multiple_of(3)).then_some(id % 3),
         city: ["Leeds", "York"][id as usize % 2].into(),
     }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Report {
     /// The entities that were looked at.
     pub entities: u64,
-    /// Those among them that are not of the type, or have a value that makes no key of an index.
+    /// How many of them are not of the type, and how often one has a value that makes no key of an
+    /// index.
     pub unfit: u64,
     /// What was found of each index.
     pub indexes: Vec<IndexReport>,
