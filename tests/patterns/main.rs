@@ -10,6 +10,7 @@ mod encryption;
 mod heterogeneous;
 mod index_entity;
 mod lease_lock;
+mod local_index;
 mod log_tail;
 mod random;
 mod verify;

@@ -1,6 +1,6 @@
 //! `index(..)`: the templates of the indexes of an entity, and what becomes of them.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::{Error, Ident, LitStr, Path, Result};
@@ -37,6 +37,12 @@ impl Index {
     /// The parts of its templates.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
+    }
+
+    /// The variant of `Scope`, or the mark of an address, that says where its rows are.
+    fn scope(&self) -> Ident {
+        let scope = if self.partition.is_some() { "OtherPartition" } else { "SamePartition" };
+        Ident::new(scope, Span::call_site())
     }
 
     /// The pieces of its PartitionKey.
@@ -254,10 +260,10 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
             let local = local(i);
             quote! { *#local }
         };
-        let write_partition = match &index.partition {
-            Some(template) => write(model, &template.pieces, &pk, value),
-            None => quote! { #entity::partition_key(self, #pk); },
-        };
+        let write_partition = index.partition.as_ref().map_or_else(
+            || quote! { #entity::partition_key(self, #pk); },
+            |template| write(model, &template.pieces, &pk, value),
+        );
         let write_row = write(model, &index.row.pieces, &rk, value);
         let tie_breaker = index.many.then(|| {
             let other = local_named("other");
@@ -403,9 +409,7 @@ impl Constructors<'_> {
 
     fn scope(&self) -> TokenStream {
         let krate = &self.model.krate;
-        match self.index.partition {
-            Some(_) => quote! { #krate::index::OtherPartition },
-            None => quote! { #krate::index::SamePartition },
-        }
+        let scope = self.index.scope();
+        quote! { #krate::index::#scope }
     }
 }

@@ -139,9 +139,9 @@ use syn::DeriveInput;
 /// ```
 ///
 /// - `name = ..`: the name of its constructor.
-/// - `row = ".."`: the template of its RowKeys, of at least one field. `{email:lower}` is text in lower
+/// - `row = ".."`: the template of the RowKey, of at least one field. `{email:lower}` is text in lower
 ///   case, in the rows and in what is looked up.
-/// - `partition = ".."`: the template of its PartitionKeys, if it is in other partitions than the
+/// - `partition = ".."`: the template of the PartitionKey, if its rows are in other partitions than the
 ///   entities (or another table). Its rows cannot be written in one transaction with them.
 /// - `many`: several entities may have the value. The RowKey of the entity follows it in the copy's,
 ///   `last_Jones_id_000007`. Without it the index is unique.

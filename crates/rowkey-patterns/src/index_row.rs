@@ -59,6 +59,11 @@ impl<'e, E: Entity> IndexRow<'e, E> {
     /// The copy of `entity` in the index at this place of [`Entity::INDEXES`]; `None` if the entity
     /// is not in that index.
     pub fn of(entity: &'e E, position: usize) -> Result<Option<Self>> {
+        Self::at(entity, position, &primary_keys(entity)?)
+    }
+
+    /// The same, of an entity whose own keys are known.
+    pub(crate) fn at(entity: &'e E, position: usize, primary: &Keys) -> Result<Option<Self>> {
         let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
         if !entity.index_key(position, &mut partition, &mut row) {
             return Ok(None);
@@ -67,7 +72,7 @@ impl<'e, E: Entity> IndexRow<'e, E> {
             let index = E::INDEXES.get(position).map_or("", |index| index.name);
             error.advise(format!("it is the key of its row in the index `{index}`"))
         })?;
-        let primary = primary_keys(entity)?;
+        let primary = primary.clone();
         Ok(Some(Self { position, keys, primary, entity: Held::Borrowed(entity) }))
     }
 }
@@ -202,8 +207,8 @@ fn keys(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
 /// as integers, and what is not a number is not equal to itself.
 fn is_same(expected: &Value, stored: &Value) -> bool {
     match (expected, stored) {
-        (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits() || a == b,
-        (Value::Double(a), Value::Int32(b)) => *a == f64::from(*b),
+        (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits() || expected == stored,
+        (Value::Double(_), Value::Int32(b)) => *expected == Value::Double(f64::from(*b)),
         _ => expected == stored,
     }
 }

@@ -11,6 +11,7 @@
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
+//! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -21,6 +22,7 @@ mod hash;
 pub mod index_entity;
 pub mod index_row;
 mod keyed;
+pub mod local_index;
 pub mod log_tail;
 mod rounds;
 mod unique;

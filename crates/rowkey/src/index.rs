@@ -33,9 +33,9 @@ pub struct Index {
     /// Whether a value stands for one entity at most. Otherwise the keys of the entity follow the
     /// value, as a tie-breaker.
     pub unique: bool,
-    /// The text that each of its PartitionKeys begins with; empty if the partition is the entity's.
+    /// The text that the PartitionKey of each of its rows begins with; empty if the partition is the entity's.
     pub partition_head: &'static str,
-    /// The text that each of its RowKeys begins with.
+    /// The text that the RowKey of each of its rows begins with.
     pub row_head: &'static str,
     /// Which properties its copies have.
     pub copy: Copied,
@@ -84,7 +84,7 @@ pub struct IndexKey<E, S> {
 pub struct IndexRange<E, S> {
     position: usize,
     span: Result<Span, KeyError>,
-    /// What the RowKeys begin with, and how the part is written that follows.
+    /// What each RowKey begins with, and how the part is written that follows.
     head: (String, PartFormat),
     entity: PhantomData<fn() -> (E, S)>,
 }

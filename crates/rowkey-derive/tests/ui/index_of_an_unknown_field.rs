@@ -1,0 +1,16 @@
+use rowkey::Entity;
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "id_{id:6}")]
+#[entity(index(name = by_email, row = "email_{emial}"))]
+struct Employee {
+    department: String,
+    id: u32,
+    email: String,
+    last_name: String,
+    manager: Option<u32>,
+    #[entity(json)]
+    skills: Vec<String>,
+}
+
+fn main() {}

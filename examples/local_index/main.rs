@@ -1,0 +1,159 @@
+//! A staff directory: one row a person, found by id, e-mail address, last name, manager or pay.
+//!
+//! A table looks rows up by their keys and by nothing else. To find a person by e-mail address with
+//! one read, there has to be a row under a key made of the address: a copy. This program declares
+//! such copies on the type, and writes person and copies in one transaction, so that none of them is
+//! ever out of step.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use futures_util::TryStreamExt as _;
+use rowkey::{DynamicEntity, Entity, Partition, Projection, StorageAccount};
+use rowkey_patterns::local_index::LocalIndex;
+use rowkey_server::{Operation, Server};
+
+// ANCHOR: declaration
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "{department}", row = "id_{id:6}")]
+// One person an address, whatever its case.
+#[entity(index(name = by_email, row = "email_{email:lower}"))]
+// Several people may have a name: their ids follow it in the RowKey.
+#[entity(index(name = by_last_name, row = "last_{last_name}", many))]
+// Small copies, to list the people of a manager. Who has none is not in this index.
+#[entity(index(name = by_manager, row = "mgr_{manager:6}", many, copy(first_name, last_name)))]
+// The highest pay first, of those who are still here.
+#[entity(index(name = by_pay, row = "pay_{cents:desc}", many, when = "Self::is_active"))]
+struct Employee {
+    department: String,
+    id: u32,
+    first_name: String,
+    last_name: String,
+    email: String,
+    manager: Option<u32>,
+    cents: u32,
+    active: bool,
+}
+
+impl Employee {
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+// ANCHOR_END: declaration
+
+/// What a copy in the index by manager has.
+#[derive(Debug, Projection)]
+struct Name {
+    first_name: String,
+    last_name: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let staff = LocalIndex::<Employee>::new(account.table("staff"));
+    staff.table().create_if_missing().await?;
+
+    // ANCHOR: writing
+    // One request writes a person and all copies.
+    for (id, first, last, manager) in [
+        (1, "Grace", "Hopper", None),
+        (7, "Ada", "King", Some(1)),
+        (8, "Don", "Knuth", Some(1)),
+        (9, "Augusta", "King", Some(7)),
+    ] {
+        let email = format!("{first}.{last}@contoso.com");
+        let (first_name, last_name) = (first.into(), last.into());
+        let (department, cents) = ("sales".into(), 500_000 - 100 * id);
+        staff
+            .insert(&Employee {
+                department,
+                id,
+                first_name,
+                last_name,
+                email,
+                manager,
+                cents,
+                active: true,
+            })
+            .await?;
+    }
+    assert_eq!(server.journal().count(Operation::Transaction), 4);
+    show(&staff, "The rows of Ada King").await?;
+    // ANCHOR_END: writing
+
+    // ANCHOR: reading
+    // A point query, as cheap as one by id.
+    let ada = staff.find(Employee::by_email("sales", "ADA.KING@contoso.com")).await?;
+    let ada = ada.ok_or("nobody has this address")?;
+    assert_eq!(ada.id, 7);
+
+    // A range query, in the order of the index.
+    let kings = staff.query(Employee::by_last_name("sales", "King")).all().await?;
+    assert_eq!(kings.iter().map(|king| king.id).collect::<Vec<_>>(), [7, 9]);
+    let with_k = staff.query(Employee::by_last_name_all("sales").prefix("K")).all().await?;
+    assert_eq!(with_k.len(), 3);
+    let best_paid = staff.query(Employee::by_pay_all("sales")).first().await?;
+    assert_eq!(best_paid.map(|best| best.id), Some(1));
+
+    // The small copies alone, without the people they are of.
+    let team: Vec<_> =
+        staff.query(Employee::by_manager("sales", 1_u32)).stream_as::<Name>().try_collect().await?;
+    for name in &team {
+        println!("works for Grace: {} {}", name.entity.first_name, name.entity.last_name);
+    }
+    assert_eq!(team.len(), 2);
+    // ANCHOR_END: reading
+
+    // ANCHOR: changing
+    // A change of an indexed value moves the copy in the same request: nobody finds Ada under the
+    // old name and not under the new one, or the other way round.
+    let married = ada.map(|ada| ada.last_name = "Lovelace".into());
+    staff.replace(&married).await?;
+    assert!(staff.query(Employee::by_last_name("sales", "Lovelace")).first().await?.is_some());
+    show(&staff, "After a change of name").await?;
+
+    // It was made on condition that nobody else had written. This one has been read before it:
+    let [king, ..] = &kings[..] else { return Err("no kings".into()) };
+    let outdated = king.clone().map(|king| king.cents += 1);
+    let refused = staff.replace(&outdated).await.err().ok_or("written over a change")?;
+    assert!(refused.is_conflict());
+    // `update` reads again until it can write.
+    staff.update(Employee::key("sales", 7), |ada| ada.active = false).await?;
+    assert_eq!(staff.query(Employee::by_pay_all("sales")).all().await?.len(), 3);
+
+    // An address belongs to one person.
+    let refused = staff
+        .update(Employee::key("sales", 8), |don| don.email = "ada.king@contoso.com".into())
+        .await
+        .err()
+        .ok_or("two people have one address")?;
+    assert!(refused.is_already_exists());
+    println!("{refused}");
+
+    // A deletion takes the copies with it.
+    assert!(staff.delete_if_exists(Employee::key("sales", 7)).await?);
+    assert!(staff.find(Employee::by_email("sales", "ada.king@contoso.com")).await?.is_none());
+    // ANCHOR_END: changing
+    Ok(())
+}
+
+/// Shows all rows that Ada has, as they are stored.
+async fn show(staff: &LocalIndex<Employee>, when: &str) -> Result<(), Box<dyn std::error::Error>> {
+    println!("{when}:");
+    for row in staff.table().query(Partition::<DynamicEntity>::new("sales")).all().await? {
+        if row.entity.row_key == "id_000007"
+            || row.entity.get("PrimaryRowKey") == Some(&"id_000007".into())
+        {
+            let names: Vec<_> = row.entity.iter().map(|(name, _)| name).collect();
+            println!(
+                "  {} | {:<38} | {}",
+                row.entity.partition_key,
+                row.entity.row_key,
+                names.join(" ")
+            );
+        }
+    }
+    Ok(())
+}
