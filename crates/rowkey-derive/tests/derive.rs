@@ -501,6 +501,7 @@ mod shadowed {
         let key = Entity::key(entity.partition, entity.row, entity.out);
         assert!(key.parts().is_ok_and(|parts| parts == ("007", "Err_001")));
         assert!(matches!((entity.value, entity.reader), (Level::Some, 1)));
+        assert!(<Set as rowkey::Projection>::COLUMNS.is_none());
     }
 }
 

@@ -7,21 +7,12 @@ use rowkey::{DynamicEntity, Key, Match, StorageAccount};
 use rowkey_server::Server;
 use rowkey_tests::TestResult;
 
+use crate::random::Random;
+
 use super::{Employee, EmployeeV1, EmployeeV2, Record, Review};
 
 const SEEDS: u64 = 100;
 const STEPS: usize = 25;
-
-/// A small generator, so that a failure can be repeated by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u32::try_from(self.0 >> 33).unwrap() % end
-    }
-}
 
 /// Shows the seed of a run that failed.
 struct Seed(u64);
@@ -37,6 +28,10 @@ impl Drop for Seed {
 /// What is stored under a RowKey, as the set has to read it.
 type Model = BTreeMap<String, Record>;
 
+fn below(random: &mut Random, end: u32) -> u32 {
+    u32::try_from(random.below(end.into())).unwrap()
+}
+
 fn row(record: &Record) -> String {
     Key::of(record).parts().unwrap().1.to_owned()
 }
@@ -47,30 +42,30 @@ async fn records_are_what_a_map_of_the_newest_forms_says() -> TestResult {
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     for seed in 0..SEEDS {
         let _seed = Seed(seed);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let table = account.table(&format!("model{seed}"));
         table.create().await?;
         let mut model = Model::new();
         for step in 1..=STEPS {
-            let id = 1 + random.below(3);
+            let id = 1 + below(&mut random, 3);
             let department = || "sales".to_owned();
-            match random.below(7) {
+            match below(&mut random, 7) {
                 0 => {
-                    let salary = f64::from(random.below(100));
+                    let salary = f64::from(below(&mut random, 100));
                     let old = EmployeeV1 { department: department(), id, salary };
                     table.upsert(&old).await?;
                     let new = Record::Employee(old.into());
                     model.insert(row(&new), new);
                 }
                 1 => {
-                    let cents = i64::from(random.below(100));
+                    let cents = i64::from(below(&mut random, 100));
                     let old = EmployeeV2 { department: department(), id, cents };
                     table.upsert(&old).await?;
                     let new = Record::Employee(old.into());
                     model.insert(row(&new), new);
                 }
                 2 => {
-                    let year = 2020 + u16::try_from(random.below(2)).unwrap();
+                    let year = 2020 + u16::try_from(below(&mut random, 2)).unwrap();
                     let review = Review { department: department(), employee: id, year, rating: 3 };
                     let review = Record::Review(review);
                     table.upsert(&review).await?;
@@ -78,9 +73,9 @@ async fn records_are_what_a_map_of_the_newest_forms_says() -> TestResult {
                 }
                 3 => {
                     // A newer version, another type, or a row like an employee's of no version.
-                    let head = ["id_00000", "note_", "id_x"][random.below(3) as usize];
+                    let head = ["id_00000", "note_", "id_x"][below(&mut random, 3) as usize];
                     let mut other = DynamicEntity::new("sales", format!("{head}{id}"));
-                    other.set("EntityVersion", 4 + i32::try_from(random.below(2)).unwrap());
+                    other.set("EntityVersion", 4 + i32::try_from(below(&mut random, 2)).unwrap());
                     other.set("Text", Value::from("€ 😀"));
                     let other = Record::Unknown(other);
                     table.upsert(&other).await?;
@@ -106,11 +101,11 @@ async fn records_are_what_a_map_of_the_newest_forms_says() -> TestResult {
 
 /// Reads one record, changes it, and replaces it under its ETag.
 async fn change(table: &rowkey::Table, random: &mut Random, model: &mut Model) -> TestResult {
-    let at = random.below(8) as usize;
+    let at = below(random, 8) as usize;
     let Some(record) = model.values().nth(at).cloned() else { return Ok(()) };
     let stored = table.get(Key::of(&record)).await?.unwrap();
     assert_eq!(stored.entity, record);
-    let number = i32::try_from(random.below(100)).unwrap();
+    let number = i32::try_from(below(random, 100)).unwrap();
     let changed = stored.map(|record| match record {
         Record::Employee(employee) => employee.title = Some(number.to_string()),
         Record::Review(review) => review.rating = number,
