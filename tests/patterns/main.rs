@@ -12,5 +12,7 @@ mod index_entity;
 mod lease_lock;
 mod local_index;
 mod log_tail;
+mod lookup;
 mod random;
+mod relationships;
 mod verify;

@@ -12,6 +12,7 @@
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
 //! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
+//! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -24,6 +25,7 @@ pub mod index_row;
 mod keyed;
 pub mod local_index;
 pub mod log_tail;
+pub mod lookup;
 mod rounds;
 mod unique;
 pub mod verify;

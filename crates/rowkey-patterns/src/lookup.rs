@@ -1,0 +1,371 @@
+//! Lookup: a small reference table kept in memory for a while, and joined with in the client.
+//!
+//! The Table service joins nothing. What a join needs of a small table (the names of states, the
+//! rates of a tariff) is read whole by one query and answers from memory until its time to live has
+//! passed: [`Lookup`].
+//!
+//! A cache of single rows would cost one request for each row that is not in it, absent rows
+//! included. A whole table costs one request for each thousand rows, knows what is absent, and is of
+//! one time. Its price is the limit: tables that grow do not belong here, and are refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::{StreamExt as _, TryStreamExt as _, lock, stream};
+use rowkey::table::Stream;
+use rowkey::{Entity, Error, ErrorKind, Key, Partition, Result, ScanPolicy, Table};
+
+/// The name of the operation in errors.
+const OPERATION: &str = "Lookup";
+
+/// The entities that are kept, unless [`Lookup::limit`] says otherwise.
+const LIMIT: usize = 10_000;
+
+/// A table, or a partition of one, that is read whole and answers from memory.
+///
+/// Clones share what was read. While it is read, everybody who needs it waits for that one reading.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rowkey::{Entity, StorageAccount};
+/// use rowkey_patterns::lookup::Lookup;
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(partition = "states", row = "{code}")]
+/// struct State {
+///     code: String,
+///     name: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let table = account.table("states");
+/// # table.create().await?;
+/// table.insert(&State { code: "WA".into(), name: "Washington".into() }).await?;
+///
+/// let states = Lookup::of_partition(&table, State::partition(), Duration::from_secs(300));
+/// let washington = states.get(&State::key("WA")).await?.ok_or("not there")?;
+/// assert_eq!(washington.name, "Washington");
+/// assert!(states.get(&State::key("XX")).await?.is_none());
+/// assert_eq!(server.journal().count(rowkey_server::Operation::QueryEntities), 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Lookup<E> {
+    table: Table,
+    /// The whole table if there is none.
+    partition: Option<Partition<E>>,
+    time_to_live: Duration,
+    stale_if_error: Duration,
+    limit: usize,
+    shared: Arc<Shared<E>>,
+}
+
+struct Shared<E> {
+    /// Held while the table is read.
+    reading: lock::Mutex<()>,
+    state: Mutex<State<E>>,
+}
+
+struct State<E> {
+    current: Option<Current<E>>,
+    /// How many readings have failed, and the last of them.
+    failures: u64,
+    failure: Option<(ErrorKind, String)>,
+}
+
+struct Current<E> {
+    snapshot: Arc<Snapshot<E>>,
+    good_until: DateTime<Utc>,
+}
+
+/// What was read, all at one time.
+pub struct Snapshot<E> {
+    entities: Vec<Arc<E>>,
+    /// Where the entity with a PartitionKey and a RowKey is among them.
+    places: HashMap<String, HashMap<String, usize>>,
+    read_at: DateTime<Utc>,
+}
+
+impl<E: Entity + Send + Sync + 'static> Lookup<E> {
+    /// The whole table as far as it holds entities of type `E`, read again when `time_to_live` has
+    /// passed since.
+    ///
+    /// Reading it is a table scan, which is what this asks for: it is done whatever the scan policy
+    /// of the account is.
+    pub fn of_table(table: &Table, time_to_live: Duration) -> Self {
+        Self::new(table, None, time_to_live)
+    }
+
+    /// A partition, or a part of one.
+    pub fn of_partition(table: &Table, partition: Partition<E>, time_to_live: Duration) -> Self {
+        Self::new(table, Some(partition), time_to_live)
+    }
+
+    fn new(table: &Table, partition: Option<Partition<E>>, time_to_live: Duration) -> Self {
+        let state = State { current: None, failures: 0, failure: None };
+        Self {
+            table: table.clone(),
+            partition,
+            time_to_live,
+            stale_if_error: Duration::ZERO,
+            limit: LIMIT,
+            shared: Arc::new(Shared { reading: lock::Mutex::new(()), state: Mutex::new(state) }),
+        }
+    }
+
+    /// Keeps at most this many entities, 10,000 if it is not said. Reading more is an error of kind
+    /// [`ErrorKind::TooLarge`]: a table that grows is to be asked, not to be kept.
+    #[must_use]
+    pub fn limit(mut self, entities: usize) -> Self {
+        self.limit = entities;
+        self
+    }
+
+    /// Answers from what was read before, for so long after its time to live, if the service cannot
+    /// be asked. Not at all if it is not said: an outage is then an error, and no old answer is taken
+    /// for a new one.
+    ///
+    /// After a reading that failed, the next is tried when a tenth of the time to live has passed. An
+    /// error that repeating does not mend (no permission, no such table, too many entities) is an
+    /// error all the same.
+    #[must_use]
+    pub fn stale_if_error(mut self, duration: Duration) -> Self {
+        self.stale_if_error = duration;
+        self
+    }
+
+    /// The entity at `key`, or `None` when there was none when the table was read.
+    ///
+    /// No request while the time to live lasts; then one for each page of 1000 entities.
+    pub async fn get(&self, key: &Key<E>) -> Result<Option<Arc<E>>> {
+        Ok(self.snapshot().await?.get(key).cloned())
+    }
+
+    /// Everything, as it was when the table was read.
+    pub async fn snapshot(&self) -> Result<Arc<Snapshot<E>>> {
+        if let Some(fresh) = self.fresh() {
+            return Ok(fresh);
+        }
+        let failures = self.state().failures;
+        let _reading = self.shared.reading.lock().await;
+        // Somebody else may have read it, or failed to, while this one waited.
+        if let Some(fresh) = self.fresh() {
+            return Ok(fresh);
+        }
+        if let Some(error) = self.failed_since(failures) {
+            return Err(error);
+        }
+        self.read().await
+    }
+
+    /// Reads the table again now, after a change of one's own for instance.
+    pub async fn refresh(&self) -> Result<Arc<Snapshot<E>>> {
+        let _reading = self.shared.reading.lock().await;
+        self.read().await
+    }
+
+    /// Pairs each item of `items` with the entity whose key `key` makes of it, or with `None`.
+    ///
+    /// All pairs are made with one snapshot, the one there is when the stream is first polled. An
+    /// error of `items` or of reading the table ends the stream.
+    pub fn join<T: Send + 'static>(
+        &self,
+        items: impl futures_util::Stream<Item = Result<T>> + Send + 'static,
+        key: impl Fn(&T) -> Key<E> + Send + 'static,
+    ) -> Stream<(T, Option<Arc<E>>)> {
+        let lookup = self.clone();
+        stream::once(async move {
+            let snapshot = lookup.snapshot().await?;
+            Ok(items.map_ok(move |item| {
+                let found = snapshot.get(&key(&item)).cloned();
+                (item, found)
+            }))
+        })
+        .try_flatten()
+        .boxed()
+    }
+
+    fn fresh(&self) -> Option<Arc<Snapshot<E>>> {
+        let now = self.now();
+        let state = self.state();
+        let current = state.current.as_ref()?;
+        // A clock that was put back makes nothing younger.
+        let fresh = now < current.good_until && current.snapshot.read_at <= now;
+        fresh.then(|| Arc::clone(&current.snapshot))
+    }
+
+    /// The error of a reading that others waited for and that failed.
+    fn failed_since(&self, failures: u64) -> Option<Error> {
+        let state = self.state();
+        let (kind, what) = state.failure.as_ref().filter(|_| state.failures != failures)?;
+        let what = format!("the reading that this one waited for failed: {what}");
+        Some(Error::refused(*kind, what).of(OPERATION, self.table.name()))
+    }
+
+    async fn read(&self) -> Result<Arc<Snapshot<E>>> {
+        // What the service changes while it answers is as old as the question.
+        let read_at = self.now();
+        match self.query(read_at).await {
+            Ok(snapshot) => {
+                let snapshot = Arc::new(snapshot);
+                let good_until = later(read_at, self.time_to_live);
+                let mut state = self.state();
+                state.current = Some(Current { snapshot: Arc::clone(&snapshot), good_until });
+                state.failure = None;
+                Ok(snapshot)
+            }
+            Err(error) => self.stale(error),
+        }
+    }
+
+    async fn query(&self, read_at: DateTime<Utc>) -> Result<Snapshot<E>> {
+        let query = match &self.partition {
+            Some(partition) => self.table.query(partition.clone()),
+            None => self.table.scan::<E>().scan_policy(ScanPolicy::Allow),
+        };
+        let limit = u64::try_from(self.limit).unwrap_or(u64::MAX);
+        let rows = query.take(limit.saturating_add(1)).all().await?;
+        if rows.len() > self.limit {
+            let what = format!("there are more than {} entities to keep in memory", self.limit);
+            return Err(Error::refused(ErrorKind::TooLarge, what)
+                .of(OPERATION, self.table.name())
+                .advise("ask the table itself, keep a part of it, or raise the limit"));
+        }
+        let mut snapshot =
+            Snapshot { entities: Vec::with_capacity(rows.len()), places: HashMap::new(), read_at };
+        for row in rows {
+            let key = Key::of(&row.entity);
+            let Ok((partition_key, row_key)) = key.parts() else {
+                let what = "an entity that was read has a key that cannot be written";
+                return Err(
+                    Error::refused(ErrorKind::Decode, what).of(OPERATION, self.table.name())
+                );
+            };
+            let rows = match snapshot.places.get_mut(partition_key) {
+                Some(rows) => rows,
+                None => snapshot.places.entry(partition_key.to_owned()).or_default(),
+            };
+            rows.insert(row_key.to_owned(), snapshot.entities.len());
+            snapshot.entities.push(Arc::new(row.entity));
+        }
+        Ok(snapshot)
+    }
+
+    /// What was read before, if that is still good enough, or else the error.
+    fn stale(&self, error: Error) -> Result<Arc<Snapshot<E>>> {
+        let now = self.now();
+        let mut state = self.state();
+        state.failures += 1;
+        state.failure = Some((error.kind(), error.to_string()));
+        let Some(current) = state.current.as_mut().filter(|_| error.is_retryable()) else {
+            return Err(error);
+        };
+        let end = later(later(current.snapshot.read_at, self.time_to_live), self.stale_if_error);
+        if now >= end || current.snapshot.read_at > now {
+            return Err(error);
+        }
+        tracing::warn!(
+            table = self.table.name(),
+            %error,
+            "a reference table cannot be read again; what was read before is used"
+        );
+        current.good_until = later(now, self.time_to_live / 10).min(end);
+        Ok(Arc::clone(&current.snapshot))
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.table.account().clock().now()
+    }
+}
+
+impl<E> Lookup<E> {
+    fn state(&self) -> MutexGuard<'_, State<E>> {
+        // Nothing that could panic happens while it is locked.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E> Snapshot<E> {
+    /// The entity at `key`. A key that cannot be is of no entity.
+    pub fn get(&self, key: &Key<E>) -> Option<&Arc<E>> {
+        let (partition_key, row_key) = key.parts().ok()?;
+        let place = self.places.get(partition_key)?.get(row_key)?;
+        self.entities.get(*place)
+    }
+
+    /// The entities, in the order in which the service gave them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<E>> {
+        self.entities.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entities.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entities.is_empty()
+    }
+
+    /// When the reading began.
+    pub fn read_at(&self) -> DateTime<Utc> {
+        self.read_at
+    }
+}
+
+/// Much later is as good as the end of time.
+fn later(time: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
+    let by = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
+    time.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+impl<E> Clone for Lookup<E> {
+    fn clone(&self) -> Self {
+        Self {
+            table: self.table.clone(),
+            partition: self.partition.clone(),
+            time_to_live: self.time_to_live,
+            stale_if_error: self.stale_if_error,
+            limit: self.limit,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<E> fmt::Debug for Lookup<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookup")
+            .field("table", &self.table.name())
+            .field("time_to_live", &self.time_to_live)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E> fmt::Debug for Snapshot<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("entities", &self.entities.len())
+            .field("read_at", &self.read_at)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_live_without_end_is_one() {
+        let now = DateTime::<Utc>::UNIX_EPOCH;
+        assert_eq!(later(now, Duration::from_secs(60)).timestamp(), 60);
+        assert_eq!(later(now, Duration::MAX), DateTime::<Utc>::MAX_UTC);
+    }
+}
