@@ -3,6 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+mod pages;
 mod structure;
 
 use std::process::{Command, ExitCode};

@@ -1,5 +1,6 @@
 //! What the compiler does not check: which crate may use which, how long a file is, that vectors
-//! name their source, that doctests run, and that every pattern has its page, example and tests.
+//! name their source, that doctests run, that every pattern has its page, example and tests, and that
+//! links on pages lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub(crate) fn check() -> bool {
     for package in PATTERNS {
         patterns(package, &mut faults);
     }
+    crate::pages::check(&mut faults);
     for fault in &faults {
         println!("   {fault}");
     }

@@ -1,0 +1,135 @@
+//! What a build of the book would find: links that lead nowhere, programs that are not there, pages
+//! that nobody lists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::structure::root;
+
+/// Where pages are, the book's first.
+const FOLDERS: [&str; 4] = ["docs/src", "benches", "tests/interop", "examples"];
+
+/// Adds what is wrong with the pages of the book and of the repository.
+pub(crate) fn check(faults: &mut Vec<String>) {
+    let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    for folder in FOLDERS {
+        collect(&root().join(folder), &mut pages);
+    }
+    let book = root().join("docs/src");
+    let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap_or_default();
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap_or_default();
+        let shown = page.strip_prefix(root()).unwrap_or(page).display();
+        let folder = page.parent().unwrap_or(page);
+        for fault in links(&text, page, folder).into_iter().chain(includes(&text, folder)) {
+            faults.push(format!("{shown}:{fault}"));
+        }
+        let listed = |name: &Path| summary.contains(&format!("({})", name.display()));
+        if let Ok(name) = page.strip_prefix(&book)
+            && name != Path::new("SUMMARY.md")
+            && !listed(name)
+        {
+            faults.push(format!("{shown} is not in docs/src/SUMMARY.md"));
+        }
+    }
+}
+
+/// Links to files that are not there, and to headings that their pages do not have.
+fn links(text: &str, page: &Path, folder: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (number, line) in prose(text) {
+        for rest in line.split("](").skip(1) {
+            let Some((target, _)) = rest.split_once(')') else { continue };
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { page.to_owned() } else { folder.join(path) };
+            if !path.exists() {
+                faults.push(format!("{number}: the link to {target} leads nowhere"));
+            } else if !heading.is_empty() && !headings(&path).contains(&heading.to_owned()) {
+                faults.push(format!("{number}: {target} names a heading that is not there"));
+            }
+        }
+    }
+    faults
+}
+
+/// Programs, or parts of them, that a page shows and that are not there.
+fn includes(text: &str, folder: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let Some((_, rest)) = line.split_once("{{#include ") else { continue };
+        let target = rest.split("}}").next().unwrap_or_default().trim();
+        let (path, anchor) = target.split_once(':').unwrap_or((target, ""));
+        let program = fs::read_to_string(folder.join(path));
+        let has = |program: &str| {
+            program.lines().any(|line| line.ends_with(&format!("ANCHOR: {anchor}")))
+        };
+        match program {
+            Err(_) => faults.push(format!("{}: {path} is not there", number + 1)),
+            Ok(program) if !anchor.is_empty() && !has(&program) => {
+                faults.push(format!("{}: {path} has no `ANCHOR: {anchor}`", number + 1));
+            }
+            Ok(_) => {}
+        }
+    }
+    faults
+}
+
+/// The headings of a page as links name them.
+fn headings(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap_or_default();
+    let headings = prose(&text).filter(|(_, line)| line.starts_with('#'));
+    let slug = |line: &str| -> String {
+        let kept = line.trim_start_matches('#').trim().chars();
+        let kept = kept.filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    };
+    headings.map(|(_, line)| slug(line)).collect()
+}
+
+/// The numbered lines that are no code.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        (!in_code && !is_fence).then_some((number + 1, line))
+    })
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let foreign =
+            matches!(&*name, "target" | "node_modules" | "cache") || name.starts_with('.');
+        if path.is_dir() && !foreign {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_lead_nowhere_are_found_outside_of_code() {
+        let page = root().join("xtask/src/pages.rs");
+        let folder = root().join("xtask/src");
+        let text = "[a](main.rs) [b](gone.rs)\n```\n[c](gone.rs)\n```\n[d](https://x.example/y) \
+                    [e](#none)\n";
+        let found = links(text, &page, &folder);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("1: the link to gone.rs"), "{found:?}");
+        assert!(found[1].starts_with("5: #none names"), "{found:?}");
+        let text = "{{#include main.rs}}\n{{#include gone.rs}}\n{{#include main.rs:none}}\n";
+        assert_eq!(includes(text, &folder).len(), 2);
+    }
+}
