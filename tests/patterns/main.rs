@@ -15,4 +15,5 @@ mod log_tail;
 mod lookup;
 mod random;
 mod relationships;
+mod series;
 mod verify;

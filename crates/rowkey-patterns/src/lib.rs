@@ -13,6 +13,7 @@
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
 //! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
+//! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -27,5 +28,6 @@ pub mod local_index;
 pub mod log_tail;
 pub mod lookup;
 mod rounds;
+pub mod series;
 mod unique;
 pub mod verify;

@@ -1,0 +1,446 @@
+//! Data series: the values of a period in one entity, a property a slot.
+//!
+//! A day of hourly values is one entity of 24 properties rather than 24 entities: one point query
+//! reads it, and a merge sets one slot without reading anything.
+//!
+//! - [`Series`]: how a period is laid out; sets, counts, reads
+//! - [`Period`]: an entity with its slots, gaps included · [`Point`]: a slot of many
+//!
+//! ```
+//! use rowkey::{Entity, StorageAccount};
+//! use rowkey_patterns::series::Series;
+//!
+//! /// A day of a station. Only its keys: the values are slots.
+//! #[derive(Debug, Entity)]
+//! #[entity(partition = "{station}", row = "{date:8}")]
+//! struct Day {
+//!     station: String,
+//!     date: u32,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> rowkey::Result<()> {
+//! # let server = rowkey_server::Server::start().await.unwrap();
+//! # let account = StorageAccount::from_connection_string(server.connection_string())?;
+//! let table = account.table("temperatures");
+//! table.create().await?;
+//! let hours = Series::<f64>::new(table, "t", 24)?;
+//! hours.set(Day::key("seattle", 20100101), 13, 42.8).await?;
+//! let day = hours.get(Day::key("seattle", 20100101)).await?.unwrap();
+//! assert_eq!(day.entity.slots[13], Some(42.8));
+//! assert_eq!(day.entity.slots[14], None);
+//! # Ok(()) }
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::edm::Value;
+use rowkey::entity::RowReader;
+use rowkey::table::Stream;
+use rowkey::{
+    DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Projection,
+    Property, Result, Stored, Table,
+};
+
+use crate::rounds::{Rounds, was_lost};
+use crate::unique;
+
+/// Properties of an entity besides its keys and Timestamp.
+const MAX_SLOTS: usize = 252;
+
+/// A layout of periods: so many slots, each a property whose name is a prefix and the slot's number,
+/// `t00` to `t23`.
+///
+/// Which entity a period is says an entity type of yours, of which the keys are what matters here;
+/// it may have properties of its own, optional ones, which setting a slot leaves alone. Where values
+/// have a running number, [`place`](Self::place) rolls over from one period to the next.
+///
+/// The guide's section is
+/// [Data series pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#data-series-pattern).
+pub struct Series<V> {
+    table: Table,
+    prefix: Arc<str>,
+    slots: usize,
+    value: PhantomData<fn() -> V>,
+}
+
+/// A period: its entity, and a value or a gap for each slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Period<E, V> {
+    /// The entity itself.
+    pub entity: E,
+    /// A value for each slot that was set, from slot 0.
+    pub slots: Vec<Option<V>>,
+}
+
+/// A slot in the order of all slots of several periods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point<E, V> {
+    /// The entity of the period.
+    pub entity: Arc<E>,
+    /// The slot within the period.
+    pub slot: usize,
+    /// Its value, or `None` for a gap.
+    pub value: Option<V>,
+}
+
+impl<V: Property> Series<V> {
+    /// Periods of so many slots, whose properties begin with `prefix`.
+    ///
+    /// Fails with [`ErrorKind::TooLarge`] if they are more than the 252 properties of an entity, and
+    /// with [`ErrorKind::Invalid`] if there are none, or if the prefix cannot begin a property's name.
+    pub fn new(table: Table, prefix: &str, slots: usize) -> Result<Self> {
+        let refused =
+            |kind, what: String| Err(Error::refused(kind, what).of("Series", table.name()));
+        if slots > MAX_SLOTS {
+            let what = format!(
+                "{slots} slots are more than the {MAX_SLOTS} properties that an entity has"
+            );
+            return refused(ErrorKind::TooLarge, what).map_err(|error: Error| {
+                error.advise("roll over to the next entity earlier, or use wide entities")
+            });
+        }
+        if slots == 0 {
+            return refused(ErrorKind::Invalid, "a period has at least 1 slot".into());
+        }
+        let mut characters = prefix.chars();
+        let begins = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
+        if !begins || !characters.all(|next| next.is_ascii_alphanumeric() || next == '_') {
+            let what = "the prefix of a series is a letter, and then letters, digits and `_`";
+            return refused(ErrorKind::Invalid, what.into());
+        }
+        Ok(Self { table, prefix: prefix.into(), slots, value: PhantomData })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The period and the slot of the value with this running number: 24 slots put number 49 into
+    /// slot 1 of period 2.
+    pub fn place(&self, number: u64) -> (u64, usize) {
+        let slots = self.slots as u64;
+        // What is left of a division by at most 252 is small.
+        (number / slots, usize::try_from(number % slots).unwrap_or_default())
+    }
+
+    /// Sets one slot, whether or not there is a value, or an entity: the last writer of the slot
+    /// wins, and other slots are not touched. One request, which may be repeated.
+    pub async fn set<E: Entity>(&self, key: Key<E>, slot: usize, value: V) -> Result<()>
+    where
+        V: Send,
+    {
+        self.set_all(key, [(slot, value)]).await
+    }
+
+    /// Sets several slots of one period at once, all or none. One request, which may be repeated.
+    #[expect(clippy::needless_pass_by_value, reason = "the future must not borrow the key")]
+    pub fn set_all<E: Entity>(
+        &self,
+        key: Key<E>,
+        values: impl IntoIterator<Item = (usize, V)>,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let patch = self.patch(&key, values);
+        async move { self.table.upsert_merge(&patch?).await.map(drop) }
+    }
+
+    /// Empties one slot, so that it is a gap again. Reads and writes under the ETag that was read,
+    /// until no other writer comes between.
+    pub async fn clear<E: Entity>(&self, key: Key<E>, slot: usize) -> Result<()> {
+        let name = self.name_of(slot)?;
+        let emptied = self.table.update(self.row(&key)?, |entity| drop(entity.remove(&name))).await;
+        match emptied {
+            Err(error) if error.is_not_found() && error.outcome() != Outcome::Unknown => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// Changes the value of a slot (or its absence) to another, exactly once, among others that do
+    /// the same: reads, and merges the slot under the ETag that was read, until nobody else wrote
+    /// in between. Returns the new value.
+    ///
+    /// Two requests, two more for each writer that was faster, and two more for the first value of a
+    /// period. `change` may run several times. A property besides the slots, the prefix and `_by`,
+    /// says which call changed the period last: so that a call whose answer was lost finds out that
+    /// it succeeded. Hence at most 251 slots.
+    ///
+    /// Fails with [`Outcome::Unknown`] when that cannot be found out, because the service did not
+    /// answer at all, or because another call has left its mark since; and with
+    /// [`ErrorKind::Conflict`] when others were faster 40 times.
+    pub async fn update<E: Entity>(
+        &self,
+        key: Key<E>,
+        slot: usize,
+        mut change: impl FnMut(Option<V>) -> V + Send,
+    ) -> Result<V>
+    where
+        V: Send,
+    {
+        self.try_update(&key, slot, |old| Ok(change(old))).await
+    }
+
+    /// Reads a period, or `None` when nothing of it was ever set. One point query.
+    pub async fn get<E: Entity + Send>(&self, key: Key<E>) -> Result<Option<Stored<Period<E, V>>>>
+    where
+        V: Send,
+    {
+        let Some(stored) = self.table.get_as::<Raw<E>>(key).await? else {
+            return Ok(None);
+        };
+        self.period(stored).map(Some)
+    }
+
+    /// The periods of a partition, or of a part of one, in the order of their keys. A period that
+    /// was never set is not among them.
+    pub fn periods<E>(&self, partition: Partition<E>) -> Stream<Stored<Period<E, V>>>
+    where
+        E: Entity + Send + 'static,
+        V: Send + 'static,
+    {
+        let series = self.clone();
+        self.table
+            .query(partition)
+            .project::<Raw<E>>()
+            .stream()
+            .and_then(move |stored| std::future::ready(series.period(stored)))
+            .boxed()
+    }
+
+    /// All slots of the periods of a partition, or of a part of one, as one ordered stream, gaps
+    /// included.
+    pub fn points<E>(&self, partition: Partition<E>) -> Stream<Point<E, V>>
+    where
+        E: Entity + Send + Sync + 'static,
+        V: Send + 'static,
+    {
+        self.periods(partition)
+            .map_ok(|stored| {
+                let Period { entity, slots } = stored.entity;
+                let entity = Arc::new(entity);
+                stream::iter(slots.into_iter().enumerate().map(move |(slot, value)| {
+                    Ok(Point { entity: Arc::clone(&entity), slot, value })
+                }))
+            })
+            .try_flatten()
+            .boxed()
+    }
+
+    async fn try_update<E: Entity>(
+        &self,
+        key: &Key<E>,
+        slot: usize,
+        mut change: impl FnMut(Option<V>) -> Result<V> + Send,
+    ) -> Result<V>
+    where
+        V: Send,
+    {
+        if self.slots == MAX_SLOTS {
+            let what = format!(
+                "{MAX_SLOTS} slots leave no property to say which call changed the period last"
+            );
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .of("Series", self.table.name())
+                .advise("have at most 251 slots where values depend on what was there"));
+        }
+        let row = self.row(key)?;
+        let name = self.name_of(slot)?;
+        let (mark, call) = (format!("{}_by", self.prefix), Value::from(unique::name()));
+        let mut rounds = Rounds::new(&self.table, row.parts().unwrap_or_default());
+        loop {
+            let Some(stored) = self.table.get(row.clone()).await? else {
+                // An entity without slots: harmless, whoever else makes it.
+                self.table.upsert_merge(&self.patch(key, [])?).await?;
+                if rounds.again().await {
+                    continue;
+                }
+                return Err(Error::refused(
+                    ErrorKind::Conflict,
+                    "the period is deleted again and again",
+                )
+                .of("Series", self.table.name()));
+            };
+            let old =
+                stored.entity.get(&name).map(|value| self.value_of(slot, value)).transpose()?;
+            let new = change(old)?;
+            let mut patch = self.patch(key, [])?;
+            patch.set(&*name, self.stored_value(slot, &new)?);
+            patch.set(&*mark, call.clone());
+            match self.table.merge((&patch, &stored)).await {
+                Ok(_) => return Ok(new),
+                Err(error) if was_lost(&error) => {
+                    if !rounds.again().await {
+                        return Err(error);
+                    }
+                }
+                Err(error) if error.outcome() == Outcome::Unknown => {
+                    // Whoever only sets slots keeps the mark, so it tells even then.
+                    let now = self.table.get(row.clone()).await;
+                    let is_ours =
+                        matches!(&now, Ok(Some(now)) if now.entity.get(&mark) == Some(&call));
+                    return if is_ours { Ok(new) } else { Err(error) };
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// An entity of these slots alone, to be merged.
+    fn patch<E: Entity>(
+        &self,
+        key: &Key<E>,
+        values: impl IntoIterator<Item = (usize, V)>,
+    ) -> Result<DynamicEntity> {
+        let (partition_key, row_key) = self.parts(key)?;
+        let mut patch = DynamicEntity::new(partition_key, row_key);
+        for (slot, value) in values {
+            patch.set(self.name_of(slot)?, self.stored_value(slot, &value)?);
+        }
+        Ok(patch)
+    }
+
+    fn row<E: Entity>(&self, key: &Key<E>) -> Result<Key<DynamicEntity>> {
+        let (partition_key, row_key) = self.parts(key)?;
+        Ok(Key::new(partition_key, row_key))
+    }
+
+    fn parts<'k, E: Entity>(&self, key: &'k Key<E>) -> Result<(&'k str, &'k str)> {
+        key.parts().map_err(|error| {
+            Error::refused(ErrorKind::Invalid, error.to_string()).of("Series", self.table.name())
+        })
+    }
+
+    /// The property of a slot: as many digits for each as the last one needs.
+    fn name_of(&self, slot: usize) -> Result<String> {
+        if slot >= self.slots {
+            let what = format!("there is no slot {slot}: they are 0 to {}", self.slots - 1);
+            return Err(Error::refused(ErrorKind::Invalid, what).of("Series", self.table.name()));
+        }
+        let width = (self.slots - 1).checked_ilog10().map_or(1, |power| power as usize + 1);
+        Ok(format!("{}{slot:0width$}", self.prefix))
+    }
+
+    fn stored_value(&self, slot: usize, value: &V) -> Result<Value> {
+        let refused = |what: String| {
+            Error::refused(ErrorKind::Invalid, format!("slot {slot}: {what}"))
+                .of("Series", self.table.name())
+        };
+        match value.to_value() {
+            Ok(Some(value)) => Ok(value.into_owned()),
+            Ok(None) => Err(refused("an absent value cannot be merged; clear the slot".into())),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+
+    fn value_of(&self, slot: usize, value: &Value) -> Result<V> {
+        V::from_value(value.as_ref()).map_err(|error| {
+            Error::refused(ErrorKind::Decode, format!("slot {slot}: {error}"))
+                .of("Series", self.table.name())
+        })
+    }
+
+    fn period<E>(&self, stored: Stored<Raw<E>>) -> Result<Stored<Period<E, V>>> {
+        let Stored { entity: Raw { entity, properties }, etag, timestamp } = stored;
+        let mut slots = Vec::with_capacity(self.slots);
+        for slot in 0..self.slots {
+            let value = properties.get(&self.name_of(slot)?);
+            slots.push(value.map(|value| self.value_of(slot, value)).transpose()?);
+        }
+        Ok(Stored { entity: Period { entity, slots }, etag, timestamp })
+    }
+}
+
+impl Series<i64> {
+    /// Adds to a counter, exactly once, among others that do the same; a gap counts as 0. Returns
+    /// the new count. See [`update`](Self::update).
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if the sum is too large.
+    pub async fn increment<E: Entity>(&self, key: Key<E>, slot: usize, by: i64) -> Result<i64> {
+        self.try_update(&key, slot, |old| {
+            old.unwrap_or(0).checked_add(by).ok_or_else(|| {
+                Error::refused(ErrorKind::Invalid, format!("slot {slot}: the sum is too large"))
+                    .of("Series", self.table.name())
+            })
+        })
+        .await
+    }
+}
+
+/// An entity and all that its row has.
+#[derive(Debug)]
+struct Raw<E> {
+    entity: E,
+    properties: DynamicEntity,
+}
+
+impl<E: Projection> Projection for Raw<E> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { entity: E::decode(row)?, properties: DynamicEntity::decode(row)? })
+    }
+}
+
+impl<V> Clone for Series<V> {
+    fn clone(&self) -> Self {
+        Self {
+            table: self.table.clone(),
+            prefix: Arc::clone(&self.prefix),
+            slots: self.slots,
+            value: PhantomData,
+        }
+    }
+}
+
+impl<V> fmt::Debug for Series<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Series")
+            .field("table", &self.table.name())
+            .field("prefix", &self.prefix)
+            .field("slots", &self.slots)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey::StorageAccount;
+
+    use super::*;
+
+    fn table() -> Table {
+        StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap().table("t")
+    }
+
+    #[test]
+    fn slots_have_names_of_one_width() {
+        for (slots, last) in [(1, "t0"), (10, "t9"), (11, "t10"), (24, "t23"), (252, "t251")] {
+            let series = Series::<f64>::new(table(), "t", slots).unwrap();
+            assert_eq!(series.name_of(slots - 1).unwrap(), last);
+            assert_eq!(series.name_of(0).unwrap().len(), last.len());
+            assert_eq!(series.name_of(slots).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_an_entity_is_refused_and_wide_entities_are_named() {
+        let error = Series::<f64>::new(table(), "t", 253).unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
+        assert!(error.to_string().contains("wide entities"), "{error}");
+        for prefix in ["", "1", "_t", "t-", "é"] {
+            let error = Series::<f64>::new(table(), prefix, 24).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{prefix}");
+        }
+        assert_eq!(Series::<f64>::new(table(), "t", 0).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn numbers_roll_over_to_the_next_period() {
+        let hours = Series::<f64>::new(table(), "t", 24).unwrap();
+        let places = [0, 23, 24, 49, u64::MAX].map(|number| hours.place(number));
+        assert_eq!(places, [(0, 0), (0, 23), (1, 0), (2, 1), (u64::MAX / 24, 15)]);
+    }
+}

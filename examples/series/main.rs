@@ -1,0 +1,88 @@
+//! Data series: a year of hourly temperatures, one entity a day and one property an hour.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::{Entity, StorageAccount};
+use rowkey_patterns::series::Series;
+use rowkey_server::{Operation, Server};
+
+/// A day of a station, `seattle | 20100314`. It has no properties of its own: the hours are slots.
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "{station}", row = "{date:8}")]
+struct Day {
+    station: String,
+    date: u32,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let table = account.table("temperatures");
+    table.create_if_missing().await?;
+
+    // ANCHOR: write
+    // 24 slots, t00 to t23. More than 252 would be an error that names wide entities.
+    let hours = Series::<f64>::new(table.clone(), "t", 24)?;
+
+    // A year, 365 requests: each day's hours in one, eight days at a time.
+    let days = read()?;
+    let writes = days.iter().map(|(day, values)| {
+        let values = values.iter().map(|(hour, fahrenheit)| (*hour, *fahrenheit));
+        hours.set_all(Day::key("seattle", *day), values)
+    });
+    stream::iter(writes).buffer_unordered(8).try_collect::<()>().await?;
+    assert_eq!(server.journal().count(Operation::InsertOrMergeEntity), 365);
+    // ANCHOR_END: write
+
+    // ANCHOR: read
+    // A day is one point query. The clocks went forward at three, so that hour is a gap.
+    let changed = hours.get(Day::key("seattle", 20_100_314)).await?.ok_or("not there")?;
+    assert_eq!(changed.entity.slots[2..5], [Some(43.0), None, Some(42.2)]);
+
+    // A correction is a merge of one slot: nothing is read, and no other hour is touched.
+    let before = server.journal();
+    hours.set(Day::key("seattle", 20_100_314), 3, 42.6).await?;
+    assert_eq!(server.journal().since(&before).len(), 1);
+
+    // January as one ordered series of 744 hours, over 31 entities.
+    let january = Day::partition("seattle").prefix("201001");
+    let points: Vec<_> = hours.points(january).try_collect().await?;
+    assert_eq!(points.len(), 31 * 24);
+    assert!(points.is_sorted_by_key(|point| (point.entity.date, point.slot)));
+    // ANCHOR_END: read
+    let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
+    let coldest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!((coldest - 38.6).abs() < 0.05, "{coldest}");
+
+    // ANCHOR: count
+    // Slots that count: eight readers at once, and no visit is lost.
+    let visits = Series::<i64>::new(table, "v", 24)?;
+    let today = Day::key("visits", 20_260_101);
+    stream::iter((0..40).map(|_| visits.increment(today.clone(), 9, 1)))
+        .buffer_unordered(8)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
+    let today = visits.get(today).await?.ok_or("not there")?;
+    assert_eq!(today.entity.slots[9], Some(40));
+    // ANCHOR_END: count
+
+    println!("365 days in 365 requests; coldest hour of January: {coldest} °F; 40 visits counted");
+    Ok(())
+}
+
+/// The hours of each day, `2010/03/14 02:00,43.0`.
+fn read() -> Result<BTreeMap<u32, Vec<(usize, f64)>>, Box<dyn std::error::Error>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/seattle-temps.csv");
+    let mut days = BTreeMap::<u32, Vec<_>>::new();
+    for record in csv::Reader::from_path(path)?.deserialize() {
+        let (date, fahrenheit): (String, f64) = record?;
+        let (day, time) = date.split_once(' ').ok_or("a date has a time")?;
+        let (hour, _) = time.split_once(':').ok_or("a time has an hour")?;
+        days.entry(day.replace('/', "").parse()?).or_default().push((hour.parse()?, fahrenheit));
+    }
+    Ok(days)
+}

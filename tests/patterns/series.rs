@@ -1,0 +1,406 @@
+//! Data series: slots are set without reading, counted exactly once, and read with their gaps.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome};
+use rowkey_patterns::series::Series;
+use rowkey_server::{Fault, Operation, Pages, Server};
+use rowkey_tests::sweep::{account, once, sweep};
+use rowkey_tests::{Fixture, TestResult};
+
+use crate::random::Random;
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{station}", row = "{date:8}", rename_all = "PascalCase")]
+struct Day {
+    station: String,
+    date: u32,
+    note: Option<String>,
+}
+
+fn day(day: u32) -> Key<Day> {
+    Day::key("sea", day)
+}
+
+async fn started() -> Result<(Server, rowkey::Table), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let table = account(&server)?.table("series");
+    table.create().await?;
+    Ok((server, table))
+}
+
+#[tokio::test]
+async fn slots_are_set_one_by_one_and_read_with_their_gaps() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let hours = Series::<f64>::new(fixture.table().await?, "t", 24)?;
+    assert!(hours.get(day(1)).await?.is_none());
+    hours.set(day(1), 0, 39.4).await?;
+    hours.set(day(1), 23, 41.0).await?;
+    hours.set(day(1), 0, 39.5).await?;
+    hours.set_all(day(1), [(5, 1.0), (6, 2.0)]).await?;
+    hours.clear(day(1), 6).await?;
+    hours.clear(day(1), 7).await?;
+    hours.clear(day(2), 7).await?;
+    let read = hours.get(day(1)).await?.ok_or("there is one")?.entity;
+    assert_eq!((read.entity.station.as_str(), read.entity.date), ("sea", 1));
+    assert_eq!(read.slots.len(), 24);
+    let set: Vec<_> = read.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).collect();
+    assert_eq!(set, [(0, &Some(39.5)), (5, &Some(1.0)), (23, &Some(41.0))]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn properties_of_the_period_are_left_alone_and_read_along() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let hours = Series::<f64>::new(fixture.table().await?, "t", 24)?;
+    let noted = Day { station: "sea".into(), date: 1, note: Some("storm".into()) };
+    hours.table().insert(&noted).await?;
+    hours.set(day(1), 3, 1.5).await?;
+    hours.update(day(1), 3, |old| old.unwrap_or_default() + 1.0).await?;
+    let read = hours.get(day(1)).await?.ok_or("there is one")?.entity;
+    assert_eq!((read.entity, read.slots[3]), (noted, Some(2.5)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_are_a_public_contract() -> TestResult {
+    let (server, table) = started().await?;
+    let hours = Series::<f64>::new(table.clone(), "t", 24)?;
+    hours.set_all(day(20_100_314), [(2, 43.0), (13, 42.2)]).await?;
+    let visits = Series::<i64>::new(table, "v", 3)?;
+    visits.increment(Day::key("sea", 20_100_315), 1, 5).await?;
+    let snapshot = server.snapshot();
+    let rows: Vec<_> = snapshot
+        .table("series")
+        .unwrap()
+        .entities()
+        .map(|entity| {
+            let properties: Vec<_> = entity
+                .properties()
+                // Which call was the last is written in 16 hexadecimal digits.
+                .map(|(name, value)| match value {
+                    Value::String(text) if name == "v_by" => {
+                        assert!(text.len() == 16 && u64::from_str_radix(&text, 16).is_ok());
+                        (name, Value::from(""))
+                    }
+                    value => (name, value),
+                })
+                .collect();
+            (entity.partition_key(), entity.row_key(), properties)
+        })
+        .collect();
+    let temperatures = vec![("t02", Value::from(43.0)), ("t13", Value::from(42.2))];
+    let counts = vec![("v1", Value::from(5_i64)), ("v_by", Value::from(""))];
+    assert_eq!(rows, [("sea", "20100314", temperatures), ("sea", "20100315", counts)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_costs_what_the_page_says() -> TestResult {
+    let (server, table) = started().await?;
+    let counts = Series::<i64>::new(table, "n", 24)?;
+    let mut before = server.journal();
+    let mut sent = || {
+        let now = server.journal();
+        let sent: Vec<_> =
+            now.clone().since(&before).iter().map(rowkey_server::JournalEntry::operation).collect();
+        before = now;
+        sent
+    };
+    counts.set(day(1), 3, 7).await?;
+    assert_eq!(sent(), [Operation::InsertOrMergeEntity], "one request and no reading");
+    counts.set_all(day(1), (0..24).map(|slot| (slot, 1))).await?;
+    assert_eq!(sent(), [Operation::InsertOrMergeEntity]);
+    counts.get(day(1)).await?;
+    assert_eq!(sent(), [Operation::GetEntity]);
+    assert_eq!(counts.increment(day(1), 3, 2).await?, 3);
+    assert_eq!(sent(), [Operation::GetEntity, Operation::MergeEntity]);
+    assert_eq!(counts.increment(day(2), 3, 2).await?, 2);
+    let (get, make) = (Operation::GetEntity, Operation::InsertOrMergeEntity);
+    assert_eq!(sent(), [get, make, get, Operation::MergeEntity], "the first of a period");
+    assert_eq!(counts.points(Day::partition("sea")).count().await, 48);
+    assert_eq!(sent(), [Operation::QueryEntities]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn periods_are_one_ordered_series() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let counts = Series::<i64>::new(fixture.table().await?, "n", 4)?;
+    // Numbers roll over from one period to the next; period 2 is never written.
+    for number in [0, 3, 4, 7, 12, 14] {
+        let (period, slot) = counts.place(number);
+        counts.set(day(u32::try_from(period)?), slot, i64::try_from(number)?).await?;
+    }
+    let chaos = fixture.server.as_ref().map(|server| server.chaos(Pages::seeded(7)));
+    let all: Vec<_> = counts.points(Day::partition("sea")).try_collect().await?;
+    drop(chaos);
+    let found: Vec<_> =
+        all.iter().map(|point| (point.entity.date, point.slot, point.value)).collect();
+    let expected: Vec<_> = [0, 1, 3]
+        .into_iter()
+        .flat_map(|period| (0..4).map(move |slot| (period, slot, i64::from(period) * 4 + slot)))
+        .map(|(period, slot, number)| {
+            let is_set = [0, 3, 4, 7, 12, 14].contains(&number);
+            (period, usize::try_from(slot).unwrap(), is_set.then_some(number))
+        })
+        .collect();
+    assert_eq!(found, expected);
+    let some = counts.periods(Day::partition("sea").range(day(1)..day(3)));
+    assert_eq!(some.count().await, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn setting_other_slots_does_not_disturb_counting() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let counts = Series::<i64>::new(fixture.table().await?, "n", 24)?;
+    let writers = (0..6).map(async |writer| {
+        for value in 1..=5 {
+            counts.increment(day(1), 9, 1).await?;
+            counts.set(day(1), writer, value).await?;
+        }
+        Ok::<(), rowkey::Error>(())
+    });
+    for result in join_all(writers).await {
+        result?;
+    }
+    let slots = counts.get(day(1)).await?.ok_or("there is one")?.entity.slots;
+    assert_eq!((slots[9], &slots[..6]), (Some(30), &[Some(5); 6][..]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn eight_at_once_lose_no_increment() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let counts = Series::<i64>::new(fixture.table().await?, "n", 24)?;
+    let key = day(1);
+    let results: Vec<_> = stream::iter((0..60).map(|_| counts.increment(key.clone(), 9, 1)))
+        .buffer_unordered(8)
+        .try_collect()
+        .await?;
+    let mut seen = results;
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=60).collect::<Vec<i64>>(), "each saw a count of its own");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_increment_whose_answer_was_lost_finds_out_that_it_counted() -> TestResult {
+    let (server, table) = started().await?;
+    let counts = Series::<i64>::new(table.clone(), "n", 24)?;
+    counts.increment(day(1), 0, 1).await?;
+    let lost = server.inject(Fault::on(Operation::MergeEntity).times(1).close_after_commit());
+    assert_eq!(counts.increment(day(1), 0, 1).await?, 2);
+    assert_eq!(lost.hits(), 1);
+
+    // Also when it is not repeated.
+    let _lost = server.inject(Fault::on(Operation::MergeEntity).times(1).close_after_commit());
+    let hasty = account(&server)?;
+    let hasty = Series::<i64>::new(once(&hasty).table("series"), "n", 24)?;
+    assert_eq!(hasty.increment(day(1), 0, 1).await?, 3);
+
+    // It was not applied: nobody can be sure, for it may still arrive.
+    let _lost = server.inject(Fault::on(Operation::MergeEntity).times(1).close_before_commit());
+    let error = hasty.increment(day(1), 0, 1).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    Ok(())
+}
+
+/// The first attempt of one increment is lost before the service, another increment writes the very
+/// same count, and the repetition is refused. Without a mark the first would take that for its own.
+#[tokio::test]
+async fn an_increment_does_not_take_the_same_count_of_another_for_its_own() -> TestResult {
+    let (server, table) = started().await?;
+    let counts = Series::<i64>::new(table.clone(), "n", 24)?;
+    counts.set(day(1), 0, 5).await?;
+    let lost = server.inject(Fault::on(Operation::MergeEntity).times(1).close_before_commit());
+    let repeated = server.inject(Fault::on(Operation::MergeEntity).times(1).hold());
+    let key = day(1);
+    let (one, other) = futures_util::join!(counts.increment(key.clone(), 0, 1), async {
+        repeated.wait_until_held().await;
+        assert_eq!(lost.hits(), 1);
+        let other = counts.increment(key.clone(), 0, 1).await;
+        repeated.release();
+        other
+    });
+    assert_eq!(other?, 6);
+    assert_eq!(one.unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(counts.get(key).await?.ok_or("there is one")?.entity.slots[0], Some(6));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_before_anything_is_sent() -> TestResult {
+    let (server, table) = started().await?;
+    let before = server.journal();
+    let error = Series::<f64>::new(table.clone(), "t", 253).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.to_string().contains("wide entities"), "{error}");
+    let hours = Series::<f64>::new(table.clone(), "t", 24)?;
+    let counts = Series::<i64>::new(table.clone(), "n", 252)?;
+    let maybe = Series::<Option<i64>>::new(table, "n", 24)?;
+    let errors = [
+        hours.set(day(1), 24, 1.0).await.unwrap_err(),
+        hours.set_all(day(1), [(0, 1.0), (99, 1.0)]).await.unwrap_err(),
+        hours.clear(day(1), 24).await.unwrap_err(),
+        hours.set(Day::key("a\tb", 1), 0, 1.0).await.unwrap_err(),
+        counts.increment(day(1), 0, 1).await.unwrap_err(),
+        maybe.set(day(1), 0, None).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+    assert!(server.journal().since(&before).is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_period_of_252_slots_fits_and_one_of_251_counts() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let table = fixture.table().await?;
+    let full = Series::<i64>::new(table.clone(), "n", 252)?;
+    full.set_all(day(1), (0..252).map(|slot| (slot, 1))).await?;
+    assert_eq!(full.get(day(1)).await?.ok_or("it fits")?.entity.slots, vec![Some(1); 252]);
+    let counting = Series::<i64>::new(table, "n", 251)?;
+    counting.set_all(day(2), (0..251).map(|slot| (slot, 1))).await?;
+    assert_eq!(counting.increment(day(2), 250, 1).await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn slots_of_another_type_and_sums_that_overflow_are_errors() -> TestResult {
+    let (_server, table) = started().await?;
+    let counts = Series::<i64>::new(table.clone(), "n", 24)?;
+    let mut row = DynamicEntity::new("sea", "00000001");
+    row.set("n00", "many");
+    table.insert(&row).await?;
+    assert_eq!(counts.get(day(1)).await.unwrap_err().kind(), ErrorKind::Decode);
+    assert_eq!(counts.increment(day(1), 0, 1).await.unwrap_err().kind(), ErrorKind::Decode);
+    counts.set(day(2), 0, i64::MAX).await?;
+    let error = counts.increment(day(2), 0, 1).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_fails_a_slot_is_set_and_counted_once_or_says_that_nobody_knows() -> TestResult {
+    let (server, _) = started().await?;
+    for repeats in [true, false] {
+        let runs = sweep(
+            &server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                let counts = Series::<i64>::new(account.table("series"), "n", 24)?;
+                let set = counts.set(day(1), 1, 10).await;
+                let first = counts.increment(day(2), 1, 1).await;
+                let second = counts.increment(day(1), 1, 1).await;
+                Ok::<_, rowkey::Error>((set, first, second))
+            },
+            async |account, _| {
+                // Setting is done again without harm.
+                let counts = Series::<i64>::new(account.table("series"), "n", 24)?;
+                counts.set(day(1), 2, 20).await?;
+                Ok(())
+            },
+            |snapshot, result| {
+                let slot = |row: &str, name: &str| {
+                    let table = snapshot.table("series").unwrap();
+                    table.entity("sea", row).and_then(|entity| entity.get(name))
+                };
+                let count = |row| match slot(row, "n01") {
+                    Some(Value::Int64(count)) => count,
+                    None => 0,
+                    other => panic!("{other:?}"),
+                };
+                let (set, first, second) = result.as_ref().unwrap();
+                assert_eq!(slot("00000001", "n02"), Some(Value::from(20_i64)));
+                let first_counted = match first.as_ref().map_err(rowkey::Error::outcome) {
+                    Ok(new) => {
+                        assert_eq!(*new, 1);
+                        vec![1]
+                    }
+                    Err(Outcome::Unknown) => vec![0, 1],
+                    Err(_) => vec![0],
+                };
+                assert!(first_counted.contains(&count("00000002")));
+                let before = match set.as_ref().map_err(rowkey::Error::outcome) {
+                    Ok(()) => vec![10],
+                    Err(Outcome::Unknown) => vec![0, 10],
+                    Err(_) => vec![0],
+                };
+                let counted = match second.as_ref().map_err(rowkey::Error::outcome) {
+                    Ok(_) => vec![1],
+                    Err(Outcome::Unknown) => vec![0, 1],
+                    Err(_) => vec![0],
+                };
+                let possible: Vec<_> =
+                    before.iter().flat_map(|b| counted.iter().map(move |c| b + c)).collect();
+                assert!(possible.contains(&count("00000001")), "{possible:?}");
+                if repeats {
+                    assert!(set.is_ok() && first.is_ok() && second.is_ok(), "{result:?}");
+                }
+            },
+        )
+        .await?;
+        assert_eq!(runs.requests, 7);
+    }
+    Ok(())
+}
+
+/// Random settings, counts and clearings of several days against a plain map.
+#[tokio::test]
+async fn a_series_agrees_with_a_map_of_its_slots() -> TestResult {
+    let (server, table) = started().await?;
+    let counts = Series::<i64>::new(table, "n", 5)?;
+    for seed in 0..250_u64 {
+        let mut random = Random::new(seed);
+        let station = format!("s{seed}");
+        let key = |day: u32| Day::key(&station, day);
+        let mut model = BTreeMap::<u32, BTreeMap<usize, i64>>::new();
+        let _chaos = random.one_in(3).then(|| server.chaos(Pages::seeded(seed)));
+        for _ in 0..random.below(14) {
+            let day = u32::try_from(random.below(3))?;
+            let slot = usize::try_from(random.below(5))?;
+            let value = i64::try_from(random.below(100))?;
+            match random.below(5) {
+                0 => {
+                    counts.set(key(day), slot, value).await?;
+                    model.entry(day).or_default().insert(slot, value);
+                }
+                1 => {
+                    let values = [(slot, value), ((slot + 1) % 5, value + 1)];
+                    counts.set_all(key(day), values).await?;
+                    model.entry(day).or_default().extend(values);
+                }
+                2 => {
+                    counts.clear(key(day), slot).await?;
+                    if let Some(slots) = model.get_mut(&day) {
+                        slots.remove(&slot);
+                    }
+                }
+                3 => {
+                    let new = counts.increment(key(day), slot, value).await?;
+                    let count = model.entry(day).or_default().entry(slot).or_insert(0);
+                    *count += value;
+                    assert_eq!(new, *count, "seed {seed}");
+                }
+                _ => {
+                    counts.table().delete_if_exists(key(day), Match::Any).await?;
+                    model.remove(&day);
+                }
+            }
+        }
+        let points: Vec<_> = counts.points(Day::partition(&station)).try_collect().await?;
+        let found: Vec<_> = points.iter().map(|p| (p.entity.date, p.slot, p.value)).collect();
+        let expected: Vec<_> = model
+            .iter()
+            .flat_map(|(day, slots)| (0..5).map(|slot| (*day, slot, slots.get(&slot).copied())))
+            .collect();
+        assert_eq!(found, expected, "seed {seed}");
+    }
+    Ok(())
+}
