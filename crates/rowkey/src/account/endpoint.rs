@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 pub(crate) struct Endpoint {
     /// Scheme, host, port and path, without a slash at the end.
     base: String,
+    /// The same, taken apart.
+    url: Url,
     host: String,
     port: u16,
     secure: bool,
@@ -70,7 +72,22 @@ impl Endpoint {
             return wrong("has no host");
         };
         let (host, base) = (host.to_owned(), url.as_str().trim_end_matches('/').to_owned());
-        Ok(Self { base, host, port, secure })
+        Ok(Self { base, url, host, port, secure })
+    }
+
+    /// The address of a target below this one: a path and perhaps a query, both encoded. `more` is
+    /// added to the query.
+    pub(crate) fn address(&self, target: &str, more: &str) -> Url {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let mut url = self.url.clone();
+        // Not parsed as a whole: most of that would be spent on the host, which is known.
+        url.set_path(&[self.url.path().trim_end_matches('/'), path].concat());
+        match (query, more) {
+            ("", "") => {}
+            (one, "") | ("", one) => url.set_query(Some(one)),
+            (query, more) => url.set_query(Some(&[query, "&", more].concat())),
+        }
+        url
     }
 
     pub(crate) fn base(&self) -> &str {
@@ -119,6 +136,7 @@ impl Endpoint {
         let mut secondary = self.clone();
         if self.path_segment() == Some(account) {
             secondary.base.push_str("-secondary");
+            secondary.url = Url::parse(&secondary.base).ok()?;
             return Some(secondary);
         }
         let rest = self.host.strip_prefix(account)?;
@@ -129,6 +147,7 @@ impl Endpoint {
         let port = &self.base[scheme.len() + "://".len() + self.host.len()..];
         secondary.host = format!("{account}-secondary{rest}");
         secondary.base = format!("{scheme}://{}{port}", secondary.host);
+        secondary.url = Url::parse(&secondary.base).ok()?;
         Some(secondary)
     }
 
@@ -149,7 +168,9 @@ impl Endpoint {
         let scheme = if self.secure { "https" } else { "http" };
         let port = &self.base[scheme.len() + "://".len() + self.host.len()..];
         let host = format!("{account}.{}{rest}", label(other));
-        Some(Self { base: format!("{scheme}://{host}{port}"), host, ..*self })
+        let base = format!("{scheme}://{host}{port}");
+        let url = Url::parse(&base).ok()?;
+        Some(Self { base, url, host, ..*self })
     }
 
     /// Whether it is the address of one server, which says nothing of where others are: an

@@ -4,6 +4,7 @@ use super::connection_string::Parts;
 use super::*;
 use crate::credential::{Authority, Credential};
 use crate::error::ErrorKind;
+use reqwest::Url;
 use rowkey_wire::auth::Service;
 
 /// Base64 of `account-key`.
@@ -317,4 +318,32 @@ fn the_builder_takes_an_endpoint_for_each_service() {
     let place = |service| account.pipeline().endpoints().of(service).unwrap().secondary.clone();
     assert_eq!(place(Service::Blob).unwrap().base(), "http://127.0.0.1:3/contoso");
     assert_eq!(place(Service::Queue).unwrap().base(), "http://127.0.0.1:1/contoso-secondary");
+}
+
+#[test]
+fn an_address_is_what_its_text_is_parsed_to() {
+    let bases = [
+        "http://127.0.0.1:10002/devstoreaccount1",
+        "https://contoso.table.core.windows.net/",
+        "http://[::1]:1/a-secondary",
+        "https://bücher.example:443",
+    ];
+    let targets = [
+        "/Tables",
+        "/t(PartitionKey='a%20b',RowKey='%C3%A9')?$select=a,b",
+        "/?restype=service&comp=properties",
+        "/files/a/../b%2Fc//d?comp=block&blockid=YQ%3D%3D",
+        "/t()?$filter=Name%20eq%20%27O%27%27Neil%20%26%20100%25%27",
+    ];
+    for base in bases {
+        let endpoint = Endpoint::parse("an endpoint", base).unwrap();
+        for target in targets {
+            let text = format!("{}{target}", base.trim_end_matches('/'));
+            assert_eq!(endpoint.address(target, ""), Url::parse(&text).unwrap());
+            let more = if target.contains('?') { '&' } else { '?' };
+            let text = format!("{text}{more}sv=2019-02-02&sig=a%2Bb%3D");
+            let address = endpoint.address(target, "sv=2019-02-02&sig=a%2Bb%3D");
+            assert_eq!(address, Url::parse(&text).unwrap());
+        }
+    }
 }

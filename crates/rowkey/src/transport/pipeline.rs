@@ -97,7 +97,7 @@ impl Pipeline {
     /// with the shared access signature, if that is what authorizes.
     pub(crate) fn address(&self, service: Service, target: &str) -> Result<String> {
         let endpoint = &place(&self.shared.endpoints, service)?.primary;
-        Ok(self.shared.signer.address(endpoint, target)?.into())
+        Ok(self.shared.signer.address(endpoint, target).into())
     }
 
     async fn perform(&self, request: Request, call: Call<'_>, take: Take) -> Result<Reply> {

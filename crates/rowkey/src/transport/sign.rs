@@ -46,7 +46,7 @@ impl Signer {
         request: &Request,
         authority: &Authority,
     ) -> Result<Signed> {
-        let url = address(endpoint, &request.target, authority)?;
+        let url = address(endpoint, &request.target, authority);
         let id = self.id();
         // Room for the five that follow and the two that the HTTP client adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
@@ -79,7 +79,7 @@ impl Signer {
     }
 
     /// The whole address of a target, with the shared access signature if there is one.
-    pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Result<Url> {
+    pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Url {
         address(endpoint, target, &self.credential.settled())
     }
 
@@ -113,18 +113,9 @@ impl fmt::Debug for Signed {
     }
 }
 
-fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Result<Url> {
-    let base = endpoint.base();
+fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {
     let sas = if let Authority::Sas(sas) = authority { &**sas } else { "" };
-    let mut text = String::with_capacity(base.len() + target.len() + 1 + sas.len());
-    text.push_str(base);
-    text.push_str(target);
-    if !sas.is_empty() {
-        text.push(if target.contains('?') { '&' } else { '?' });
-        text.push_str(sas);
-    }
-    // The parser's error is dropped: it may quote the address.
-    Url::parse(&text).map_err(|_| Error::invalid("the request's address is not a URL"))
+    endpoint.address(target, sas)
 }
 
 pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
