@@ -3,7 +3,7 @@
 //! - [`data`]: [`DataKey`], made for one write of one entity
 //! - [`wrapper`]: [`KeyWrapper`], a key-encryption key, wherever it is kept
 //! - [`aes`]: [`AesKeyWrap`], one in memory
-//! - `vault`: [`KeyVault`], one that stays in Azure Key Vault (feature `key-vault`)
+//! - `vault`: `KeyVault`, one that stays in Azure Key Vault (feature `key-vault`)
 //! - [`ring`]: [`KeyRing`], the one that wraps and those that only unwrap
 
 pub(crate) mod aes;

@@ -32,7 +32,7 @@ impl RowWriter {
     }
 
     /// Takes these properties in plain: they are encrypted afterwards.
-    pub(crate) fn to_encrypt(self, encrypted: &'static [&'static str]) -> Self {
+    pub(crate) fn encrypting(self, encrypted: &'static [&'static str]) -> Self {
         Self { encrypted, ..self }
     }
 

@@ -228,7 +228,7 @@ impl Row {
 
     fn encode<E: Entity>(entity: &E, encrypted: &'static [&'static str]) -> Result<Self> {
         let keys = Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
-        let mut out = RowWriter::new(&keys.0, &keys.1).to_encrypt(encrypted);
+        let mut out = RowWriter::new(&keys.0, &keys.1).encrypting(encrypted);
         entity.encode(&mut out);
         Ok(Self { body: finish(out)?, keys })
     }
