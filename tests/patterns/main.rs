@@ -17,3 +17,4 @@ mod random;
 mod relationships;
 mod series;
 mod verify;
+mod rollover;

@@ -64,7 +64,7 @@ const OPERATION: &str = "BulkDelete";
 /// ```
 ///
 /// The guide's section "High volume delete pattern" is about not having to do this: see
-/// the book's page on tables that roll over.
+/// [`rollover`](crate::rollover).
 #[must_use = "nothing is deleted until `run` or `checkpoints`"]
 pub struct BulkDelete {
     query: Query<Keys>,

@@ -1,0 +1,308 @@
+//! A table a period, so that old entities go by dropping tables.
+//!
+//! - this file: [`Rollover`], the tables of all periods; [`At`], those of one
+//! - [`period`](Period): hours, days, months, years, and how their tables are named
+//! - `merge`: reading several tables as one, in key order
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::{StreamExt as _, TryStreamExt as _, future};
+use rowkey::table::Stream;
+use rowkey::{
+    ETag, Entity, Error, ErrorCode, ErrorKind, Key, Query, Result, StorageAccount, Stored, Table,
+};
+
+mod merge;
+mod period;
+
+pub use period::Period;
+
+/// How often a table is looked for, or made, before the caller is told that it is not there.
+const ROUNDS: usize = 4;
+/// How many names are tried for a table whose name is blocked.
+const NAMES: u64 = 16;
+
+/// Entities in a table for each period: an hour, a day, a month or a year.
+///
+/// Writes go to the table of a time, which is made when it is missing. Reads go over the tables of
+/// several periods in the order of the keys. [`expire`](Self::expire) drops tables, whatever is in
+/// them, with one request each.
+///
+/// ```
+/// use std::time::Duration;
+/// use futures_util::TryStreamExt as _;
+/// use rowkey::{Entity, StorageAccount};
+/// use rowkey_patterns::rollover::{Period, Rollover};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{service}", row = "{number:6}")]
+/// struct Line { service: String, number: u32, text: String }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let log = Rollover::new(account, "log", Period::Day);
+/// log.now().insert(&Line { service: "web".into(), number: 1, text: "up".into() }).await?;
+///
+/// let lines = log.query(.., |table| table.query(Line::partition("web"))).await?;
+/// assert_eq!(lines.try_collect::<Vec<_>>().await?.len(), 1);
+///
+/// // Every day: what is older than thirty goes.
+/// let dropped = log.expire(Duration::from_secs(30 * 86_400)).await?;
+/// assert!(dropped.is_empty());
+/// # Ok(()) }
+/// ```
+///
+/// The guide has it as "High volume delete pattern".
+#[derive(Clone)]
+pub struct Rollover {
+    account: StorageAccount,
+    prefix: Arc<str>,
+    period: Period,
+    /// Tables that do not have the name that the first table of a period has, by the period's start.
+    /// They come about when something is written to a period that was dropped.
+    renamed: Arc<Mutex<HashMap<DateTime<Utc>, u64>>>,
+}
+
+/// One table of a [`Rollover`].
+#[derive(Clone, Debug)]
+pub struct PeriodTable {
+    /// The table.
+    pub table: Table,
+    /// When its period begins.
+    pub start: DateTime<Utc>,
+    /// When its period ends: the first instant that is not in it.
+    pub end: DateTime<Utc>,
+    generation: u64,
+}
+
+/// The period that a time lies in, from [`Rollover::at`].
+#[derive(Clone, Debug)]
+pub struct At {
+    tables: Rollover,
+    start: DateTime<Utc>,
+}
+
+impl Rollover {
+    /// Tables named `prefix` and the period, such as `log20261121x0`. Nothing is sent.
+    ///
+    /// The prefix begins with a letter, and has letters and digits only. Two prefixes are two sets of
+    /// tables even if one begins with the other.
+    pub fn new(account: StorageAccount, prefix: &str, period: Period) -> Self {
+        Self { account, prefix: prefix.into(), period, renamed: Arc::default() }
+    }
+
+    /// The period of this time.
+    pub fn at(&self, time: DateTime<Utc>) -> At {
+        At { tables: self.clone(), start: self.period.start(time) }
+    }
+
+    /// The period of the time that the account's clock shows.
+    pub fn now(&self) -> At {
+        self.at(self.account.clock().now())
+    }
+
+    /// The tables there are, oldest period first.
+    pub async fn tables(&self) -> Result<Vec<PeriodTable>> {
+        self.list(&self.prefix).await
+    }
+
+    /// Reads the tables of all periods that have a part in `times`, in the order of the keys.
+    ///
+    /// `query` makes the query of one table. An entity that is in the tables of several periods comes
+    /// several times, oldest period first. A table that is dropped meanwhile has ended.
+    ///
+    /// Memory holds a page of each table, which [`Query::page_size`] makes smaller.
+    pub async fn query<E: Entity + Send + 'static>(
+        &self,
+        times: impl RangeBounds<DateTime<Utc>> + Send,
+        query: impl Fn(&Table) -> Query<E> + Send,
+    ) -> Result<Stream<Stored<E>>> {
+        let tables = self.tables().await?;
+        let read = |table: PeriodTable| {
+            let entities = query(&table.table).stream();
+            // A table that is dropped while it is read has ended.
+            entities.take_while(|read| future::ready(!read.as_ref().is_err_and(is_missing))).boxed()
+        };
+        let chosen = tables.into_iter().filter(|table| table.is_in(&times));
+        Ok(merge::merge(chosen.map(read).collect()))
+    }
+
+    /// Drops the tables whose periods ended `keep` ago or earlier, by the account's clock; returns
+    /// their names.
+    ///
+    /// Several programs may do it at the same time, and one that was broken off is called again.
+    pub async fn expire(&self, keep: Duration) -> Result<Vec<String>> {
+        let now = self.account.clock().now();
+        let mut dropped = Vec::new();
+        for old in self.tables().await? {
+            let age = (now - old.end).to_std();
+            if age.is_ok_and(|age| age >= keep) {
+                match old.table.delete_table_if_exists().await {
+                    Err(error) if !is_missing(&error) => return Err(error),
+                    _ => dropped.push(old.table.name().to_owned()),
+                }
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// The tables whose names begin so, by period and generation.
+    async fn list(&self, beginning: &str) -> Result<Vec<PeriodTable>> {
+        let names = self.account.table_service().tables().starting_with(beginning).stream();
+        let tables = names.try_filter_map(|name| future::ready(Ok(self.parse(&name))));
+        let mut tables: Vec<_> = tables.try_collect().await?;
+        tables.sort_by_key(|table| (table.start, table.generation));
+        Ok(tables)
+    }
+
+    fn parse(&self, name: &str) -> Option<PeriodTable> {
+        let (start, generation) = self.period.parse(name.strip_prefix(&*self.prefix)?)?;
+        let table = self.account.table(name);
+        Some(PeriodTable { table, start, end: self.period.end(start), generation })
+    }
+
+    fn table(&self, start: DateTime<Utc>, generation: u64) -> Table {
+        let stamp = self.period.stamp(start);
+        self.account.table(&format!("{}{stamp}x{generation}", self.prefix))
+    }
+
+    /// The table that a period has as far as is known: without asking, its first.
+    fn known(&self, start: DateTime<Utc>) -> Table {
+        let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.table(start, renamed.get(&start).copied().unwrap_or_default())
+    }
+
+    fn remember(&self, start: DateTime<Utc>, generation: u64) {
+        let mut renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        if generation == 0 {
+            renamed.remove(&start);
+        } else {
+            renamed.insert(start, generation);
+        }
+    }
+
+    /// The tables of one period, leaving out one that turned out to be gone.
+    async fn of_period(&self, start: DateTime<Utc>, gone: &Table) -> Result<Vec<PeriodTable>> {
+        let beginning = format!("{}{}x", self.prefix, self.period.stamp(start));
+        let mut tables = self.list(&beginning).await?;
+        tables.retain(|known| known.start == start && known.table.name() != gone.name());
+        Ok(tables)
+    }
+
+    /// Finds the table of a period when `gone` is not there any more, or makes one.
+    async fn make(&self, start: DateTime<Utc>, gone: &Table) -> Result<Table> {
+        if let Some(first) = self.of_period(start, gone).await?.into_iter().next() {
+            self.remember(start, first.generation);
+            return Ok(first.table);
+        }
+        // While a period lasts its table has the name that comes first, which nobody had before.
+        // Afterwards its table may have been dropped, and the seconds make another name.
+        let now = self.account.clock().now();
+        let late = now >= self.period.end(start);
+        let seconds = u64::try_from((now - start).num_seconds()).unwrap_or_default();
+        let first = if late { seconds } else { 0 };
+        let mut blocked = None;
+        for generation in first..first + NAMES {
+            let table = self.table(start, generation);
+            match table.create_if_missing().await {
+                Ok(_) => {
+                    self.remember(start, generation);
+                    return Ok(table);
+                }
+                Err(error) if is_missing(&error) => blocked = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(blocked.unwrap_or_else(|| {
+            Error::refused(ErrorKind::Unavailable, "the table cannot be made now")
+        }))
+    }
+}
+
+impl PeriodTable {
+    fn is_in(&self, times: &impl RangeBounds<DateTime<Utc>>) -> bool {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let ends_before = match times.start_bound() {
+            Included(from) | Excluded(from) => self.end <= *from,
+            Unbounded => false,
+        };
+        let begins_after = match times.end_bound() {
+            Included(to) => self.start > *to,
+            Excluded(to) => self.start >= *to,
+            Unbounded => false,
+        };
+        !ends_before && !begins_after
+    }
+}
+
+/// Writes and reads in one period.
+impl At {
+    /// Inserts an entity into the table of the period, as [`Table::insert`] does.
+    pub async fn insert<E: Entity + Sync>(&self, entity: &E) -> Result<ETag> {
+        self.write(|table| async move { table.insert(entity).await }).await
+    }
+
+    /// Replaces or inserts an entity in the table of the period, as [`Table::upsert`] does.
+    pub async fn upsert<E: Entity + Sync>(&self, entity: &E) -> Result<ETag> {
+        self.write(|table| async move { table.upsert(entity).await }).await
+    }
+
+    /// Does something else with the table of the period, such as a transaction; makes the table, and
+    /// does it again, when it is missing.
+    pub async fn write<T: Send, F>(&self, write: impl Fn(Table) -> F + Send + Sync) -> Result<T>
+    where
+        F: Future<Output = Result<T>> + Send,
+    {
+        let mut table = self.tables.known(self.start);
+        for _ in 1..ROUNDS {
+            match write(table.clone()).await {
+                Err(error) if is_missing(&error) => {
+                    table = self.tables.make(self.start, &table).await?;
+                }
+                result => return result,
+            }
+        }
+        write(table).await
+    }
+
+    /// Reads an entity of the period; `None` as well when the period has no table.
+    pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
+        let known = self.tables.known(self.start);
+        match known.get(key.clone()).await {
+            Err(error) if is_missing(&error) => {}
+            result => return result,
+        }
+        for other in self.tables.of_period(self.start, &known).await? {
+            match other.table.get(key.clone()).await {
+                Ok(None) => {}
+                Err(error) if is_missing(&error) => {}
+                result => return result,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether there is no such table, or soon will be none.
+fn is_missing(error: &Error) -> bool {
+    [ErrorCode::TABLE_NOT_FOUND, ErrorCode::TABLE_BEING_DELETED]
+        .iter()
+        .any(|code| error.code() == Some(code))
+}
+
+impl fmt::Debug for Rollover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rollover")
+            .field("prefix", &self.prefix)
+            .field("period", &self.period)
+            .field("account", &self.account)
+            .finish_non_exhaustive()
+    }
+}

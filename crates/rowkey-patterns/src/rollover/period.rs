@@ -1,0 +1,130 @@
+//! Periods, and how they are written in the names of tables.
+
+use chrono::{
+    DateTime, Datelike as _, Days, Months, NaiveDate, NaiveTime, TimeDelta, Timelike as _, Utc,
+};
+
+/// How long the entities of one table are together, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// An hour: `log2026112114x0`.
+    Hour,
+    /// A day: `log20261121x0`.
+    Day,
+    /// A month: `log202611x0`.
+    Month,
+    /// A year: `log2026x0`.
+    Year,
+}
+
+impl Period {
+    /// The beginning of the period that `time` lies in.
+    pub(super) fn start(self, time: DateTime<Utc>) -> DateTime<Utc> {
+        let (month, day, hour) = match self {
+            Self::Hour => (time.month(), time.day(), time.hour()),
+            Self::Day => (time.month(), time.day(), 0),
+            Self::Month => (time.month(), 1, 0),
+            Self::Year => (1, 1, 0),
+        };
+        instant(time.year(), month, day, hour).unwrap_or(time)
+    }
+
+    /// The end of the period that begins at `start`: the beginning of the next.
+    pub(super) fn end(self, start: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::Hour => start.checked_add_signed(TimeDelta::hours(1)),
+            Self::Day => start.checked_add_days(Days::new(1)),
+            Self::Month => start.checked_add_months(Months::new(1)),
+            Self::Year => start.checked_add_months(Months::new(12)),
+        }
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+    }
+
+    /// The period in the name of a table.
+    pub(super) fn stamp(self, start: DateTime<Utc>) -> String {
+        let format = match self {
+            Self::Hour => "%Y%m%d%H",
+            Self::Day => "%Y%m%d",
+            Self::Month => "%Y%m",
+            Self::Year => "%Y",
+        };
+        start.format(format).to_string()
+    }
+
+    /// The period and the generation that a name says behind its prefix. `None` if the name is not one
+    /// of this period: that of another period, or of another prefix.
+    pub(super) fn parse(self, text: &str) -> Option<(DateTime<Utc>, u64)> {
+        let (stamp, number) = text.split_once('x')?;
+        let digits = |range: std::ops::Range<usize>| stamp.get(range)?.parse::<u32>().ok();
+        let month = || digits(4..6);
+        let start = match self {
+            Self::Hour => instant(year(stamp)?, month()?, digits(6..8)?, digits(8..10)?),
+            Self::Day => instant(year(stamp)?, month()?, digits(6..8)?, 0),
+            Self::Month => instant(year(stamp)?, month()?, 1, 0),
+            Self::Year => instant(year(stamp)?, 1, 1, 0),
+        }?;
+        let generation: u64 = number.parse().ok()?;
+        // Only names that this would write: no signs, no zeros in front, nothing more.
+        let written = self.stamp(start) == stamp && generation.to_string() == number;
+        written.then_some((start, generation))
+    }
+}
+
+fn year(stamp: &str) -> Option<i32> {
+    stamp.get(..4)?.parse().ok()
+}
+
+fn instant(year: i32, month: u32, day: u32, hour: u32) -> Option<DateTime<Utc>> {
+    let time = NaiveTime::from_hms_opt(hour, 0, 0)?;
+    Some(NaiveDate::from_ymd_opt(year, month, day)?.and_time(time).and_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Period; 4] = [Period::Hour, Period::Day, Period::Month, Period::Year];
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_time_is_in_the_period_from_its_start_to_its_end() {
+        let time = at("2024-02-29T23:59:59.9Z");
+        let expected = [
+            ("2024-02-29T23:00:00Z", "2024-03-01T00:00:00Z", "2024022923"),
+            ("2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z", "20240229"),
+            ("2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z", "202402"),
+            ("2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z", "2024"),
+        ];
+        for (period, (start, end, stamp)) in ALL.into_iter().zip(expected) {
+            assert_eq!(period.start(time), at(start));
+            assert_eq!(period.end(at(start)), at(end));
+            assert_eq!(period.start(at(end)), at(end), "the end is the start of the next");
+            assert_eq!(period.stamp(at(start)), stamp);
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_was_written_and_nothing_else_is() {
+        for period in ALL {
+            for time in ["1999-12-31T23:30:00Z", "2024-02-29T05:00:00Z", "2026-11-21T14:07:00Z"] {
+                for generation in [0, 1, 86_400] {
+                    let start = period.start(at(time));
+                    let text = format!("{}x{generation}", period.stamp(start));
+                    assert_eq!(period.parse(&text), Some((start, generation)));
+                    for other in ALL.into_iter().filter(|&other| other != period) {
+                        assert_eq!(other.parse(&text), None, "{text} is not of {other:?}");
+                    }
+                }
+            }
+        }
+        for text in ["", "x", "20261121", "20261121x", "20261121x00", "20261121x+1", "20261321x0"] {
+            assert_eq!(Period::Day.parse(text), None, "{text}");
+        }
+        for text in ["+0261121x0", "20261121x0x", "120261121x0", "2026112\u{661}x0", "20261121X0"] {
+            assert_eq!(Period::Day.parse(text), None, "{text}");
+        }
+    }
+}
