@@ -15,6 +15,6 @@ mod log_tail;
 mod lookup;
 mod random;
 mod relationships;
+mod rollover;
 mod series;
 mod verify;
-mod rollover;
