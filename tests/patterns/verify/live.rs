@@ -44,7 +44,8 @@ async fn write(
     let mut random = Random(seed * 100 + u64::from(writer));
     for round in 0..operations {
         // Entities of this writer's own, and some that all of them write.
-        let id = if random.one_in(2) { writer * 10 + random.below(5) } else { 900 + random.below(3) };
+        let id =
+            if random.one_in(2) { writer * 10 + random.below(5) } else { 900 + random.below(3) };
         let department = random.pick(&["it", "sales"]);
         // Values are unique to the writer, so that none is refused for being taken.
         let entity = colleague(department, id, writer * 1000 + round);
@@ -82,7 +83,7 @@ async fn an_index_is_built_while_eight_writers_go_on() -> TestResult {
         let build = async {
             let mut build = Verify::<Colleague>::new(table.clone()).page_size(40).repair();
             while build.step().await? {}
-            Ok(build.report().clone())
+            Ok::<_, Error>(build.report().clone())
         };
         let (written, built) = tokio::join!(futures_util::future::try_join_all(writers), build);
         written?;
