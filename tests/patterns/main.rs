@@ -17,4 +17,5 @@ mod random;
 mod relationships;
 mod rollover;
 mod series;
+mod spread;
 mod verify;

@@ -16,6 +16,7 @@
 //! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
 //! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
+//! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -32,5 +33,6 @@ pub mod lookup;
 pub mod rollover;
 mod rounds;
 pub mod series;
+pub mod spread;
 mod unique;
 pub mod verify;

@@ -1,0 +1,344 @@
+//! Spread: what is written to many buckets comes back in order, whatever fails, and takes what one
+//! partition does not.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::edm::Value;
+use rowkey::{ClientOptions, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table};
+use rowkey_patterns::spread::{Found, Order, Place, Spread, Traffic};
+use rowkey_server::{Operation, Pages, Server, Targets};
+use rowkey_tests::sweep::{account, once, sweep};
+use rowkey_tests::{Fixture, TestResult};
+
+use crate::random::Random;
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{day}_{bucket:3}", row = "{at:6}_{device}", rename_all = "PascalCase")]
+struct Event {
+    day: String,
+    bucket: u16,
+    at: u32,
+    device: String,
+    size: i32,
+}
+
+fn event(spread: &Spread, at: u32, device: &str) -> Event {
+    let bucket = spread.bucket_of(device);
+    Event { day: "d".into(), bucket, at, device: device.into(), size: 1 }
+}
+
+fn partition(bucket: u16) -> Partition<Event> {
+    Event::partition("d", bucket)
+}
+
+fn rows<E>(found: &[Found<E>]) -> Vec<&str> {
+    found.iter().map(|found| found.row_key.as_str()).collect()
+}
+
+async fn started() -> Result<(Server, Table), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let table = account(&server)?.table("events");
+    table.create().await?;
+    Ok((server, table))
+}
+
+#[tokio::test]
+async fn what_is_spread_is_gathered_in_order() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let table = fixture.table().await?;
+    let spread = Spread::over(5)?;
+    for n in 0..40_u32 {
+        table.insert(&event(&spread, n * 17 % 40, &format!("device{n}"))).await?;
+    }
+    let found: Vec<_> =
+        spread.gather(&table, partition).page_size(3).stream().try_collect().await?;
+    let times: Vec<_> = found.iter().map(|found| found.stored.entity.at).collect();
+    assert_eq!(times, (0..40).collect::<Vec<_>>());
+    let buckets: BTreeSet<_> = found.iter().map(|found| found.bucket).collect();
+    assert_eq!(buckets, (0..5).collect(), "all were in use");
+    assert!(found.iter().all(|found| found.bucket == found.stored.entity.bucket));
+
+    // A part of each, and some of that.
+    let narrowed = |bucket| partition(bucket).prefix("00002");
+    let gather = spread.gather(&table, narrowed).filter(Event::SIZE.ge(1));
+    let some: Vec<_> = gather.stream().try_collect().await?;
+    assert_eq!(some.len(), 10);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_are_a_public_contract() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(8)?;
+    table.insert(&event(&spread, 7, "door")).await?;
+    let snapshot = server.snapshot();
+    let stored = snapshot.table("events").unwrap();
+    let rows: Vec<_> = stored
+        .entities()
+        .map(|entity| (entity.partition_key(), entity.row_key(), entity.properties().collect()))
+        .collect();
+    // "door" is in bucket 7 of 8, whoever hashes it.
+    assert_eq!(rows, [("d_007", "000007_door", vec![("Size", Value::from(1))])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn reading_costs_a_request_for_each_page_of_each_bucket() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(4)?;
+    for n in 0..20 {
+        let bucket = spread.next_bucket();
+        table.insert(&Event { bucket, ..event(&spread, n, "x") }).await?;
+    }
+    let count = async |page_size| {
+        let before = server.journal();
+        let gather = spread.gather(&table, partition).page_size(page_size);
+        assert_eq!(gather.stream().count().await, 20);
+        let sent = server.journal().since(&before);
+        assert_eq!(sent.len(), sent.count(Operation::QueryEntities));
+        sent.len()
+    };
+    assert_eq!(count(1000).await, 4, "five rows each, a page each");
+    assert_eq!(count(2).await, 12);
+    // The first entity costs one page of each bucket, and no more is held.
+    let before = server.journal();
+    let mut stream = spread.gather(&table, partition).page_size(2).stream();
+    assert_eq!(stream.try_next().await?.ok_or("there is one")?.row_key, "000000_x");
+    assert_eq!(server.journal().since(&before).len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_of_the_same_key_in_several_buckets_all_come_and_resume() -> TestResult {
+    let (_server, table) = started().await?;
+    let spread = Spread::over(3)?;
+    for bucket in 0..3 {
+        for at in 0..2 {
+            table.insert(&Event { bucket, ..event(&spread, at, "same") }).await?;
+        }
+    }
+    let all: Vec<_> = spread.gather(&table, partition).stream().try_collect().await?;
+    let order: Vec<_> = all.iter().map(|found| (found.stored.entity.at, found.bucket)).collect();
+    assert_eq!(order, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    for (n, found) in all.iter().enumerate() {
+        let place: Place = found.place().to_string().parse()?;
+        assert_eq!(place, found.place());
+        let rest = spread.gather(&table, partition).resume(place).stream();
+        let rest: Vec<_> = rest.try_collect().await?;
+        assert_eq!(rows(&rest), rows(&all)[n + 1..]);
+    }
+    for text in ["", "7", "x:secret", "70000:secret"] {
+        let error = text.parse::<Place>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(!error.to_string().contains("secret"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_the_number_of_buckets_has_changed_all_is_found() -> TestResult {
+    let (_server, table) = started().await?;
+    let devices: Vec<_> = (0..30).map(|n| format!("device{n}")).collect();
+    let few = Spread::over(4)?;
+    for device in &devices[..15] {
+        table.insert(&event(&few, 1, device)).await?;
+    }
+    // Readers know of it first, then writers change; and back to fewer.
+    for (now, range) in [(9, 15..25), (2, 25..30)] {
+        let spread = Spread::over(now)?.formerly(9)?.formerly(4)?;
+        for device in &devices[range.clone()] {
+            table.insert(&event(&spread, 1, device)).await?;
+        }
+        let gathered = spread.gather(&table, partition).stream().count().await;
+        assert_eq!(gathered, range.end, "of {now} buckets");
+        for device in &devices[..range.end] {
+            let mut found = 0;
+            for bucket in spread.places_of(device) {
+                let key = Event::key("d", bucket, 1, device);
+                found += usize::from(table.get(key).await?.is_some());
+            }
+            assert_eq!(found, 1, "{device}");
+        }
+    }
+    Ok(())
+}
+
+/// The documented target of a partition, in small: ten entities a second.
+#[tokio::test]
+async fn buckets_take_together_what_one_partition_refuses() -> TestResult {
+    let targets = Targets { entities_per_partition: 10, ..Targets::default() };
+    let server = Server::builder().manual_clock().throttle(targets).start().await?;
+    let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    let account = account(&server)?;
+    let account = account.with_options(ClientOptions { retry, ..account.options().clone() });
+    let table = account.table("events");
+    table.create().await?;
+    let written = async |spread: &Spread, day: &str| {
+        let mut written = 0;
+        for at in 0..80 {
+            let bucket = spread.next_bucket();
+            let entry = Event { day: day.into(), bucket, ..event(spread, at, "x") };
+            match table.insert(&entry).await {
+                Ok(_) => written += 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Throttled),
+            }
+        }
+        written
+    };
+    // All within one second: the clock stands.
+    assert_eq!(written(&Spread::over(1)?, "one").await, 10);
+    assert_eq!(written(&Spread::over(8)?, "eight").await, 80);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_detector_finds_the_append_only_partition_and_is_content_with_buckets() -> TestResult {
+    let (server, table) = started().await?;
+    for (buckets, concerns) in [(1, 1), (16, 0)] {
+        let spread = Spread::over(buckets)?;
+        let traffic = Traffic::new(table.account());
+        for at in 0..400 {
+            let bucket = spread.next_bucket();
+            let entry = Event { day: format!("{buckets}"), bucket, ..event(&spread, at, "x") };
+            table.insert(&entry).await?;
+            traffic.wrote(&entry);
+        }
+        let report = traffic.report();
+        assert_eq!(report.concerns().count(), concerns, "{report}");
+        assert_eq!(report.writes, 400);
+        let first = &report.loads[0];
+        assert_eq!(
+            (&*first.partition_key, first.writes),
+            (&*format!("{buckets}_000"), 400 / u64::from(buckets))
+        );
+        if buckets == 1 {
+            assert_eq!(first.order, Order::Ascending);
+            assert!(report.to_string().contains("append-only"), "{report}");
+        }
+    }
+    assert_eq!(server.journal().count(Operation::InsertEntity), 800);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_error_of_one_bucket_is_the_error_of_all() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(3)?;
+    let before = server.journal();
+    let gather = spread.gather(&table, |_| Event::partition("a\tb", 0));
+    let error = gather.stream().try_next().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    let gather = spread.gather(&table, partition).page_size(1001);
+    assert_eq!(gather.stream().try_next().await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(server.journal().since(&before).is_empty());
+    let missing = table.account().table("missing");
+    let error = spread.gather(&missing, partition).stream().try_next().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(2)?;
+    for n in 0..9 {
+        table.insert(&event(&spread, n, &format!("device{n}"))).await?;
+    }
+    let all: Vec<_> = spread.gather(&table, partition).stream().try_collect().await?;
+    let expected = rows(&all);
+    let read = async |table: Table, mut found: Vec<Found<Event>>| {
+        let mut gather = spread.gather(&table, partition).page_size(2);
+        if let Some(last) = found.last() {
+            gather = gather.resume(last.place());
+        }
+        let mut stream = gather.stream();
+        while let Ok(Some(next)) = stream.try_next().await {
+            found.push(next);
+        }
+        found
+    };
+    let runs = sweep(
+        &server,
+        async |account| read(once(account).table("events"), Vec::new()).await,
+        async |account, found| {
+            assert!(expected.starts_with(&rows(found)));
+            let found = read(account.table("events"), found.clone()).await;
+            assert_eq!(rows(&found), expected);
+            Ok(())
+        },
+        |_, _| {},
+    )
+    .await?;
+    assert!(runs.requests >= 5, "{runs}");
+    Ok(())
+}
+
+/// Random rows in random buckets, read in pages that end anywhere, by readers that stop anywhere.
+#[tokio::test]
+async fn gathering_agrees_with_a_sorted_list() -> TestResult {
+    let (server, table) = started().await?;
+    for seed in 0..150_u64 {
+        let mut random = Random::new(seed);
+        let buckets = u16::try_from(random.below(6) + 1)?;
+        let spread = Spread::over(buckets)?;
+        let day = format!("d{seed}");
+        let mut model = BTreeSet::new();
+        for bucket in 0..buckets {
+            let mut rows = table.transaction();
+            let mut count = 0;
+            for _ in 0..random.below(15) {
+                let at = u32::try_from(random.below(40))?;
+                if model.insert((at, bucket)) {
+                    let row = Event { day: day.clone(), bucket, ..event(&spread, at, "x") };
+                    rows = rows.insert(&row);
+                    count += 1;
+                }
+            }
+            if count > 0 {
+                rows.submit().await?;
+            }
+        }
+        let _chaos = random.one_in(2).then(|| server.chaos(Pages::seeded(seed)));
+        let page_size = u32::try_from(random.below(6) + 1)?;
+        let mut found: Vec<Found<Event>> = Vec::new();
+        loop {
+            let mut gather = spread.gather(&table, |bucket| Event::partition(&day, bucket));
+            if let Some(last) = found.last() {
+                gather = gather.resume(last.place().to_string().parse()?);
+            }
+            let stop_after = usize::try_from(random.below(30) + 1)?;
+            let stream = gather.page_size(page_size).stream();
+            let some: Vec<_> = stream.take(stop_after).try_collect().await?;
+            if some.is_empty() {
+                break;
+            }
+            found.extend(some);
+        }
+        let found: Vec<_> = found.iter().map(|f| (f.stored.entity.at, f.bucket)).collect();
+        assert_eq!(found, model.into_iter().collect::<Vec<_>>(), "seed {seed}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_tasks_share_turns_and_counts() -> TestResult {
+    let (_server, table) = started().await?;
+    let (spread, traffic) = (Spread::over(4)?, Traffic::new(table.account()));
+    stream::iter(0..40)
+        .map(|at| {
+            let (table, spread, traffic) = (&table, &spread, &traffic);
+            async move {
+                let entry = Event { bucket: spread.next_bucket(), ..event(spread, at, "x") };
+                table.insert(&entry).await?;
+                traffic.wrote(&entry);
+                Ok::<(), rowkey::Error>(())
+            }
+        })
+        .buffer_unordered(8)
+        .try_collect::<()>()
+        .await?;
+    let writes: Vec<_> = traffic.report().loads.iter().map(|load| load.writes).collect();
+    assert_eq!(writes, [10, 10, 10, 10]);
+    Ok(())
+}
