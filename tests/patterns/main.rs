@@ -5,6 +5,7 @@
 
 mod bulk;
 mod bulk_delete;
+mod compound_key;
 mod denormalized;
 mod encryption;
 mod heterogeneous;

@@ -8,6 +8,8 @@
 pub mod address;
 pub mod part;
 pub mod read;
+#[cfg(test)]
+mod tests;
 pub mod write;
 
 pub use address::{Key, Partition};

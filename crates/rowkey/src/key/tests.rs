@@ -1,0 +1,285 @@
+//! What every part of a key promises, over random values of every type in every format: the order
+//! of the text is the order of the values, each value reads back, and nothing runs into the part
+//! that follows. A failure names its seed.
+
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+use rowkey_wire::edm::{DateTime, Guid};
+use rowkey_wire::key as wire;
+
+use super::{KeyError, KeyPart, KeyReader, KeyWriter, PartFormat};
+
+/// Pairs of values for each type and format.
+const PAIRS: u64 = 500;
+const SEPARATORS: [char; 5] = ['_', ':', '|', ',', ';'];
+const WIDTHS: [u8; 7] = [1, 2, 3, 6, 10, 19, 20];
+
+/// `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[usize::try_from(self.below(items.len() as u64)).unwrap()]
+    }
+
+    /// As many bits as it happens, so that small numbers and large ones come up alike; sometimes
+    /// the neighbour of a power of ten, where the number of digits changes.
+    fn bits(&mut self) -> u64 {
+        if self.below(3) == 0 {
+            let power = 10_u64.pow(u32::try_from(self.below(20)).unwrap());
+            return power.wrapping_add(self.below(3)).wrapping_sub(1);
+        }
+        let shift = self.below(64);
+        self.next() >> shift
+    }
+
+    /// The bytes of a number of any type: the lowest of such bits, or of what they leave out.
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let bits = self.bits();
+        let bits = if self.below(2) == 0 { bits } else { !bits };
+        *bits.to_le_bytes().first_chunk().unwrap()
+    }
+
+    /// Text of characters that keys escape, of their neighbours, and of those that UTF-16 sorts
+    /// otherwise than UTF-8 does.
+    fn text(&mut self) -> String {
+        const CHARACTERS: [char; 30] = [
+            ' ', '!', '"', '#', '$', '+', ',', '-', '.', '/', '0', '9', ':', ';', '<', '>', '?',
+            '@', 'Z', '[', '\\', ']', '^', '_', '`', 'a', '{', '|', '}', '~',
+        ];
+        const BEYOND: [char; 7] =
+            ['\u{A0}', 'é', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{FFFF}', '😀'];
+        (0..self.below(5))
+            .map(|_| if self.below(4) == 0 { self.pick(&BEYOND) } else { self.pick(&CHARACTERS) })
+            .collect()
+    }
+
+    fn instant(&mut self) -> DateTime {
+        let (min, max) = (DateTime::MIN.ticks(), DateTime::MAX.ticks());
+        let span = u64::try_from(max - min).unwrap();
+        let offset = i64::try_from(self.bits() % (span + 1)).unwrap();
+        let ticks = if self.below(2) == 0 { min + offset } else { max - offset };
+        DateTime::from_ticks(ticks).unwrap()
+    }
+}
+
+fn write(part: &impl KeyPart, format: PartFormat) -> Result<String, KeyError> {
+    let mut out = KeyWriter::new();
+    out.part(part, format);
+    out.finish()
+}
+
+/// Checks one type in all its formats. `number` is the value as a number, if it is one: whether it
+/// fits a width is known from that.
+fn check<T: KeyPart + Clone + Debug + PartialEq>(
+    mut value: impl FnMut(&mut Random) -> T,
+    order: impl Fn(&T, &T) -> Ordering,
+    number: impl Fn(&T) -> Option<i128>,
+) {
+    let widths = WIDTHS.into_iter().filter(|_| T::WIDTH).map(Some);
+    let mut formats = Vec::new();
+    for width in [None].into_iter().chain(widths) {
+        for descending in [false, true].into_iter().filter(|desc| !desc || T::DESCENDING) {
+            for separator in [None].into_iter().chain(SEPARATORS.map(Some)) {
+                formats.push(PartFormat { width, descending, separator, lower: false });
+            }
+        }
+    }
+    for (at, format) in formats.into_iter().enumerate() {
+        let seed = at as u64;
+        let random = &mut Random(seed);
+        for _ in 0..PAIRS {
+            let a = value(random);
+            let b = if random.below(8) == 0 { a.clone() } else { value(random) };
+            let context = format!("seed {seed}: {a:?} and {b:?} as {format:?}");
+            let (Ok(x), Ok(y)) = (text_of(&a, format, &number), text_of(&b, format, &number))
+            else {
+                continue;
+            };
+            let expected = if format.descending { order(&b, &a) } else { order(&a, &b) };
+            assert_eq!(wire::compare(&x, &y), expected, "{context}: {x:?} and {y:?}");
+            assert_eq!(T::read(&x, format).as_ref(), Ok(&a), "{context}: {x:?}");
+            let runs_on = format.separator.is_some_and(|separator| x.contains(separator));
+            assert!(!runs_on, "{context}: {x:?} has the character that ends it");
+        }
+    }
+}
+
+/// The text, after checking that it is refused if and only if the number has too many digits.
+fn text_of<T: KeyPart + Debug>(
+    value: &T,
+    format: PartFormat,
+    number: impl Fn(&T) -> Option<i128>,
+) -> Result<String, KeyError> {
+    let text = write(value, format);
+    let fits = match (format.width, number(value)) {
+        (Some(width), Some(number)) => {
+            let limit = 10_i128.pow(width.into());
+            (-limit..limit).contains(&number)
+        }
+        _ => true,
+    };
+    assert_eq!(text.is_ok(), fits, "{value:?} as {format:?}: {text:?}");
+    text
+}
+
+fn none<T>(_: &T) -> Option<i128> {
+    None
+}
+
+macro_rules! numbers {
+    ($($name:ident: $part:ty),*) => {$(
+        #[test]
+        fn $name() {
+            check(
+                |random| <$part>::from_le_bytes(random.bytes()),
+                <$part>::cmp,
+                |value| Some(i128::from(*value)),
+            );
+        }
+    )*};
+}
+
+mod numbers {
+    use super::*;
+
+    numbers!(u8s: u8, u16s: u16, u32s: u32, u64s: u64, i8s: i8, i16s: i16, i32s: i32, i64s: i64);
+
+    #[test]
+    fn bools() {
+        check(|random| random.below(2) == 0, bool::cmp, none);
+    }
+}
+
+#[test]
+fn strings() {
+    check(Random::text, |a, b| wire::compare(a, b), none);
+}
+
+#[test]
+fn guids() {
+    let guid = |random: &mut Random| Guid::from_u64_pair(random.bits(), random.bits());
+    check(guid, Guid::cmp, none);
+}
+
+#[test]
+fn instants() {
+    check(Random::instant, DateTime::cmp, none);
+    // Of chrono's instants as much is kept as the service has digits for: 100 ns.
+    let instant = |random: &mut Random| chrono::DateTime::<chrono::Utc>::from(random.instant());
+    check(instant, chrono::DateTime::cmp, none);
+}
+
+#[test]
+fn parts_of_fixed_width_sort_one_after_the_other() {
+    type Key = (i32, DateTime, u16);
+    let plain = PartFormat { separator: Some('_'), ..PartFormat::default() };
+    let newest = PartFormat { descending: true, ..plain };
+    let year = PartFormat { width: Some(4), ..PartFormat::default() };
+    let write = |(a, b, c): &Key| {
+        let mut out = KeyWriter::new();
+        out.literal("row_");
+        out.part(a, plain);
+        out.literal("_");
+        out.part(b, newest);
+        out.literal("_at_");
+        out.part(c, year);
+        out.finish().unwrap()
+    };
+    for seed in 0..20_000 {
+        let random = &mut Random(seed);
+        // Often equal, so that what follows has to decide.
+        let numbers = [i32::from_le_bytes(random.bytes()), -1, 0];
+        let instants = [random.instant(), random.instant()];
+        let mut key = || -> Key {
+            let year = u16::try_from(random.below(10_000)).unwrap();
+            (random.pick(&numbers), random.pick(&instants), random.pick(&[year, 2012, 2013]))
+        };
+        let (a, b) = (key(), key());
+        let (x, y) = (write(&a), write(&b));
+        let expected = a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2));
+        assert_eq!(wire::compare(&x, &y), expected, "seed {seed}: {x:?} and {y:?}");
+
+        let mut reader = KeyReader::new(&x);
+        reader.literal("row_").unwrap();
+        let first = reader.part(plain).unwrap();
+        reader.literal("_").unwrap();
+        let second = reader.part(newest).unwrap();
+        reader.literal("_at_").unwrap();
+        let third = reader.part(year).unwrap();
+        reader.end().unwrap();
+        assert_eq!((first, second, third), a, "seed {seed}: {x:?}");
+    }
+}
+
+/// A string has no width: those after it in order may come before it here, but what belongs to one
+/// value lies together, in the order of what follows.
+#[test]
+fn what_begins_with_one_text_lies_together_and_in_order() {
+    for seed in 0..20_000 {
+        let random = &mut Random(seed);
+        let separator = random.pick(&SEPARATORS);
+        let text = PartFormat { separator: Some(separator), ..PartFormat::default() };
+        let prefix = |name: &String| {
+            let mut out = KeyWriter::new();
+            out.part(name, text);
+            out.literal(&separator.to_string());
+            out
+        };
+        let row = |name: &String, number: i16| {
+            let mut out = prefix(name);
+            out.part(&number, PartFormat::default());
+            out.finish().unwrap()
+        };
+        let names = [random.text(), random.text()];
+        let mut pair = || {
+            (&names[usize::try_from(random.below(2)).unwrap()], i16::from_le_bytes(random.bytes()))
+        };
+        let ((name, number), (other, than)) = (pair(), pair());
+        let (x, y) = (row(name, number), row(other, than));
+        if name == other {
+            assert_eq!(wire::compare(&x, &y), number.cmp(&than), "seed {seed}: {x:?} and {y:?}");
+        }
+        // The range that a query of `under_name` asks for.
+        let from = prefix(name).finish().unwrap();
+        let to = wire::successor(&from).unwrap();
+        let within = wire::compare(&from, &y).is_le() && wire::compare(&y, &to).is_lt();
+        assert_eq!(within, name == other, "seed {seed}: {from:?} and {y:?}");
+
+        let mut reader = KeyReader::new(&x);
+        assert_eq!(reader.part::<String>(text).as_ref(), Ok(name), "seed {seed}: {x:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_prefix_range_is_right_behind_what_begins_with_it() {
+    for seed in 0..50_000 {
+        let random = &mut Random(seed);
+        let (prefix, rest) = (random.text(), random.text());
+        let (Ok(prefix), Ok(rest)) =
+            (write(&prefix, PartFormat::default()), write(&rest, PartFormat::default()))
+        else {
+            continue;
+        };
+        let key = if random.below(2) == 0 { format!("{prefix}{rest}") } else { rest };
+        let end = wire::successor(&prefix);
+        let below = end.as_ref().is_none_or(|end| wire::compare(&key, end).is_lt());
+        let within = wire::compare(&prefix, &key).is_le() && below;
+        assert_eq!(within, key.starts_with(&prefix), "seed {seed}: {prefix:?} and {key:?}");
+        if let Some(end) = end {
+            assert!(wire::check(&end).is_ok(), "seed {seed}: {end:?} cannot be asked for");
+        }
+    }
+}
