@@ -79,10 +79,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for stored in &records {
         match &stored.entity {
             Record::Department(department) => {
-                println!("{} has {}", department.name, department.budget)
+                println!("{} has {}", department.name, department.budget);
             }
             Record::Employee(employee) => {
-                println!("{} earns {}", employee.id, employee.salary_cents)
+                println!("{} earns {}", employee.id, employee.salary_cents);
             }
             Record::Review(review) => println!("{} got {}", review.employee, review.rating),
             Record::Unknown(other) => println!("and there is a row {}", other.row_key),
