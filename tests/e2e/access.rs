@@ -612,3 +612,52 @@ async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn a_token_gets_a_key_whose_signatures_open_what_they_say() -> TestResult {
+    let builder = Server::builder().oauth();
+    let (server, _, account) =
+        with_tokens(builder, STORAGE, |b, s| b.blob_endpoint(s.blob_endpoint()).unwrap()).await?;
+    let container = account.container("photos");
+    container.create().await?;
+    container.blob("a b/7.jpg").put("x").send().await?;
+    let now = || server.clock().now().to_chrono();
+    let service = account.blob_service();
+    let key = service.user_delegation_key(now() + 2 * HOUR).await?;
+    assert!(!format!("{key:?}").contains("value"));
+
+    let sas = BlobSas::blob("photos", "a b/7.jpg").permissions(BlobPermissions::READ);
+    let token = sas.clone().valid_for(HOUR).sign_with(&account, &key)?;
+    let clock = ManualClock::auto_advancing(START.parse()?);
+    let opened = StorageAccount::builder()
+        .connection_string(&token.connection_string())?
+        .clock(clock)
+        .build()?;
+    let photo = opened.container("photos").blob("a b/7.jpg");
+    assert!(photo.get().await?.is_some());
+    let refused = ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH;
+    assert_eq!(code(photo.put("y").send().await), refused);
+    let other = opened.container("photos").blob("other").get().await;
+    assert_eq!(code(other), ErrorCode::AUTHENTICATION_FAILED);
+    // For the whole container, and longer than the key is good.
+    let all = BlobSas::container("photos").permissions(BlobPermissions::ALL);
+    let all = all.valid_for(9 * HOUR).sign_with(&account, &key)?;
+    let all = StorageAccount::from_connection_string(&all.connection_string())?;
+    assert_eq!(all.container("photos").blobs().all().await?.len(), 1);
+    let policy = sas.policy("readers").sign_with(&account, &key).unwrap_err();
+    assert_eq!(policy.kind(), ErrorKind::Invalid);
+    // Longer than 7 days, or without a token.
+    let long = account.blob_service().user_delegation_key(now() + 200 * HOUR).await;
+    assert_eq!(long.unwrap_err().status(), Some(400));
+    let keyed = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(now()))
+        .build()?;
+    let without = keyed.blob_service().user_delegation_key(now() + HOUR).await;
+    assert_eq!(code(without), ErrorCode::AUTHENTICATION_FAILED);
+
+    server.clock().advance(3 * HOUR);
+    let late = all.container("photos").blobs().all().await;
+    assert_eq!(code(late), ErrorCode::AUTHENTICATION_FAILED);
+    Ok(())
+}

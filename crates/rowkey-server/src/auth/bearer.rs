@@ -25,6 +25,8 @@ struct Claims {
     iss: String,
     exp: i64,
     nbf: i64,
+    oid: Option<String>,
+    tid: Option<String>,
 }
 
 /// Who issues tokens, in Azure's clouds.
@@ -90,6 +92,18 @@ pub(super) fn verify(
         return Err(invalid("Audience validation failed. Audience did not match."));
     }
     Ok(())
+}
+
+/// The user whose token came with a request, and the directory; nobody's, if it does not say.
+pub(super) fn user(request: &Parts) -> (String, String) {
+    let value = request.headers.get(http::header::AUTHORIZATION);
+    let claims = value
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .and_then(|(_, token)| read(token));
+    let (oid, tid) = claims.map(|claims| (claims.oid, claims.tid)).unwrap_or_default();
+    let nobody = || "00000000-0000-0000-0000-000000000000".to_owned();
+    (oid.unwrap_or_else(nobody), tid.unwrap_or_else(nobody))
 }
 
 fn read(token: &str) -> Option<Claims> {

@@ -16,6 +16,7 @@ mod shared_key;
 mod tests;
 
 use http::request::Parts;
+use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{Authorization, Service, parse_authorization};
 use rowkey_wire::code::ErrorCode;
@@ -37,6 +38,29 @@ pub(crate) struct Caller<'a> {
     pub(crate) now: DateTime,
     /// Whether the path begins with the account's name and `-secondary`.
     pub(crate) secondary: bool,
+}
+
+/// The key for the user whose token came with a request.
+pub(crate) fn delegation_key(
+    account: &Account,
+    request: &Parts,
+    info: KeyInfo,
+    version: &str,
+) -> DelegationKey {
+    let (oid, tid) = bearer::user(request);
+    let mut key = DelegationKey {
+        oid,
+        tid,
+        start: info.start,
+        expiry: info.expiry,
+        service: "b".to_owned(),
+        version: version.to_owned(),
+        value: String::new(),
+    };
+    if let Some(signer) = account.keys.first() {
+        key.value = sas::delegated_value(signer, &key);
+    }
+    key
 }
 
 /// Finds out what the maker of a request may do.

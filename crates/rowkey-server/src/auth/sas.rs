@@ -1,8 +1,10 @@
 //! Shared access signatures: whether one is genuine and good now, and what it opens.
 
 use http::request::Parts;
+use rowkey_wire::auth::delegation::DelegationKey;
+use rowkey_wire::auth::sas::Delegation;
 use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
-use rowkey_wire::auth::{Sas, Service};
+use rowkey_wire::auth::{Sas, Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -28,8 +30,18 @@ pub(super) fn verify(
     }
     let resource = resource(&sas, caller).ok_or_else(failed)?;
     let text = sas.string_to_sign(&account.name, resource);
-    if !account.keys.iter().any(|key| key.verify(&text, sas.signature())) {
+    let genuine = |key: &SigningKey| match &sas.delegation {
+        Some(delegation) => {
+            let value = delegated_value(key, &claimed_key(delegation));
+            SigningKey::from_base64(&value).is_ok_and(|key| key.verify(&text, sas.signature()))
+        }
+        None => key.verify(&text, sas.signature()),
+    };
+    if !account.keys.iter().any(genuine) {
         return Err(failed());
+    }
+    if let Some(delegation) = &sas.delegation {
+        check_delegation(&sas, delegation, caller)?;
     }
     let policy = match &sas.identifier {
         Some(_) if sas.is_account() => return Err(failed()),
@@ -51,6 +63,37 @@ pub(super) fn verify(
     };
     let permissions = sas.permissions.or(policy.permission).unwrap_or_default();
     Ok(Access::Sas(Box::new(Grant { scope, permissions })))
+}
+
+/// The value of a user delegation key. It is made of what the key is for, so that no key has to be
+/// kept.
+pub(super) fn delegated_value(signer: &SigningKey, key: &DelegationKey) -> String {
+    let DelegationKey { oid, tid, start, expiry, service, version, .. } = key;
+    signer.sign(&["delegation", oid, tid, start, expiry, service, version].join("\n"))
+}
+
+/// The key that a signature says to be made with.
+fn claimed_key(delegation: &Delegation) -> DelegationKey {
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    DelegationKey {
+        oid: text(&delegation.oid),
+        tid: text(&delegation.tid),
+        start: text(&delegation.start),
+        expiry: text(&delegation.expiry),
+        service: text(&delegation.service),
+        version: text(&delegation.version),
+        value: String::new(),
+    }
+}
+
+/// Refuses a key that is not good now or not for blobs, and a policy, which such a signature cannot
+/// have.
+fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(), Rejection> {
+    let begun = time(key.start.as_deref())?.is_some_and(|start| start <= caller.now);
+    let ended = time(key.expiry.as_deref())?.is_none_or(|expiry| expiry <= caller.now);
+    let is_for_blobs = caller.service == Service::Blob && key.service.as_deref() == Some("b");
+    let is_plain = sas.identifier.is_none() && !sas.is_account();
+    if begun && !ended && is_for_blobs && is_plain { Ok(()) } else { Err(failed()) }
 }
 
 /// What the signature is for, if it can be for anything. (An account's is for everything.)

@@ -16,7 +16,7 @@ use rowkey_wire::table::parse::{Options, decode_path};
 
 use super::need::{self, need};
 use super::upload::Refused;
-use super::{change, containers, copy, read, write};
+use super::{change, containers, copy, delegation, read, write};
 use crate::auth::{self, Access, Caller};
 use crate::respond::{self, Answer, Stamps};
 use crate::route::Place;
@@ -121,6 +121,7 @@ impl Call<'_> {
             AccountOp::GetInformation => Ok(containers::account_information()),
             AccountOp::GetProperties => Ok(containers::get_properties(self)),
             AccountOp::GetStats => Ok(containers::get_stats(self)),
+            AccountOp::GetUserDelegationKey => delegation::get_key(self, body).await,
             AccountOp::ListContainers(options) => Ok(containers::list(self, &options)),
             AccountOp::SetProperties => containers::set_properties(self, body).await,
         }

@@ -5,6 +5,7 @@
 //! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
 //! | [`upload`] | bodies: in pieces, with their checksums |
 //! | [`write`](mod@write) | what puts bytes into a blob |
+//! | [`delegation`] | keys for user delegation signatures |
 //! | [`copy`] | copies within an account |
 //! | [`read`] | blobs and what describes them, in headers |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
@@ -15,6 +16,7 @@ pub(crate) mod call;
 mod change;
 mod containers;
 mod copy;
+mod delegation;
 mod need;
 mod read;
 pub(crate) mod upload;

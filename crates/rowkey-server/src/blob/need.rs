@@ -13,6 +13,8 @@ pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
             AccountOp::GetInformation => {
                 need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"])
             }
+            // Tokens alone.
+            AccountOp::GetUserDelegationKey => need('s', &[], &[]),
             AccountOp::GetProperties | AccountOp::GetStats => need('s', &["r"], &[]),
             AccountOp::ListContainers(_) => need('s', &["l"], &[]),
             AccountOp::SetProperties => need('s', &["w"], &[]),

@@ -2,12 +2,14 @@
 //!
 //! - [`mac`]: [`SigningKey`], the account key that signs and verifies
 //! - [`string_to_sign`](mod@string_to_sign): what Shared Key signs, and the `Authorization` header
+//! - [`delegation`]: the keys that tokens get, to sign with
 //! - [`sas`]: shared access signatures as a request's query carries them
 //!
 //! Whether a request is *allowed* (expiry, permissions, clock skew) is the server's business.
 //!
 //! Reference: [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
 
+pub mod delegation;
 pub mod mac;
 pub mod sas;
 pub mod string_to_sign;

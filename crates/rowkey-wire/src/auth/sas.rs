@@ -65,7 +65,33 @@ pub struct Sas {
     pub content_language: Option<String>,
     /// `rsct`: the `Content-Type` of the answer.
     pub content_type: Option<String>,
+    /// What is said of the user delegation key that signs; nothing when it is an account key.
+    pub delegation: Option<Box<Delegation>>,
     signature: String,
+}
+
+/// The parts that tell the user delegation key, and what else goes with one.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Delegation {
+    /// `skoid`: the user whose key it is.
+    pub oid: Option<String>,
+    /// `sktid`: the user's directory.
+    pub tid: Option<String>,
+    /// `skt`: from when on the key is good.
+    pub start: Option<String>,
+    /// `ske`: until when.
+    pub expiry: Option<String>,
+    /// `sks`: for which service.
+    pub service: Option<String>,
+    /// `skv`: the version that gave the key.
+    pub version: Option<String>,
+    authorized_oid: Option<String>,
+    unauthorized_oid: Option<String>,
+    correlation: Option<String>,
+    delegated_tid: Option<String>,
+    delegated_oid: Option<String>,
+    request_headers: Option<String>,
+    request_query: Option<String>,
 }
 
 /// What a service SAS gives access to. An account SAS has no such resource.
@@ -139,8 +165,19 @@ impl Sas {
             ("rscl", &self.content_language),
             ("rsct", &self.content_type),
         ];
+        let key = self.delegation.as_deref();
+        let delegation = key.map(|key| {
+            [
+                ("skoid", &key.oid),
+                ("sktid", &key.tid),
+                ("skt", &key.start),
+                ("ske", &key.expiry),
+                ("sks", &key.service),
+                ("skv", &key.version),
+            ]
+        });
         let mut query = String::with_capacity(256);
-        for (name, value) in parts {
+        for (name, value) in parts.into_iter().chain(delegation.into_iter().flatten()) {
             if let Some(value) = value {
                 query.push_str(name);
                 query.push('=');
@@ -163,6 +200,11 @@ impl Sas {
         self.services.is_some() && self.resource_types.is_some()
     }
 
+    /// Whether a user delegation key signs it, rather than an account key.
+    pub fn is_delegated(&self) -> bool {
+        self.delegation.is_some()
+    }
+
     /// The text whose signature this must carry to be genuine.
     ///
     /// `resource` is what the request addresses; an account SAS does not sign it.
@@ -175,7 +217,11 @@ impl Sas {
         lines.push(self.start.as_deref());
         lines.push(self.expiry.as_deref());
         lines.push(Some(&self.canonical_resource(account, resource)));
-        lines.push(self.identifier.as_deref());
+        if let Some(delegation) = &self.delegation {
+            self.push_delegation(&mut lines, delegation);
+        } else {
+            lines.push(self.identifier.as_deref());
+        }
         if self.is_since("2015-04-05") {
             lines.push(self.ip.as_deref());
             lines.push(self.protocol.as_deref());
@@ -212,6 +258,22 @@ impl Sas {
         lines.0
     }
 
+    /// In the place of a stored access policy, which these signatures cannot have.
+    fn push_delegation(&self, lines: &mut Lines, key: &Delegation) {
+        for part in [&key.oid, &key.tid, &key.start, &key.expiry, &key.service, &key.version] {
+            lines.push(part.as_deref());
+        }
+        if self.is_since("2020-02-10") {
+            for part in [&key.authorized_oid, &key.unauthorized_oid, &key.correlation] {
+                lines.push(part.as_deref());
+            }
+        }
+        if self.is_since("2025-07-05") {
+            lines.push(key.delegated_tid.as_deref());
+            lines.push(key.delegated_oid.as_deref());
+        }
+    }
+
     fn push_blob_lines(&self, lines: &mut Lines) {
         if self.is_since("2018-11-09") {
             lines.push(self.blob_resource.as_deref());
@@ -224,6 +286,10 @@ impl Sas {
         }
         if self.is_since("2020-12-06") {
             lines.push(self.encryption_scope.as_deref());
+        }
+        if let Some(key) = self.delegation.as_ref().filter(|_| self.is_since("2026-04-06")) {
+            lines.push(key.request_headers.as_deref());
+            lines.push(key.request_query.as_deref());
         }
         if self.is_since("2013-08-15") {
             lines.push(self.cache_control.as_deref());
@@ -282,8 +348,30 @@ impl Sas {
             "rsce" => &mut self.content_encoding,
             "rscl" => &mut self.content_language,
             "rsct" => &mut self.content_type,
+            "skoid" => &mut self.delegation.get_or_insert_default().oid,
+            "sktid" => &mut self.delegation.get_or_insert_default().tid,
+            "skt" => &mut self.delegation.get_or_insert_default().start,
+            "ske" => &mut self.delegation.get_or_insert_default().expiry,
+            "sks" => &mut self.delegation.get_or_insert_default().service,
+            "skv" => &mut self.delegation.get_or_insert_default().version,
+            "saoid" => &mut self.delegation.get_or_insert_default().authorized_oid,
+            "suoid" => &mut self.delegation.get_or_insert_default().unauthorized_oid,
+            "scid" => &mut self.delegation.get_or_insert_default().correlation,
+            "skdutid" => &mut self.delegation.get_or_insert_default().delegated_tid,
+            "sduoid" => &mut self.delegation.get_or_insert_default().delegated_oid,
+            "srh" => &mut self.delegation.get_or_insert_default().request_headers,
+            "srq" => &mut self.delegation.get_or_insert_default().request_query,
             _ => return None,
         })
+    }
+}
+
+impl fmt::Debug for Delegation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delegation")
+            .field("start", &self.start)
+            .field("expiry", &self.expiry)
+            .finish_non_exhaustive()
     }
 }
 

@@ -412,3 +412,20 @@ fn protocols_are_https_or_both() {
     assert_eq!(Protocols::parse("https,http"), Some(Protocols::HttpsAndHttp));
     assert_eq!(Protocols::parse("http"), None);
 }
+
+/// What `azure-storage-blob` 12.31 for Python makes of a key.
+#[test]
+fn a_user_delegation_signature_is_that_of_the_official_library() {
+    let query = "se=2026-01-01T01%3A00%3A00Z&sp=r&sv=2026-10-06&sr=b&rsct=image/png\
+                 &skoid=11111111-2222-3333-4444-555555555555\
+                 &sktid=66666666-7777-8888-9999-000000000000&skt=2026-01-01T00%3A00%3A00Z\
+                 &ske=2026-01-02T00%3A00%3A00Z&sks=b&skv=2026-04-06\
+                 &sig=cCjprTsjuIjtpXuLMIibB0N30ik/wm9Dkx3jWxWNM8Y%3D";
+    let sas = Sas::from_query(query).unwrap();
+    assert!(sas.is_delegated());
+    let blob = Resource::Blob { container: "photos", name: "a b/7.jpg" };
+    let text = sas.string_to_sign("acct", blob);
+    assert!(SigningKey::from_base64("c2VjcmV0").unwrap().verify(&text, sas.signature()), "{text}");
+    let again = Sas::from_query(&sas.encode()).unwrap();
+    assert_eq!(again, sas);
+}

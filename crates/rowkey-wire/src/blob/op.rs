@@ -68,6 +68,9 @@ pub enum AccountOp {
     GetProperties,
     /// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats)
     GetStats,
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key);
+    /// the body is a document.
+    GetUserDelegationKey,
     /// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2)
     ListContainers(ListContainers),
     /// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties);

@@ -68,7 +68,7 @@ fn account_op(method: &Method, options: &Options<'_>) -> Result<AccountOp, Rejec
         ("GET", None, Some("list")) => list_containers(options).map(AccountOp::ListContainers),
         (_, _, Some("batch")) => Err(not_implemented("batches of requests")),
         (_, _, Some("blobs")) => Err(not_implemented("blob index tags")),
-        (_, _, Some("userdelegationkey")) => Err(not_implemented("user delegation keys")),
+        ("POST", Some("service"), Some("userdelegationkey")) => Ok(AccountOp::GetUserDelegationKey),
         (_, _, Some("properties" | "stats" | "list")) => {
             Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED))
         }

@@ -38,5 +38,5 @@ pub use put::{Check, Insertion, Put};
 pub use read::{Content, Download, Read};
 pub use rowkey_wire::blob::decode::Written;
 pub use rowkey_wire::blob::op::{BlobType, PublicAccess};
-pub use service::{BlobService, ContainerItem, Containers};
+pub use service::{BlobService, ContainerItem, Containers, UserDelegationKey};
 pub use upload::Upload;

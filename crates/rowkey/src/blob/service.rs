@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+use rowkey_wire::auth::SigningKey;
+use rowkey_wire::auth::delegation::{self, DelegationKey, KeyInfo};
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListContainers};
 
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
 use crate::account::StorageAccount;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::service::listing::{Listing, Next, Read};
 use crate::service::{self, ServiceProperties, ServiceStats, unreadable};
-use crate::transport::{Call, Safety};
+use crate::transport::{Call, Host, Safety};
 
 const LIST: &str = "ListContainers";
 
@@ -58,6 +61,26 @@ impl BlobService {
         service::set_properties(&self.account, operation, request, properties).await
     }
 
+    /// A key to sign shared access signatures with, for whoever has a token and no account key: see
+    /// [`BlobSas::sign_with`](crate::sas::BlobSas::sign_with). It is good until `expiry`, 7 days at
+    /// most, and its signatures no longer than that.
+    ///
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
+    pub async fn user_delegation_key(&self, expiry: DateTime<Utc>) -> Result<UserDelegationKey> {
+        let call = Call::new("GetUserDelegationKey", "", Safety::Read).at(Host::Primary);
+        let time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let start = time(self.account.clock().now());
+        let info = KeyInfo { start, expiry: time(expiry) };
+        let request = encode::get_user_delegation_key(&info);
+        let reply = self.account.pipeline().send(request, call).await?;
+        let key =
+            delegation::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
+        let signer = SigningKey::from_base64(&key.value).map_err(|_| {
+            Error::decode("the user delegation key is not base64").of_answer(&call, &reply)
+        })?;
+        Ok(UserDelegationKey { key, signer })
+    }
+
     /// How far the secondary is behind. Asked of the secondary endpoint.
     ///
     /// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats)
@@ -65,6 +88,14 @@ impl BlobService {
         let request = encode::get_service_stats();
         service::statistics(&self.account, "GetBlobServiceStats", request).await
     }
+}
+
+/// A key that signs in the name of a user, from [`BlobService::user_delegation_key`]. `Debug` does
+/// not show it.
+#[derive(Clone, Debug)]
+pub struct UserDelegationKey {
+    pub(crate) key: DelegationKey,
+    pub(crate) signer: SigningKey,
 }
 
 /// A container in a listing.

@@ -1,13 +1,13 @@
 //! Signatures for one container or one blob.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Sas, Service, SigningKey};
 
 use super::terms::{Terms, place, policy, signer, terms};
 use super::{BlobPermissions, SasToken};
 use crate::account::StorageAccount;
-use crate::blob::ContentHeaders;
+use crate::blob::{ContentHeaders, UserDelegationKey};
 use crate::error::{Error, Result};
 
 /// What stands in the path of a blob as it is.
@@ -16,6 +16,9 @@ const PATH: &AsciiSet =
 
 /// Older versions sign other parts for blobs.
 const VERSION: &str = "2020-12-06";
+
+/// What two official libraries sign with user delegation keys is known of this version.
+const DELEGATED_VERSION: &str = "2026-04-06";
 
 /// A shared access signature for a container and the blobs in it, or for one blob. See
 /// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
@@ -66,8 +69,41 @@ impl BlobSas {
     ///
     /// Fails as [`TableSas::sign`](super::TableSas::sign) does.
     pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
-        let place = place(account, Service::Blob)?;
         let signer = signer(account)?;
+        self.sign_by(account, &signer.account, &signer.key, |_| {})
+    }
+
+    /// Signs it with a key that a token got, from
+    /// [`user_delegation_key`](crate::blob::BlobService::user_delegation_key). Nothing is sent.
+    ///
+    /// It cannot refer to a stored access policy: it ends with the key, or when the account's user
+    /// delegation keys are revoked.
+    pub fn sign_with(&self, account: &StorageAccount, key: &UserDelegationKey) -> Result<SasToken> {
+        if self.terms.policy.is_some() {
+            let what = "a signature with a user delegation key has no stored access policy";
+            return Err(Error::invalid(what));
+        }
+        self.sign_by(account, account.name(), &key.signer, |sas| {
+            let part = |text: &String| Some(text.clone());
+            sas.version = Some(DELEGATED_VERSION.to_owned());
+            let delegation = sas.delegation.get_or_insert_default();
+            delegation.oid = part(&key.key.oid);
+            delegation.tid = part(&key.key.tid);
+            delegation.start = part(&key.key.start);
+            delegation.expiry = part(&key.key.expiry);
+            delegation.service = part(&key.key.service);
+            delegation.version = part(&key.key.version);
+        })
+    }
+
+    fn sign_by(
+        &self,
+        account: &StorageAccount,
+        name: &str,
+        key: &SigningKey,
+        complete: impl FnOnce(&mut Sas),
+    ) -> Result<SasToken> {
+        let place = place(account, Service::Blob)?;
         let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
         let container = &self.container;
         let (kind, resource, path) = match &self.blob {
@@ -86,7 +122,8 @@ impl BlobSas {
         sas.content_encoding.clone_from(&self.answer.content_encoding);
         sas.content_language.clone_from(&self.answer.content_language);
         sas.content_type.clone_from(&self.answer.content_type);
-        sas.sign(&signer.key, &signer.account, resource);
+        complete(&mut sas);
+        sas.sign(key, name, resource);
         Ok(SasToken::new(sas, account, &[Service::Blob], &path))
     }
 }

@@ -202,7 +202,11 @@ impl Lease {
     fn may_acquire(&self, proposed: Option<Uuid>, now: DateTime) -> Result<(), ErrorCode> {
         match self.state(now) {
             State::Leased(id) if proposed != Some(id) => Err(ErrorCode::LEASE_ALREADY_PRESENT),
-            State::Breaking(_) => Err(ErrorCode::LEASE_IS_BREAKING_AND_CANNOT_BE_ACQUIRED),
+            State::Breaking(id) if proposed == Some(id) => {
+                Err(ErrorCode::LEASE_IS_BREAKING_AND_CANNOT_BE_ACQUIRED)
+            }
+            // Recorded, for one that names no id.
+            State::Breaking(_) => Err(ErrorCode::LEASE_ALREADY_PRESENT),
             _ => Ok(()),
         }
     }

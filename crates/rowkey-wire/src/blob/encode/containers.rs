@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::parts::{Conditions, bare, container, document, parameter, set};
+use crate::auth::delegation::{self, KeyInfo};
 use crate::blob::headers as names;
 use crate::blob::op::PublicAccess;
 use crate::metadata::{self, MetadataError};
@@ -154,6 +155,13 @@ pub fn set_service_properties(properties: String) -> Request {
 /// which only the secondary endpoint answers. The answer is read by [`crate::xml::decode_stats`].
 pub fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
+}
+
+/// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
+/// for whoever has a token. The answer is read by [`crate::auth::delegation::decode`].
+pub fn get_user_delegation_key(info: &KeyInfo) -> Request {
+    let target = "/?restype=service&comp=userdelegationkey".to_owned();
+    Request { method: Method::POST, ..document(target, delegation::encode(info)) }
 }
 
 fn guarded(method: Method, target: String, conditions: &Conditions) -> Request {

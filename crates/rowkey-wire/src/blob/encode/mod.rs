@@ -25,8 +25,8 @@ pub use blocks::{append_block, get_block_list, put_block, put_block_list, seal};
 pub use containers::{
     ListBlobs, ListContainers, create_container, delete_container, get_account_information,
     get_container_acl, get_container_metadata, get_container_properties, get_service_properties,
-    get_service_stats, list_blobs, list_containers, set_container_acl, set_container_metadata,
-    set_service_properties,
+    get_service_stats, get_user_delegation_key, list_blobs, list_containers, set_container_acl,
+    set_container_metadata, set_service_properties,
 };
 pub use leases::{Lease, Target, lease};
 pub use parts::{Conditions, Place};

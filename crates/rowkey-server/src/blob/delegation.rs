@@ -1,0 +1,45 @@
+//! Get User Delegation Key: a key to sign with, for whoever has a token.
+
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use rowkey_wire::auth::delegation::{self, KeyInfo};
+use rowkey_wire::auth::sas::parse_time;
+use rowkey_wire::blob::checksum::Checksum;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::queue::parse::invalid_document;
+
+use super::call::Call;
+use super::upload::{self, Refused};
+use crate::auth::{self, Access};
+use crate::documents;
+use crate::respond::Answer;
+
+/// How long a key is good, at most.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Get User Delegation Key.
+pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Refused> {
+    if !matches!(call.access, Access::Token) {
+        return Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED).into());
+    }
+    let headers = &call.request.headers;
+    let checksum = Checksum::new(false, false);
+    let (document, _) = upload::receive_document(body, headers, checksum).await?;
+    let info = delegation::parse(&document).map_err(|error| invalid_document(&error, &document))?;
+    let now = call.stamps.now.to_chrono();
+    let begin = if info.start.is_empty() { Some(now) } else { parse_time(&info.start) };
+    let (Some(begin), Some(end)) = (begin, parse_time(&info.expiry)) else {
+        return Err(Rejection::new(ErrorCode::INVALID_XML_NODE_VALUE).into());
+    };
+    // A start that is past counts as now.
+    let lasts = (end - begin.max(now)).to_std().unwrap_or_default();
+    if lasts.is_zero() || lasts > LONGEST {
+        return Err(Rejection::new(ErrorCode::INVALID_XML_NODE_VALUE).into());
+    }
+    let start = begin.format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let info = KeyInfo { start, expiry: info.expiry };
+    let key = auth::delegation_key(call.account, call.request, info, call.version);
+    Ok(documents::document(delegation::render(&key)))
+}
