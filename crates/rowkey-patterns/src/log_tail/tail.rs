@@ -21,12 +21,8 @@ use crate::keyed::Keyed;
 /// How many entries a batch has at most, unless it is said otherwise.
 const BATCH: usize = 500;
 
-/// So many cuts are remembered. When there are more, every other one is forgotten, and that slice
-/// will be cut again.
-const CUTS: usize = 1024;
-
 /// After so many cuts the time before is halved as well: a backlog of millions must not be walked
-/// through before its first batch.
+/// through before its first batch. This bounds the cuts, too: 62 halvings make a tick of all time.
 const HALVE_AFTER: usize = 8;
 
 /// Reads a partition of a log on, oldest entry first, from a [`Position`] that the consumer stores.
@@ -180,13 +176,6 @@ impl<E: Entity + Send + 'static> Tail<E> {
         if self.cuts.len().is_multiple_of(HALVE_AFTER) {
             self.cuts.push(from + (cut - from) / 2);
         }
-        if self.cuts.len() > CUTS {
-            let mut kept = self.cuts.len().is_multiple_of(2);
-            self.cuts.retain(|_| {
-                kept = !kept;
-                kept
-            });
-        }
     }
 
     /// Reads on in a tick that holds more than a batch, by RowKey.
@@ -233,5 +222,28 @@ impl<E> fmt::Debug for Tail<E> {
             .field("settle", &self.settle)
             .field("batch", &self.batch)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey::{DynamicEntity, StorageAccount};
+
+    use super::*;
+
+    #[test]
+    fn however_much_there_is_the_cuts_are_few() {
+        let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let partition = Partition::<DynamicEntity>::new("p");
+        let mut tail = Tail::new(account.table("log"), partition, Duration::ZERO);
+        let (from, mut to) = (DateTime::MIN.ticks(), DateTime::MAX.ticks());
+        // The worst that can be: every slice but a tick is full to its last tick.
+        while to - from > 1 {
+            tail.cut(from, to - 1, to);
+            let next = tail.cuts.last().copied().unwrap();
+            assert!((from..to).contains(&next), "each cut is a step back");
+            to = next;
+        }
+        assert!(tail.cuts.len() < 600, "{}", tail.cuts.len());
     }
 }
