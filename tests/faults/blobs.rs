@@ -4,8 +4,9 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::stream;
+use rowkey::blob::Check;
 use rowkey::{Outcome, StorageAccount};
-use rowkey_server::{JournalEntry, Operation, Snapshot};
+use rowkey_server::{Fault, JournalEntry, Operation, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{Runs, once, sweep};
 
@@ -86,5 +87,23 @@ async fn the_journal_shows_blocks_and_the_list_that_commits_them() -> TestResult
         [Operation::PutBlock, Operation::PutBlock, Operation::PutBlock, Operation::PutBlockList]
     );
     assert_eq!(journal.committed().len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_part_that_broke_off_is_compared_as_a_whole() -> TestResult {
+    let (server, account, _) = start().await?;
+    let container = account.container("checked");
+    container.create().await?;
+    let content: Vec<u8> = (0..=250).cycle().take(5 << 20).collect();
+    container.blob("large").put(content.clone()).send().await?;
+    for check in [Check::Crc64, Check::Md5] {
+        let before = server.journal();
+        let _fault = server.inject(Fault::on(Operation::GetBlob).nth(1).truncate(100_000));
+        let read = container.blob("large").read().range(1..).check(check).bytes().await?;
+        assert!(read.ok_or("just put")?.bytes == content[1..], "{check:?}");
+        // Two parts, and the rest of the first.
+        assert_eq!(server.journal().since(&before).count(Operation::GetBlob), 3, "{check:?}");
+    }
     Ok(())
 }
