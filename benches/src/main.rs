@@ -1,13 +1,14 @@
-//! `compare [servers|million|clients|bulk] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them by default.
+//! `compare [servers|million|clients|bulk|indexed] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
+//! by default.
 //!
 //! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
 
 use std::env;
 
 use compare::clients::run::Result;
-use compare::{bare, bulk, clients, million, servers};
+use compare::{bare, bulk, clients, indexed, million, servers};
 
-const PARTS: [&str; 4] = ["servers", "million", "clients", "bulk"];
+const PARTS: [&str; 5] = ["servers", "million", "clients", "bulk", "indexed"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -45,6 +46,9 @@ fn main() -> Result<()> {
         }
         if chosen("bulk") {
             println!("{}", bulk::compare(rounds).await?);
+        }
+        if chosen("indexed") {
+            println!("{}", indexed::compare(rounds).await?);
         }
         Ok(())
     })

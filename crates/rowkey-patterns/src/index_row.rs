@@ -212,3 +212,98 @@ fn is_same(expected: &Value, stored: &Value) -> bool {
         _ => expected == stored,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Entity)]
+    #[entity(partition = "{region}", row = "city_{name}", kind = "city")]
+    #[entity(
+        index(name = by_code, row = "code_{code:lower}"),
+        index(name = by_size, row = "size_{people:desc,9}", many, copy(people)),
+        index(name = by_state, partition = "state_{state}", row = "{name}", many)
+    )]
+    struct City {
+        region: String,
+        name: String,
+        code: Option<String>,
+        people: u32,
+        state: String,
+        degrees: f64,
+    }
+
+    fn leeds() -> City {
+        City {
+            region: "north".into(),
+            name: "Leeds".into(),
+            code: Some("LBA".into()),
+            people: 800_000,
+            state: "UK".into(),
+            degrees: 53.0,
+        }
+    }
+
+    fn stored(position: usize) -> DynamicEntity {
+        DynamicEntity::of(&IndexRow::of(&leeds(), position).unwrap().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_copy_says_what_it_is_of_and_what_the_index_declares() {
+        let names = |position| {
+            let row = stored(position);
+            let names: Vec<_> = row.iter().map(|(name, _)| name.to_owned()).collect();
+            (row.partition_key, row.row_key, names.join(" "))
+        };
+        let expected = |pk: &str, rk: &str, names: &str| (pk.into(), rk.into(), names.into());
+        let all = "PrimaryRowKey EntityType code people state degrees";
+        assert_eq!(names(0), expected("north", "code_lba", all));
+        let some = "PrimaryRowKey EntityType people";
+        assert_eq!(names(1), expected("north", "size_999199999_city_Leeds", some));
+        let (key, all) = ("Leeds_north_city_Leeds", format!("PrimaryPartitionKey {all}"));
+        assert_eq!(names(2), expected("state_UK", key, &all));
+        for position in 0..3 {
+            assert_eq!(primary_key(&stored(position)), Some(Key::of(&leeds())));
+        }
+        assert_eq!(primary_key::<City>(&DynamicEntity::of(&leeds()).unwrap()), None);
+    }
+
+    #[test]
+    fn a_whole_copy_is_read_as_the_entity_and_the_index_it_is_in() {
+        for position in [0, 2] {
+            let read: IndexRow<'_, City> = stored(position).read_as().unwrap();
+            assert_eq!((read.entity(), read.position()), (&leeds(), position));
+            assert_eq!(read.primary_key(), Key::of(&leeds()));
+        }
+        assert!(stored(1).read_as::<IndexRow<'_, City>>().is_err(), "a part of an entity");
+        let itself = DynamicEntity::of(&leeds()).unwrap();
+        assert!(itself.read_as::<IndexRow<'_, City>>().is_err(), "no copy");
+    }
+
+    #[test]
+    fn a_row_is_the_copy_if_it_says_the_same_and_nothing_else() {
+        let leeds = leeds();
+        let copy = IndexRow::of(&leeds, 0).unwrap().unwrap();
+        let is = |change: fn(&mut DynamicEntity)| {
+            let mut row = stored(0);
+            change(&mut row);
+            copy.is(&row).unwrap()
+        };
+        assert!(is(|_| ()));
+        assert!(is(|row| drop(row.set("degrees", 53))), "as an emulator stores 53.0");
+        assert!(!is(|row| drop(row.set("degrees", 54))));
+        assert!(!is(|row| drop(row.set("more", 1))));
+        assert!(!is(|row| drop(row.remove("code"))));
+        assert!(!is(|row| drop(row.set("PrimaryRowKey", "city_York"))));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_the_same_as_itself() {
+        let nowhere = City { degrees: f64::NAN, code: None, ..leeds() };
+        let copy = IndexRow::of(&nowhere, 1).unwrap().unwrap();
+        assert!(copy.is(&DynamicEntity::of(&copy).unwrap()).unwrap());
+        let copy = IndexRow::of(&nowhere, 2).unwrap().unwrap();
+        assert!(copy.is(&DynamicEntity::of(&copy).unwrap()).unwrap());
+        assert!(IndexRow::of(&nowhere, 0).unwrap().is_none(), "it has no code");
+    }
+}

@@ -24,6 +24,28 @@ pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";
 pub const PRIMARY_PARTITION_KEY: &str = "PrimaryPartitionKey";
 
 /// An index that an entity declares: an item of [`Entity::INDEXES`].
+///
+/// ```
+/// use rowkey::Entity;
+/// use rowkey::index::{Copied, Scope};
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{department}", row = "id_{id:6}")]
+/// #[entity(index(name = by_email, row = "email_{email:lower}"))]
+/// struct Employee {
+///     department: String,
+///     id: u32,
+///     email: String,
+/// }
+///
+/// let [by_email] = Employee::INDEXES else { panic!("there is one") };
+/// assert_eq!((by_email.name, by_email.row_head), ("by_email", "email_"));
+/// assert!(by_email.unique && by_email.scope == Scope::SamePartition);
+/// assert_eq!(by_email.copy, Copied::All);
+///
+/// let row = Employee::by_email("sales", "Ada@contoso.com");
+/// assert_eq!(row.parts(), Ok(("sales", "email_ada@contoso.com")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
     /// Its name, which is that of its constructor.
