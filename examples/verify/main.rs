@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rowkey::{DynamicEntity, Entity, Match, StorageAccount, Table};
+use rowkey::{DynamicEntity, Entity, Match, StorageAccount, Table, Transaction};
 use rowkey_patterns::local_index::LocalIndex;
 use rowkey_patterns::verify::{Checkpoint, Verify};
 use rowkey_server::Server;
@@ -103,7 +103,7 @@ async fn load_without_index(table: &Table) -> Result<u64> {
     let mut count = 0;
     for airports in states.values() {
         for some in airports.chunks(100) {
-            let all = some.iter().fold(table.transaction(), |all, airport| all.insert(airport));
+            let all = some.iter().fold(table.transaction(), Transaction::insert);
             all.submit().await?;
             count += u64::try_from(some.len())?;
         }

@@ -111,12 +111,12 @@ async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
     staff.insert(&colleague("sales", 1, 1)).await?;
     // The page shows the entity as it was; the look at its copy comes after the change.
     let verify = Verify::<Colleague>::new(account.table("staff")).page_size(1);
-    for nth in 1..=8 {
-        let held = server.inject(Fault::on(Operation::GetEntity).nth(nth).hold());
+    for nth in 1..=8_u32 {
+        let held = server.inject(Fault::on(Operation::GetEntity).nth(nth.into()).hold());
         let meanwhile = async {
             held.wait_until_held().await;
             staff
-                .update(Colleague::key("sales", 1), |e| *e = colleague("sales", 1, 10 + nth as u32))
+                .update(Colleague::key("sales", 1), |e| *e = colleague("sales", 1, 10 + nth))
                 .await?;
             held.release();
             std::future::pending::<rowkey::Result<()>>().await
@@ -134,6 +134,7 @@ async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
 }
 
 /// Runs `repair` with one of its requests held, and `meanwhile` before it goes on.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn held(
     server: &Server,
     operation: Operation,
