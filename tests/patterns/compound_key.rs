@@ -128,7 +128,7 @@ async fn rows_are_sorted_by_their_parts_and_ranges_hold_what_they_say() -> TestR
             let order = (level, -at.ticks(), who.encode_utf16().collect::<Vec<_>>());
             model.insert(order, visit);
         }
-        let transaction = model.values().fold(table.transaction(), |t, visit| t.upsert(visit));
+        let transaction = model.values().fold(table.transaction(), rowkey::Transaction::upsert);
         transaction.submit().await?;
 
         let read = async |partition: Partition<Visit>| -> rowkey::Result<Vec<Visit>> {

@@ -52,6 +52,7 @@
 //! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
 //! - [`Entity`]: a type that is stored; the derive takes the templates of its keys. [`Key`] and
 //!   [`Partition`] are addresses that carry the type, [`Stored`] is an entity with its [`ETag`].
+//!   `#[derive(EntitySet)]` makes one type of several that share a table.
 //! - [`Index`]: what an entity is looked up by besides its keys; [`IndexKey`] and [`IndexRange`] are
 //!   the addresses of its rows.
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
