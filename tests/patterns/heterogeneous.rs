@@ -7,6 +7,7 @@ use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{
     DynamicEntity, Entity, EntitySet, ErrorKind, Key, Match, Partition, StorageAccount, Table,
 };
+use rowkey_patterns::local_index::LocalIndex;
 use rowkey_server::{Operation, Server};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
@@ -463,5 +464,33 @@ async fn an_update_that_upgrades_is_whole_or_not_whichever_request_fails() -> Te
     assert_eq!(runs.requests, 2, "one read and one write");
     let alone = async |account: &StorageAccount| scenario(&once(account)).await;
     sweep(&server, alone, recover, invariants).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_indexed_type_is_read_in_a_set_without_its_copies() -> TestResult {
+    #[derive(Clone, Debug, PartialEq, Entity)]
+    #[entity(partition = "{department}", row = "contact_{id:6}")]
+    #[entity(index(name = by_email, row = "email_{email:lower}"))]
+    struct Contact {
+        department: String,
+        id: u32,
+        email: String,
+    }
+    #[derive(Clone, Debug, PartialEq, EntitySet)]
+    enum Indexed {
+        Contact(Contact),
+        Department(Department),
+    }
+    let table = Fixture::new().await?.table_with_server().await?;
+    let ada = Contact { department: "sales".into(), id: 7, email: "Ada@contoso.com".into() };
+    table.insert(&department()).await?;
+    LocalIndex::<Contact>::new(table.clone()).insert(&ada).await?;
+
+    let rows = table.query(Contact::partition("sales").whole::<DynamicEntity>()).all().await?;
+    assert_eq!(rows.len(), 3, "the contact, its copy, and the department");
+    let found = table.query(Contact::partition("sales").whole::<Indexed>()).all().await?;
+    let found: Vec<_> = found.into_iter().map(|stored| stored.entity).collect();
+    assert_eq!(found, [Indexed::Contact(ada), Indexed::Department(department())]);
     Ok(())
 }
