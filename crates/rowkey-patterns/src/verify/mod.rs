@@ -30,7 +30,8 @@
 //! let ada = Employee { department: "sales".into(), id: 7, email: "ada@contoso.com".into() };
 //! table.insert(&ada).await?;
 //! let verify = Verify::<Employee>::new(table);
-//! let report = verify.check().run().await?;
+//! let mut check = verify.check();
+//! let report = check.run().await?;
 //! assert_eq!(report.index("by_email").map(|index| index.missing), Some(1));
 //!
 //! // At most 500 requests a second, in steps that can be gone on from after a crash.
