@@ -20,3 +20,4 @@ mod rollover;
 mod series;
 mod spread;
 mod verify;
+mod wide;

@@ -17,6 +17,7 @@
 //! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
 //! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
+//! | [`wide`] | wide entities | thousands of properties written as one, read as one version, merged a row at a time |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
@@ -36,3 +37,4 @@ pub mod series;
 pub mod spread;
 mod unique;
 pub mod verify;
+pub mod wide;
