@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rowkey::{ClientOptions, ErrorCode, ErrorKind, ManualClock, Match, Outcome, answers};
+use rowkey::{ClientOptions, ErrorCode, ErrorKind, ManualClock, Match, Outcome, Table, answers};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use crate::{Thing, WHEN, once, stub, table, table_by, thing};
@@ -245,15 +245,15 @@ async fn a_refused_transaction_names_the_operation() {
     assert_eq!(error.outcome(), Outcome::Rejected);
 }
 
-#[tokio::test]
-async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
+/// A table whose entity is changed while an update of it is in doubt: the first attempt gets no
+/// answer, the second is refused, and then the entity is what the update has sent.
+async fn doubtful_update() -> (MockServer, Table) {
     let (stub, table) = stub().await;
     let changed = Thing { count: 6, ..thing() };
     let get = || Mock::given(matchers::method("GET"));
     let put = || Mock::given(matchers::method("PUT"));
     get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
     get().respond_with(answers::entity(&changed).unwrap()).mount(&stub).await;
-    // The first attempt is applied and its answer is lost; the retry meets its own write.
     put()
         .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
         .up_to_n_times(1)
@@ -264,8 +264,21 @@ async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
         .expect(1)
         .mount(&stub)
         .await;
-    let stored = table.update(key(), |thing| thing.count += 1).await.unwrap();
-    assert_eq!(stored.entity, changed, "counted once");
+    (stub, table)
+}
+
+#[tokio::test]
+async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
+    let (_stub, table) = doubtful_update().await;
+    let stored = table.update(key(), |thing| thing.count = 6).await.unwrap();
+    assert_eq!(stored.entity.count, 6);
+}
+
+#[tokio::test]
+async fn another_writers_step_is_not_taken_for_the_echo_of_an_update_that_counts() {
+    let (_stub, table) = doubtful_update().await;
+    let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Conflict, Outcome::Unknown));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use super::handle::{Row, Table};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome, Result};
 use crate::key::Key;
+use crate::transport::Reply;
 
 /// How often a change is tried against other writers before the caller is told.
 const MAX_ROUNDS: u32 = 16;
@@ -28,6 +29,11 @@ impl Table {
     /// [`replace`](Self::replace); where other programs add some, update a
     /// [`DynamicEntity`](crate::DynamicEntity). Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
     /// and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
+    ///
+    /// When the answer to the write is lost, the entity is read to see whether it was applied. That
+    /// settles it if `change` sets what it sets. If it adds to what is there, as a counter does,
+    /// another writer's entity may look like this one's: then the error stays, with
+    /// [`Outcome::Unknown`], rather than that a change is lost.
     pub async fn update<E: Entity>(
         &self,
         key: Key<E>,
@@ -52,7 +58,7 @@ impl Table {
         keys: Result<(&str, &str), &crate::key::KeyError>,
         change: &mut impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
-        let mut stored = self.read(keys).await?;
+        let mut stored: Stored<E> = self.decode_one(&self.read(keys).await?)?;
         change(&mut stored.entity);
         let row = Row::of(&stored.entity).map_err(|error| error.of("UpdateEntity", self.name()))?;
         if keys.is_ok_and(|keys| keys != row.keys()) {
@@ -64,24 +70,25 @@ impl Table {
         let sent = row.body.clone();
         match self.replace_row(Ok(row), Some(&(&stored).into())).await {
             Ok(etag) => Ok(now_stored(stored.entity, stored.timestamp, etag)),
-            // The refusal may be the echo of this loop's own write, whose answer was lost. If the
-            // entity is now what was written, it was.
+            // The refusal may be the echo of this loop's own write, whose answer was lost, and then
+            // the entity is now what was written. Another writer may have written the same, though.
+            // That makes no difference unless the change adds to what is there.
             Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
                 // Whatever the reading tells, the write itself stays in doubt.
-                let now: Stored<E> = self.read(keys).await.map_err(Error::after_unknown)?;
-                let same = Row::of(&now.entity).is_ok_and(|row| row.body == sent);
-                if same { Ok(now) } else { Err(error) }
+                let reply = self.read(keys).await.map_err(Error::after_unknown)?;
+                let mut again: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;
+                change(&mut again.entity);
+                let now: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;
+                let is_sent = |entity| Row::of(entity).is_ok_and(|row| row.body == sent);
+                if is_sent(&now.entity) && is_sent(&again.entity) { Ok(now) } else { Err(error) }
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn read<E: Entity>(
-        &self,
-        keys: Result<(&str, &str), &crate::key::KeyError>,
-    ) -> Result<Stored<E>> {
+    async fn read(&self, keys: Result<(&str, &str), &crate::key::KeyError>) -> Result<Reply> {
         match self.get_body(keys, None).await? {
-            Some(reply) => self.decode_one(&reply),
+            Some(reply) => Ok(reply),
             None => Err(Error::absent().of("UpdateEntity", self.name())),
         }
     }
