@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A consumer reads on, oldest first, and stores its position with what it makes of the entries.
     // Entries are left to settle first: writers' clocks differ, and a write may take its time.
     let settle = Duration::from_secs(90);
-    clock.advance(settle - Duration::from_secs(1));
+    clock.advance(settle.saturating_sub(Duration::from_secs(1)));
     let (mut total, mut stored) = (0, String::new());
     let mut tail = log.tail(Expense::partition("000223"), settle).batch_size(4);
     if let Some(batch) = tail.next_batch().await? {

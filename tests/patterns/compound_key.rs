@@ -8,7 +8,7 @@ use rowkey::{DynamicEntity, Entity, EntitySet, Filter, Key, KeyPart, Partition, 
 use rowkey_server::Server;
 use rowkey_tests::{Fixture, TestResult};
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "empid_{id:6}", kind = "Employee")]
@@ -112,7 +112,7 @@ async fn rows_are_sorted_by_their_parts_and_ranges_hold_what_they_say() -> TestR
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     for seed in 0..40 {
         let context = format!("with seed {seed}");
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let table = account.table(&format!("visits{seed}"));
         table.create().await?;
         let levels = [i16::MIN, -10, -9, -1, 0, 1, 9, 10, i16::MAX].map(Level);
@@ -120,9 +120,9 @@ async fn rows_are_sorted_by_their_parts_and_ranges_hold_what_they_say() -> TestR
             |day: u64| -> DateTime { format!("2026-01-{:02}T00:00:00Z", day + 1).parse().unwrap() };
         let mut model = BTreeMap::new();
         while model.len() < 40 {
-            let level = levels[usize::try_from(random.below(9))?];
-            let at = day(random.below(4));
-            let who = NAMES[usize::try_from(random.below(9))?];
+            let level = levels[usize::try_from(random.within(9))?];
+            let at = day(random.within(4));
+            let who = NAMES[usize::try_from(random.within(9))?];
             let visit = Visit { site: "north_1".into(), level, at, who: who.into() };
             // Dates run backwards, text by its UTF-16 units.
             let order = (level, -at.ticks(), who.encode_utf16().collect::<Vec<_>>());
@@ -143,13 +143,13 @@ async fn rows_are_sorted_by_their_parts_and_ranges_hold_what_they_say() -> TestR
         for level in levels {
             let found = read(Visit::under_level(site, level)).await?;
             assert_eq!(found, kept(&|visit| visit.level == level), "{context}: {level:?}");
-            let at = day(random.below(4));
+            let at = day(random.within(4));
             let found = read(Visit::under_at(site, level, at)).await?;
             let expected = kept(&|visit| (visit.level, visit.at) == (level, at));
             assert_eq!(found, expected, "{context}: {level:?} {at}");
         }
         let visits: Vec<_> = model.values().collect();
-        let (low, high) = (random.below(20), 20 + random.below(20));
+        let (low, high) = (random.within(20), 20 + random.within(20));
         let (low, high) = (visits[usize::try_from(low)?], visits[usize::try_from(high)?]);
         let found = read(Visit::partition(site).range(Key::of(low)..Key::of(high))).await?;
         let expected: Vec<_> = visits

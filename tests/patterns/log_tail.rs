@@ -12,7 +12,7 @@ use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server, Snapshot};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{service}", row = "{id}", rename_all = "PascalCase")]
@@ -436,7 +436,7 @@ async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
     let (server, clock, log) = standing().await?;
     let settle = Duration::from_secs(20);
     for seed in 0..200_u64 {
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let service = format!("s{seed}");
         let partition = || Line::partition(&service);
         let mut model = BTreeMap::new();
@@ -446,14 +446,14 @@ async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
         let now = || rowkey::Clock::now(&clock);
         let begin = now();
         for step in 0..14 {
-            match random.below(3) {
-                0 => clock.advance(Duration::from_millis(random.below(40_000))),
+            match random.within(3) {
+                0 => clock.advance(Duration::from_millis(random.within(40_000))),
                 // Some writers' clocks are behind, some are ahead, and some write late.
                 1 => {
                     let mut entries = log.table().transaction();
-                    let count = random.below(8);
+                    let count = random.within(8);
                     for n in 0..count {
-                        let skew = i64::try_from(random.below(30_000))? - 19_900;
+                        let skew = i64::try_from(random.within(30_000))? - 19_900;
                         let skew = if random.one_in(3) { -1000 } else { skew };
                         let at = now() + TimeDelta::milliseconds(skew);
                         let id = EntryId::new(at, &format!("{step:02}{n}"));
@@ -466,12 +466,12 @@ async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
                     }
                 }
                 _ => {
-                    let batch = usize::try_from(random.below(4) + 1)?;
+                    let batch = usize::try_from(random.within(4) + 1)?;
                     let mut tail = log.tail(partition(), settle).batch_size(batch);
                     if let Some(position) = &position {
                         tail = tail.resume(position.parse()?);
                     }
-                    for _ in 0..=random.below(4) {
+                    for _ in 0..=random.within(4) {
                         let Some(batch) = tail.next_batch().await? else { break };
                         for stored in batch.entries {
                             seen.push((stored.entity.id.at(), stored.entity.text));
@@ -496,14 +496,14 @@ async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
         assert_eq!(seen, expected, "seed {seed}");
 
         // The newest of it, and the times between.
-        let n = random.below(20);
+        let n = random.within(20);
         let newest = log.latest(partition(), n).await?;
         let mut times: Vec<_> = newest.iter().map(|stored| stored.entity.id.at()).collect();
         times.reverse();
         let skipped = expected.len().saturating_sub(usize::try_from(n)?);
         assert_eq!(times, expected[skipped..].iter().map(|(at, _)| *at).collect::<Vec<_>>());
-        let from = begin + TimeDelta::milliseconds(i64::try_from(random.below(100_000))?);
-        let to = from + TimeDelta::milliseconds(i64::try_from(random.below(100_000))?);
+        let from = begin + TimeDelta::milliseconds(i64::try_from(random.within(100_000))?);
+        let to = from + TimeDelta::milliseconds(i64::try_from(random.within(100_000))?);
         let between = log.between(partition(), from..to).all().await?.len();
         let in_model = expected.iter().filter(|(at, _)| (from..to).contains(at)).count();
         assert_eq!(between, in_model, "seed {seed}");

@@ -15,7 +15,7 @@ use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_tests::sweep::{once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{country}", row = "{code}")]
@@ -327,9 +327,9 @@ async fn a_reading_of_several_pages_is_whole_or_an_error_whichever_request_fails
 async fn answers_are_of_the_last_reading_that_succeeded() -> TestResult {
     for seed in 0..60 {
         let context = format!("with seed {seed}");
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let (server, clock, table) = standing().await?;
-        let stale = [0, 3][usize::try_from(random.below(2))?];
+        let stale = [0, 3][usize::try_from(random.within(2))?];
         let states = Lookup::of_table(&table, MINUTE).stale_if_error(stale * MINUTE);
         let names = ["CA", "NV", "OR", "TX", "WA"];
         let mut stored: BTreeMap<&str, State> =
@@ -338,8 +338,8 @@ async fn answers_are_of_the_last_reading_that_succeeded() -> TestResult {
         let mut last: Option<(BTreeMap<&str, State>, u64, u64)> = None;
         let mut now = 0;
         for _ in 0..40 {
-            let code = names[usize::try_from(random.below(5))?];
-            match random.below(5) {
+            let code = names[usize::try_from(random.within(5))?];
+            match random.within(5) {
                 0 => {
                     table.upsert(&state(code)).await?;
                     stored.insert(code, state(code));
@@ -349,7 +349,7 @@ async fn answers_are_of_the_last_reading_that_succeeded() -> TestResult {
                     stored.remove(code);
                 }
                 2 => {
-                    let seconds = 1 + random.below(50);
+                    let seconds = 1 + random.within(50);
                     clock.advance(Duration::from_secs(seconds));
                     now += seconds;
                 }

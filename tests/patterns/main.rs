@@ -14,7 +14,6 @@ mod lease_lock;
 mod local_index;
 mod log_tail;
 mod lookup;
-mod random;
 mod relationships;
 mod rollover;
 mod series;

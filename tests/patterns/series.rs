@@ -11,7 +11,7 @@ use rowkey_server::{Fault, Operation, Pages, Server};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{station}", row = "{date:8}", rename_all = "PascalCase")]
@@ -357,16 +357,16 @@ async fn a_series_agrees_with_a_map_of_its_slots() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table, "n", 5)?;
     for seed in 0..250_u64 {
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let station = format!("s{seed}");
         let key = |day: u32| Day::key(&station, day);
         let mut model = BTreeMap::<u32, BTreeMap<usize, i64>>::new();
         let _chaos = random.one_in(3).then(|| server.chaos(Pages::seeded(seed)));
-        for _ in 0..random.below(14) {
-            let day = u32::try_from(random.below(3))?;
-            let slot = usize::try_from(random.below(5))?;
-            let value = i64::try_from(random.below(100))?;
-            match random.below(5) {
+        for _ in 0..random.within(14) {
+            let day = u32::try_from(random.within(3))?;
+            let slot = usize::try_from(random.within(5))?;
+            let value = i64::try_from(random.within(100))?;
+            match random.within(5) {
                 0 => {
                     counts.set(key(day), slot, value).await?;
                     model.entry(day).or_default().insert(slot, value);

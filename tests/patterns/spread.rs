@@ -11,7 +11,7 @@ use rowkey_server::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{day}_{bucket:3}", row = "{at:6}_{device}", rename_all = "PascalCase")]
@@ -279,16 +279,16 @@ async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
 async fn gathering_agrees_with_a_sorted_list() -> TestResult {
     let (server, table) = started().await?;
     for seed in 0..150_u64 {
-        let mut random = Random::new(seed);
-        let buckets = u16::try_from(random.below(6) + 1)?;
+        let mut random = Random(seed);
+        let buckets = u16::try_from(random.within(6) + 1)?;
         let spread = Spread::over(buckets)?;
         let day = format!("d{seed}");
         let mut model = BTreeSet::new();
         for bucket in 0..buckets {
             let mut rows = table.transaction();
             let mut count = 0;
-            for _ in 0..random.below(15) {
-                let at = u32::try_from(random.below(40))?;
+            for _ in 0..random.within(15) {
+                let at = u32::try_from(random.within(40))?;
                 if model.insert((at, bucket)) {
                     let row = Event { day: day.clone(), bucket, ..event(&spread, at, "x") };
                     rows = rows.insert(&row);
@@ -300,14 +300,14 @@ async fn gathering_agrees_with_a_sorted_list() -> TestResult {
             }
         }
         let _chaos = random.one_in(2).then(|| server.chaos(Pages::seeded(seed)));
-        let page_size = u32::try_from(random.below(6) + 1)?;
+        let page_size = u32::try_from(random.within(6) + 1)?;
         let mut found: Vec<Found<Event>> = Vec::new();
         loop {
             let mut gather = spread.gather(&table, |bucket| Event::partition(&day, bucket));
             if let Some(last) = found.last() {
                 gather = gather.resume(last.place().to_string().parse()?);
             }
-            let stop_after = usize::try_from(random.below(30) + 1)?;
+            let stop_after = usize::try_from(random.within(30) + 1)?;
             let stream = gather.page_size(page_size).stream();
             let some: Vec<_> = stream.take(stop_after).try_collect().await?;
             if some.is_empty() {

@@ -16,7 +16,12 @@ impl Random {
 
     /// A number from 0 to `end`, without `end`.
     pub fn below(&mut self, end: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(end)).unwrap_or_default()
+        u32::try_from(self.within(end.into())).unwrap_or_default()
+    }
+
+    /// Like [`below`](Self::below), for large numbers.
+    pub fn within(&mut self, end: u64) -> u64 {
+        self.next() % end
     }
 
     /// Whether something happens that happens once in so many times.

@@ -7,7 +7,7 @@ use rowkey::{DynamicEntity, Key, Match, StorageAccount};
 use rowkey_server::Server;
 use rowkey_tests::TestResult;
 
-use crate::random::Random;
+use rowkey_tests::random::Random;
 
 use super::{Employee, EmployeeV1, EmployeeV2, Record, Review};
 
@@ -29,7 +29,7 @@ impl Drop for Seed {
 type Model = BTreeMap<String, Record>;
 
 fn below(random: &mut Random, end: u32) -> u32 {
-    u32::try_from(random.below(end.into())).unwrap()
+    u32::try_from(random.within(end.into())).unwrap()
 }
 
 fn row(record: &Record) -> String {
@@ -42,7 +42,7 @@ async fn records_are_what_a_map_of_the_newest_forms_says() -> TestResult {
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     for seed in 0..SEEDS {
         let _seed = Seed(seed);
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let table = account.table(&format!("model{seed}"));
         table.create().await?;
         let mut model = Model::new();
