@@ -9,7 +9,7 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, Outcome, StorageAccount, Table};
 use rowkey_patterns::bulk::{Atomic, BestEffort, Bulk, PerPartitionOrdered, Progress, Report};
 use rowkey_server::{Fault, Operation, Server, Snapshot};
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{Mode, account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -508,7 +508,7 @@ fn found(snapshot: &Snapshot) -> Model {
 async fn random_loads_store_what_a_model_says() -> TestResult {
     let (server, table) = start().await?;
     let empty = server.snapshot();
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         server.restore(&empty);

@@ -10,7 +10,7 @@ use rowkey::{
 use rowkey_patterns::bulk::{Atomic, BestEffort, Bulk};
 use rowkey_patterns::bulk_delete::{BulkDelete, Checkpoint, Progress};
 use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -274,7 +274,7 @@ async fn whichever_request_fails_a_second_run_ends_it() -> TestResult {
 async fn random_deletions_leave_what_a_model_says() -> TestResult {
     let (server, table) = start().await?;
     let empty = server.snapshot();
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         server.restore(&empty);

@@ -6,7 +6,7 @@ use rowkey::edm::Value;
 use rowkey::{Entity, ErrorKind, Match, Outcome, StorageAccount, Table};
 use rowkey_patterns::denormalized::Denormalized;
 use rowkey_server::{Fault, Operation, Server, Snapshot};
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -356,7 +356,7 @@ async fn the_sweep_leaves_entities_and_copies_in_step() -> TestResult {
 async fn the_model_and_the_table_agree_after_any_operations() -> TestResult {
     let (_server, staff) = start().await?;
     let table = staff.table();
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let company = format!("c{seed}");

@@ -11,7 +11,7 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Match, Outcome, StorageAccount, Table};
 use rowkey_encryption::{AesKeyWrap, DataKey, Encrypted, IndexKey, KeyRing, KeyWrapper};
 use rowkey_server::Server;
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{Runs, account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -623,7 +623,7 @@ async fn the_model_and_the_table_agree_after_any_operations() -> TestResult {
     let (_server, first) = start().await?;
     let table = first.table();
     let mut rewritten = 0;
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let ward = format!("w{seed}");

@@ -6,7 +6,7 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Match, Outcome, StorageAccount, Table};
 use rowkey_patterns::index_entity::IndexEntity;
 use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -449,7 +449,7 @@ async fn the_sweep_leaves_entities_and_lists_in_step() -> TestResult {
 async fn the_model_and_the_table_agree_after_any_operations() -> TestResult {
     let (server, staff) = start().await?;
     let names = ["Jones", "King", "O_Neil", ""];
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let department = format!("d{seed}");

@@ -10,7 +10,7 @@ use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
-use rowkey_tests::random::Random;
+use rowkey_tests::random::{Random, seeds};
 use rowkey_tests::sweep::{once, sweep};
 
 const TERM: Duration = Duration::from_secs(30);
@@ -232,13 +232,12 @@ impl Resource {
 }
 
 /// Three programs with clocks of their own take the lock, write, fall asleep, wake up late, renew
-/// and release in any order. `ROWKEY_SCHEDULES` says how many schedules are tried.
+/// and release in any order.
 #[tokio::test]
 async fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> TestResult {
-    let schedules = std::env::var("ROWKEY_SCHEDULES").ok().and_then(|n| n.parse().ok());
     let (server, clock, account) = start().await?;
     let (mut late, mut writes, mut turns) = (0, 0, 0);
-    for seed in 0..schedules.unwrap_or(200) {
+    for seed in seeds(200) {
         let mut random = Random(seed);
         let blob = account.container("locks").blob(&format!("lock{seed}"));
         let lock = LeaseLock::new(blob).term(Duration::from_secs(15));

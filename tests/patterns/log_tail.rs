@@ -12,7 +12,7 @@ use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server, Snapshot};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use rowkey_tests::random::Random;
+use rowkey_tests::random::{Random, seeds};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{service}", row = "{id}", rename_all = "PascalCase")]
@@ -151,7 +151,7 @@ async fn the_newest_of_a_page_are_one_request_and_of_broken_pages_as_many() -> T
 
     let expected: Vec<_> = (50..60).rev().map(|n| n.to_string()).collect();
     let mut cuts = 0;
-    for seed in 0..50 {
+    for seed in seeds(50) {
         let chaos = server.chaos(Pages::seeded(seed));
         let newest = log.latest(Line::partition("web"), 10).await?;
         assert_eq!(texts(&newest), expected, "seed {seed}");
@@ -435,7 +435,7 @@ async fn whatever_fails_a_consumer_gets_each_entry_in_order() -> TestResult {
 async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
     let (server, clock, log) = standing().await?;
     let settle = Duration::from_secs(20);
-    for seed in 0..200_u64 {
+    for seed in seeds(200) {
         let mut random = Random(seed);
         let service = format!("s{seed}");
         let partition = || Line::partition(&service);

@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use rowkey::{Entity, ErrorCode, Result, StorageAccount, Table};
 use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult, unique_name};
 
@@ -301,7 +301,7 @@ async fn expiry_that_failed_is_called_again() -> TestResult {
 #[tokio::test]
 async fn random_writes_and_expiries_leave_what_a_model_says() -> TestResult {
     let server = start().await?;
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let server = server.fork().await?;

@@ -11,7 +11,7 @@ use rowkey_server::{Fault, Operation, Pages, Server};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use rowkey_tests::random::Random;
+use rowkey_tests::random::{Random, seeds};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{station}", row = "{date:8}", rename_all = "PascalCase")]
@@ -356,7 +356,7 @@ async fn whatever_fails_a_slot_is_set_and_counted_once_or_says_that_nobody_knows
 async fn a_series_agrees_with_a_map_of_its_slots() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table, "n", 5)?;
-    for seed in 0..250_u64 {
+    for seed in seeds(250) {
         let mut random = Random(seed);
         let station = format!("s{seed}");
         let key = |day: u32| Day::key(&station, day);

@@ -11,7 +11,7 @@ use rowkey_server::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
-use rowkey_tests::random::Random;
+use rowkey_tests::random::{Random, seeds};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{day}_{bucket:3}", row = "{at:6}_{device}", rename_all = "PascalCase")]
@@ -278,7 +278,7 @@ async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
 #[tokio::test]
 async fn gathering_agrees_with_a_sorted_list() -> TestResult {
     let (server, table) = started().await?;
-    for seed in 0..150_u64 {
+    for seed in seeds(150) {
         let mut random = Random(seed);
         let buckets = u16::try_from(random.within(6) + 1)?;
         let spread = Spread::over(buckets)?;

@@ -1,5 +1,7 @@
 //! Choices that look random and are the same each time.
 
+use std::ops::Range;
+
 /// A small generator (`SplitMix64`): the same seed makes the same choices.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
@@ -33,6 +35,13 @@ impl Random {
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(u32::try_from(from.len()).unwrap_or(u32::MAX)) as usize]
     }
+}
+
+/// The seeds that a test of random operations tries: `usual` many, or as many times that as
+/// `ROWKEY_SEEDS` says.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let times = std::env::var("ROWKEY_SEEDS").ok().and_then(|times| times.parse().ok());
+    0..usual * times.unwrap_or(1)
 }
 
 /// Says which seed it was, when a test panics.

@@ -6,7 +6,7 @@ use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
 use rowkey_patterns::verify::{Drift, Finding, Report, Verify};
 use rowkey_server::{Operation, Pages};
 use rowkey_tests::TestResult;
-use rowkey_tests::random::{Random, Seed};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::account;
 
 use super::*;
@@ -210,7 +210,7 @@ async fn the_report_and_the_rows_agree_after_any_damage_and_nothing_is_left_of_i
     for id in IDS {
         store(&account_of_whole, &employee("sales", id)).await?;
     }
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         let server = whole.fork().await?;
