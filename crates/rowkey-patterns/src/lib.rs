@@ -5,19 +5,18 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
+//! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
+//! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
+//! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
+//! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
+//! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
+//! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
 //! | [`bulk_delete`] | high-volume delete | what a query finds is deleted unless it was changed since; resumable after each page |
 //! | [`bulk`] | bulk inserts | all or nothing, order in each partition, or as much as can be; and a true report |
-//! | [`bulk_delete`] | high-volume delete | what a query finds is deleted unless it was changed since; resumable after each page |
-//! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
-//! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
-//! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
-//! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
-//! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
 //! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
-//! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
-//! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
-//! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
 //! | [`wide`] | wide entities | thousands of properties written as one, read as one version, merged a row at a time |
+//! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
+//! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
 
