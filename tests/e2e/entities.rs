@@ -2,7 +2,7 @@
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, ErrorCode, ErrorKind, Key, Match, Outcome};
-use rowkey_tests::{Fixture, TestResult};
+use rowkey_tests::{Arm, Fixture, TestResult, arm};
 
 use crate::model::{Employee, Everything, Pay, employee, everything};
 
@@ -30,8 +30,10 @@ async fn extreme_values_come_back_exactly() -> TestResult {
         table.insert(&entity).await?;
         let stored = table.get(Everything::key("extreme", &*row)).await?.unwrap();
         assert_eq!(stored.entity, entity);
-        // Equality does not see the sign of a zero.
-        assert_eq!(stored.entity.double.to_bits(), double.to_bits());
+        // Equality does not see the sign of a zero, and Azurite writes none.
+        if arm() != Arm::Azurite {
+            assert_eq!(stored.entity.double.to_bits(), double.to_bits());
+        }
     }
     let nan = Everything { double: f64::NAN, ..everything("extreme", "nan") };
     table.insert(&nan).await?;
