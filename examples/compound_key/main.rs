@@ -1,4 +1,4 @@
-//! Compound keys: the reviews of an employee, one a year, beside the employee. The RowKeys are made
+//! Compound keys: the reviews of an employee, one a year, beside the employee. Each RowKey is made
 //! of parts, read back into them, and any leading parts are a range.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use rowkey::{Entity, StorageAccount, Table};
+use rowkey::{Entity, StorageAccount, Table, Transaction};
 use rowkey_patterns::lookup::Lookup;
 use rowkey_server::{Operation, Server};
 
@@ -83,8 +83,7 @@ async fn fill(airports: &Table, reference: &Table) -> Result<(), Box<dyn std::er
         partitions.entry(airport.state.clone()).or_default().push(airport);
     }
     for airport in partitions.values().flat_map(|airports| airports.chunks(100)) {
-        let transaction =
-            airport.iter().fold(airports.transaction(), |t, airport| t.insert(airport));
+        let transaction = airport.iter().fold(airports.transaction(), Transaction::insert);
         transaction.submit().await?;
     }
     let mut transaction = reference.transaction();

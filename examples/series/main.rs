@@ -74,10 +74,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The hours of each day, `2010/03/14 02:00,43.0`.
-fn read() -> Result<BTreeMap<u32, Vec<(usize, f64)>>, Box<dyn std::error::Error>> {
+/// The hours of each day, and how warm it was then.
+type Days = BTreeMap<u32, Vec<(usize, f64)>>;
+
+/// Lines such as `2010/03/14 02:00,43.0`.
+fn read() -> Result<Days, Box<dyn std::error::Error>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/seattle-temps.csv");
-    let mut days = BTreeMap::<u32, Vec<_>>::new();
+    let mut days = Days::new();
     for record in csv::Reader::from_path(path)?.deserialize() {
         let (date, fahrenheit): (String, f64) = record?;
         let (day, time) = date.split_once(' ').ok_or("a date has a time")?;

@@ -73,8 +73,9 @@ async fn main() -> Result {
     let row = format!("city_honolulu_iata_{}", copy.iata);
     table.delete(rowkey::Key::<DynamicEntity>::new("HI", row), Match::Any).await?;
 
-    let mut repair =
-        verify.found(|finding| println!("{:?} in {:?}", finding.drift, finding.index)).repair();
+    let mut repair = verify
+        .found(|finding| println!("{:?} in {}", finding.drift, finding.index.unwrap_or("no index")))
+        .repair();
     let report = repair.run().await?;
     let by_city = report.index("by_city").ok_or("no such index")?;
     assert_eq!((by_city.missing, by_city.orphan), (2, 1));
