@@ -105,6 +105,51 @@ async fn an_update_knows_its_own_write_again() -> TestResult {
     Ok(())
 }
 
+/// A count that is one higher may be this update's or another's.
+#[tokio::test]
+async fn an_update_does_not_take_the_step_of_another_writer_for_its_own() -> TestResult {
+    let (server, staff) = start().await?;
+    staff.insert(&employee(7, "King", "ada@contoso.com")).await?;
+    // The write is lost, and another writer takes the same step before it is looked for.
+    let lost = server.inject(Fault::on(Operation::Transaction).nth(1).close_before_commit());
+    let held = server.inject(Fault::on(Operation::GetEntity).nth(2).hold());
+    let (updated, ()) = tokio::join!(staff.update(key(7), |e| e.cents += 1), async {
+        held.wait_until_held().await;
+        staff.update(key(7), |e| e.cents += 1).await.unwrap();
+        held.release();
+    });
+    let counted = staff.get(key(7)).await?.unwrap().cents;
+    assert_eq!(lost.hits(), 1);
+    assert_eq!((updated.unwrap_err().outcome(), counted), (Outcome::Unknown, 701));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_that_counts_counts_once_or_says_that_nobody_knows() -> TestResult {
+    for repeats in [true, false] {
+        let (server, it) = start().await?;
+        it.insert(&employee(7, "King", "ada@contoso.com")).await?;
+        sweep(
+            &server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                staff(&account).update(key(7), |e| e.cents += 1).await.map(drop)
+            },
+            async |_, _| Ok(()),
+            |snapshot, result| {
+                let cents = assert_in_step(stored(snapshot))[&7].cents;
+                match result.as_ref().map_err(rowkey::Error::outcome) {
+                    Ok(()) => assert_eq!(cents, 701),
+                    Err(Outcome::NotSent | Outcome::Rejected) => assert_eq!(cents, 700),
+                    Err(Outcome::Unknown) => assert!([700, 701].contains(&cents)),
+                }
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn deletions_happen_whole_or_not_at_all() -> TestResult {
     let (server, it) = start().await?;

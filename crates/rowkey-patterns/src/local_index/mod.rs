@@ -230,6 +230,11 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     /// Returns the entity as it is now stored. `change` may run several times, so it should do
     /// nothing but change the entity. Fails with [`ErrorKind::NotFound`] if there is no such entity,
     /// and with [`ErrorKind::Conflict`] if other writers won every round.
+    ///
+    /// When the answer to the write is lost, the entity is read to see whether it was applied. That
+    /// settles it if `change` sets what it sets. If it adds to what is there, as a counter does,
+    /// another writer's entity may look like this one's: then the error stays, with
+    /// [`Outcome::Unknown`], rather than that a change is lost or made twice.
     pub async fn update(&self, key: Key<E>, mut change: impl FnMut(&mut E)) -> Result<Indexed<E>> {
         let mut rounds = Rounds::new(&self.table, key.parts().ok());
         loop {
@@ -237,19 +242,12 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
                 return Err(Error::refused(ErrorKind::NotFound, "it does not exist")
                     .of("UpdateEntity", self.table.name()));
             };
-            let etag = read.etag().clone();
             let changed = read.map(&mut change);
             match self.replace(&changed).await {
                 Ok(etag) => return changed.written(etag),
                 Err(error) if error.outcome() == Outcome::Unknown => {
-                    // The condition makes it safe to look, and to repeat what was not applied.
-                    let Ok(Some(now)) = self.get(key.clone()).await else { return Err(error) };
-                    if is_same(&*now, &*changed) {
-                        return Ok(now);
-                    }
-                    if *now.etag() != etag || !rounds.again().await {
-                        return Err(error);
-                    }
+                    let Ok(Some(now)) = self.get(key).await else { return Err(error) };
+                    return if is_settled(&*now, &*changed, change) { Ok(now) } else { Err(error) };
                 }
                 Err(error) if error.is_conflict() && was_lost(&error) => {
                     if !rounds.again().await {
@@ -334,6 +332,16 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
                 .of("EntityGroupTransaction", self.table.name())
         })
     }
+}
+
+/// Whether `now` is what a change made of an entity, and changing it again would change nothing: then
+/// it does not matter whether it was this change or another writer's that made it so.
+fn is_settled<E: Entity>(now: &E, changed: &E, change: impl FnOnce(&mut E)) -> bool {
+    let copy = DynamicEntity::of(now).and_then(|stored| stored.read_as::<E>());
+    copy.is_ok_and(|mut again| {
+        change(&mut again);
+        is_same(now, changed) && is_same(&again, changed)
+    })
 }
 
 /// Whether both are stored alike.
