@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use rowkey::{ManualClock, StorageAccount};
+use rowkey::{ErrorKind, ManualClock, Outcome, StorageAccount};
 use rowkey_patterns::verify::{Checkpoint, Run, Verify};
 use rowkey_server::{Operation, Snapshot};
 use rowkey_tests::TestResult;
@@ -91,6 +91,26 @@ async fn a_run_goes_on_from_a_stored_checkpoint() -> TestResult {
     assert_eq!(end.report().entities, 7);
     assert!(end.report().is_in_step());
     assert_in_step(&server.snapshot());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_does_something_else_does_not_go_on_from_a_checkpoint() -> TestResult {
+    let (_server, account) = start().await?;
+    for id in 0..3 {
+        store(&account, &employee("sales", id)).await?;
+    }
+    let verify = verify(&account).page_size(4);
+    let mut built = verify.build("by_email");
+    assert!(built.step().await?);
+    let checkpoint = built.checkpoint();
+    let only = verify.clone().only(["by_email"]);
+    for other in [verify.build("by_city"), verify.repair(), only.check()] {
+        let error = other.resume(checkpoint.clone()).unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+    let mut on = verify.build("by_email").resume(checkpoint.clone())?;
+    assert!(on.run().await?.is_in_step());
     Ok(())
 }
 

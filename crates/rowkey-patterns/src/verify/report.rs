@@ -75,6 +75,10 @@ pub struct Finding {
 /// It holds a continuation token, which may contain keys: treat it as you treat the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
+    /// Whether the rows up to there were mended.
+    pub(super) mend: bool,
+    /// Which indexes were verified up to there, by table.
+    pub(super) verified: Vec<Vec<String>>,
     /// Which of the tables is being read; as many as there are at the end.
     pub(super) table: usize,
     /// Where in it to go on; `None` at its beginning.

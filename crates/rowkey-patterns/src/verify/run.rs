@@ -29,20 +29,31 @@ pub struct Run<E> {
 impl<E: Entity + Send + Sync + 'static> Run<E> {
     pub(super) fn new(verify: Verify<E>, mend: bool) -> Self {
         let pace = Pace::new(verify.requests_per_second);
-        let checkpoint = Checkpoint { table: 0, next: None, report: Report::new::<E>() };
+        let report = Report::new::<E>();
+        let checkpoint = Checkpoint { mend, verified: Vec::new(), table: 0, next: None, report };
         Self { verify, mend, pace, checkpoint }
     }
 
     /// Goes on where another run stood when it gave this checkpoint.
     ///
     /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the type declared other indexes
-    /// then.
+    /// then, if that run verified other indexes, or if one of the two mends and the other does not:
+    /// what lies before the checkpoint would be left as it is.
     pub fn resume(mut self, checkpoint: Checkpoint) -> Result<Self> {
         let names = |report: &Report| -> Vec<String> {
             report.indexes.iter().map(|index| index.name.clone()).collect()
         };
         if names(&checkpoint.report) != names(&self.checkpoint.report) {
             return Err(self.verify.refused("the checkpoint is of a type with other indexes"));
+        }
+        let has_begun = checkpoint.table > 0 || checkpoint.next.is_some();
+        let is_alike = checkpoint.mend == self.mend
+            && checkpoint.verified == names_of::<E>(&self.verify.sources()?);
+        if has_begun && !is_alike {
+            return Err(self.verify.refused(
+                "the checkpoint is of a run over other indexes, or of one that mends where this one \
+                 does not, or the other way round",
+            ));
         }
         self.checkpoint = checkpoint;
         Ok(self)
@@ -86,7 +97,8 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
             (self.verify.found)(&finding);
         }
         let table = self.checkpoint.table + usize::from(next.is_none());
-        self.checkpoint = Checkpoint { table, next, report };
+        let verified = names_of::<E>(&sources);
+        self.checkpoint = Checkpoint { mend: self.mend, verified, table, next, report };
         Ok(true)
     }
 
@@ -203,6 +215,15 @@ enum Doubt {
     Copy(usize, Stored<DynamicEntity>),
     Entity(Vec<usize>, DynamicEntity),
     Unfit(DynamicEntity),
+}
+
+/// The names of the indexes in each table, in the order in which the type declares them.
+fn names_of<E: Entity>(sources: &[(Table, Vec<usize>)]) -> Vec<Vec<String>> {
+    let names = |places: &Vec<usize>| {
+        let indexes = E::INDEXES.iter().enumerate().filter(|(place, _)| places.contains(place));
+        indexes.map(|(_, index)| index.name.to_owned()).collect()
+    };
+    sources.iter().map(|(_, places)| names(places)).collect()
 }
 
 /// Whether a row that is no copy is one of this type.
