@@ -290,6 +290,29 @@ async fn a_change_of_the_target_meanwhile_is_kept() -> TestResult {
     Ok(())
 }
 
+/// (A target that was deleted once passed for the entity.)
+#[tokio::test]
+async fn a_deletion_whose_answer_was_lost_is_not_taken_for_done_when_a_target_is_gone() -> TestResult
+{
+    let (server, staff) = start().await?;
+    staff.insert(&employee(1, "ada", "sales")).await?;
+    // The first attempt is lost, and the target goes before the second.
+    let lost = server.inject(Fault::on(Operation::Transaction).nth(1).close_before_commit());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let (deleted, gone) = tokio::join!(staff.delete(key(1)), async {
+        held.wait_until_held().await;
+        let gone =
+            staff.table().delete_if_exists(Department::key("contoso", "sales"), Match::Any).await;
+        held.release();
+        gone
+    });
+    assert!(gone?);
+    assert_eq!(lost.hits(), 1);
+    assert!(staff.table().get(key(1)).await?.is_some(), "it is still there");
+    assert_eq!(deleted.unwrap_err().outcome(), Outcome::Unknown);
+    Ok(())
+}
+
 #[tokio::test]
 async fn eight_writers_of_one_partition_leave_copies_in_step() -> TestResult {
     let fixture = Fixture::new().await?;

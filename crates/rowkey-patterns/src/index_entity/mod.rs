@@ -165,8 +165,13 @@ impl<E: Entity + Send + Sync + 'static, V: KeyPart> IndexEntity<E, V> {
             let transaction = self.relist(transaction, &at, from.as_deref(), None).await?;
             match transaction.submit().await {
                 Ok(_) => return Ok(true),
-                // The first attempt, whose answer was lost, is taken to be what deleted it.
-                Err(error) if error.is_not_found() && error.outcome() == Outcome::Unknown => {
+                // The entity is gone: the first attempt, whose answer was lost, is taken to be what
+                // deleted it. If another row of the transaction is gone, it says nothing of that.
+                Err(error)
+                    if error.is_not_found()
+                        && error.operation_index() == Some(0)
+                        && error.outcome() == Outcome::Unknown =>
+                {
                     return Ok(true);
                 }
                 Err(error) if was_lost(&error) && rounds.again().await => {}
