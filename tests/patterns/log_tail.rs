@@ -225,6 +225,16 @@ async fn what_has_no_time_in_its_key_is_not_appended() -> TestResult {
 }
 
 #[tokio::test]
+async fn nothing_settles_where_settling_takes_for_ever() -> TestResult {
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let log = LogTail::new(account.table("log"));
+    let mut tail = log.tail(Line::partition("web"), Duration::MAX);
+    assert!(tail.next_batch().await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_tail_hands_over_what_has_settled_and_goes_on_in_another_process() -> TestResult {
     let (server, clock, log) = standing().await?;
     for second in 0..10 {

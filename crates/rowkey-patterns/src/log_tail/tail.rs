@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{TimeDelta, Utc};
 use rowkey::edm::DateTime;
 use rowkey::{Entity, Error, ErrorKind, Partition, Result, Stored, Table};
 
@@ -128,7 +128,8 @@ impl<E: Entity + Send + 'static> Tail<E> {
         loop {
             let now = self.table.account().clock().now();
             // A tick that is not over yet may still get entries, so the last one is left out.
-            let settled = ticks_of(now - self.settle);
+            let settle = TimeDelta::from_std(self.settle).unwrap_or(TimeDelta::MAX);
+            let settled = now.checked_sub_signed(settle).map_or(DateTime::MIN.ticks(), ticks_of);
             if self.position.ticks >= settled {
                 return Ok(None);
             }
