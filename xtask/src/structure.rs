@@ -11,7 +11,8 @@ const FORBIDDEN: [(&str, &[&str]); 2] =
     [("rowkey-wire", &["tokio", "reqwest", "hyper"]), ("rowkey-server", &["rowkey v", "reqwest"])];
 
 /// Crates of patterns: they stand on the client alone.
-const PATTERNS: [&str; 3] = ["rowkey-patterns", "rowkey-large", "rowkey-encryption"];
+const PATTERNS: [&str; 4] =
+    ["rowkey-patterns", "rowkey-eventual", "rowkey-large", "rowkey-encryption"];
 
 /// Their public modules that several patterns share, and that are none themselves.
 const SHARED: [&str; 1] = ["index_row"];
