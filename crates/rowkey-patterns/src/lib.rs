@@ -18,7 +18,8 @@
 //! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
 //!
-//! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read.
+//! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read;
+//! [`rounds`] how what lost against another writer is tried again.
 
 pub mod bulk;
 pub mod bulk_delete;
@@ -31,7 +32,7 @@ pub mod local_index;
 pub mod log_tail;
 pub mod lookup;
 pub mod rollover;
-mod rounds;
+pub mod rounds;
 pub mod series;
 pub mod spread;
 mod unique;

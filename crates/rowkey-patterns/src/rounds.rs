@@ -12,8 +12,10 @@ const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(8);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The rounds of an operation that reads, decides and writes under a condition.
-pub(crate) struct Rounds<'a> {
+/// The rounds of an operation that reads, decides and writes under a condition: up to 40, the first
+/// few at once, later ones after waits of up to half a second.
+#[derive(Debug)]
+pub struct Rounds<'a> {
     table: &'a Table,
     /// What makes the waits of two writers differ: the key that each writes.
     seed: u64,
@@ -21,12 +23,13 @@ pub(crate) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(crate) fn new(table: &'a Table, key: impl Hash) -> Self {
+    /// No round is lost yet. `key` says what is written; it makes the waits of two writers differ.
+    pub fn new(table: &'a Table, key: impl Hash) -> Self {
         Self { table, seed: hash(key), lost: 0 }
     }
 
     /// Whether to read and try again, after a wait if it was lost several times.
-    pub(crate) async fn again(&mut self) -> bool {
+    pub async fn again(&mut self) -> bool {
         self.lost += 1;
         if self.lost >= MAX {
             return false;
@@ -43,7 +46,7 @@ impl<'a> Rounds<'a> {
 
 /// Whether a write was refused because of what somebody else wrote since the reading. Not when
 /// nobody knows whether it was refused: then the caller has to.
-pub(crate) fn was_lost(error: &Error) -> bool {
+pub fn was_lost(error: &Error) -> bool {
     error.outcome() == Outcome::Rejected
         && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND)
         && matches!(

@@ -1,17 +1,25 @@
 //! The list of one value: keys spread over the properties of a row, and over rows.
+//!
+//! Lists beside the entities they name and lists elsewhere are stored alike; see "Index entities" in
+//! the book.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use futures_util::TryStreamExt as _;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Key, Match, Stored, Transaction};
+use rowkey::{
+    DynamicEntity, ETag, Error, ErrorKind, Key, Match, Partition, Result, Stored, Table,
+    Transaction,
+};
 
-use super::OPERATION;
+use crate::rounds::Rounds;
 
 /// UTF-16 units of a string property: 64 KiB.
 const MAX_UNITS: usize = 32 * 1024;
 /// List properties of a row. Half of what fits into an entity, so that one transaction takes an
 /// entity of any size and a row of each of two lists.
-pub(super) const MAX_PROPERTIES: usize = 8;
+const MAX_PROPERTIES: usize = 8;
 /// What no key contains, so that it can stand between two.
 const SEPARATOR: char = '/';
 /// How many keys the whole list has, on its first row.
@@ -23,13 +31,29 @@ const KEYS: &str = "Keys";
 ///
 /// Row 0 is written with every change, under the ETag it was read with: it stands for the list as
 /// a whole.
-#[derive(Debug)]
-pub(super) struct List {
+///
+/// ```
+/// use rowkey::StorageAccount;
+/// use rowkey_patterns::index_entity::list::List;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let table = account.table("lists");
+/// # table.create().await?;
+/// let mut list = List::read(&table, "last_Jones", "list_").await?;
+/// list.add("000223", 8)?;
+/// list.write(table.transaction()).submit().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct List {
     partition_key: String,
     /// The RowKey of each row without its number: `last_Jones_`.
     stem: String,
     /// The tag of row 0, `None` if there is no list.
-    pub(super) etag: Option<ETag>,
+    etag: Option<ETag>,
     rows: BTreeMap<u16, Row>,
 }
 
@@ -42,13 +66,43 @@ struct Row {
 }
 
 impl List {
+    /// The list whose rows are named `stem` and a number, as it was at one time: one query.
+    ///
+    /// A page is: the service answers it from one state of the partition. Where the rows came in
+    /// several pages, others may have written in between, which shows in the tag of row 0.
+    pub async fn read(table: &Table, partition_key: &str, stem: &str) -> Result<Self> {
+        let mut rounds = Rounds::new(table, stem);
+        loop {
+            let rows = Partition::<DynamicEntity>::new(partition_key).prefix(stem);
+            let mut pages = table.query(rows).pages();
+            let (mut rows, mut answers) = (Vec::new(), 0);
+            while let Some(page) = pages.try_next().await? {
+                answers += usize::from(!page.entities.is_empty());
+                rows.extend(page.entities);
+            }
+            let list = Self::of(partition_key, stem, rows);
+            if let Some(list) = list
+                && (answers <= 1 || list.is_current(table).await?)
+            {
+                return Ok(list);
+            }
+            if !rounds.again().await {
+                let what = "the rows of a list do not belong together";
+                return Err(Error::refused(ErrorKind::Decode, what)
+                    .advise("delete them, and index their entities again"));
+            }
+        }
+    }
+
+    /// Whether nobody has changed the list since it was read: one point query.
+    pub async fn is_current(&self, table: &Table) -> Result<bool> {
+        let head = table.get(self.key(0)).await?;
+        Ok(head.map(|head| head.etag) == self.etag)
+    }
+
     /// The list in these rows; `None` if they do not make one, as when others wrote between two
     /// pages.
-    pub(super) fn read(
-        partition_key: &str,
-        stem: &str,
-        stored: Vec<Stored<DynamicEntity>>,
-    ) -> Option<Self> {
+    fn of(partition_key: &str, stem: &str, stored: Vec<Stored<DynamicEntity>>) -> Option<Self> {
         let mut list = Self {
             partition_key: partition_key.to_owned(),
             stem: stem.to_owned(),
@@ -70,20 +124,35 @@ impl List {
         (list.len() == count).then_some(list)
     }
 
-    fn len(&self) -> usize {
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
         self.rows.values().map(|row| row.keys.len()).sum()
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it has rows in the table.
+    pub fn is_stored(&self) -> bool {
+        self.etag.is_some()
+    }
+
+    /// The keys, in order within each row.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.rows.values().flat_map(|row| row.keys.iter().map(String::as_str))
     }
 
-    pub(super) fn contains(&self, key: &str) -> bool {
+    /// Whether this key is one of them.
+    pub fn contains(&self, key: &str) -> bool {
         self.keys().any(|known| known == key)
     }
 
     /// Adds a key unless it is there, to the first row with room.
-    pub(super) fn add(&mut self, key: &str, max_rows: u16) -> Result<(), Error> {
+    ///
+    /// Fails with [`ErrorKind::TooLarge`] if so many rows are full.
+    pub fn add(&mut self, key: &str, max_rows: u16) -> Result<()> {
         if self.contains(key) {
             return Ok(());
         }
@@ -100,12 +169,11 @@ impl List {
                 self.len()
             ),
         )
-        .advise("keep the keys of a value that is so common in a blob, or allow more rows")
-        .of(OPERATION, ""))
+        .advise("keep the keys of a value that is so common in a blob, or allow more rows"))
     }
 
     /// Takes a key away if it is there.
-    pub(super) fn remove(&mut self, key: &str) {
+    pub fn remove(&mut self, key: &str) {
         for row in self.rows.values_mut() {
             row.remove(key);
         }
@@ -113,7 +181,9 @@ impl List {
 
     /// Adds what stores the changed list to a transaction: row 0 under the list's ETag, and the rows
     /// that differ. A list without keys has no rows.
-    pub(super) fn write(mut self, mut transaction: Transaction) -> Transaction {
+    ///
+    /// One that was not changed is written, too: whoever read it before is then refused.
+    pub fn write(mut self, mut transaction: Transaction) -> Transaction {
         let count = self.len();
         if self.etag.is_none() && count == 0 {
             return transaction;
@@ -139,7 +209,7 @@ impl List {
     }
 
     /// The address of a row.
-    pub(super) fn key(&self, number: u16) -> Key<DynamicEntity> {
+    fn key(&self, number: u16) -> Key<DynamicEntity> {
         Key::new(&*self.partition_key, format!("{}{number:04}", self.stem))
     }
 
@@ -153,6 +223,17 @@ impl List {
             row.set(format!("{KEYS}{at}"), text);
         }
         row
+    }
+}
+
+/// Without the keys: they are data.
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List")
+            .field("etag", &self.etag)
+            .field("rows", &self.rows.len())
+            .field("keys", &self.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -218,7 +299,7 @@ mod tests {
     }
 
     fn empty() -> List {
-        List::read("sales", "last_Jones_", Vec::new()).unwrap()
+        List::of("sales", "last_Jones_", Vec::new()).unwrap()
     }
 
     #[test]
@@ -264,7 +345,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::TooLarge);
         assert_eq!(
             error.to_string(),
-            "IndexEntity: the list of the value has 37448 keys and is full: rows: 1, properties of \
+            "the list of the value has 37448 keys and is full: rows: 1, properties of \
              each: 8, of 64 KiB; keep the keys of a value that is so common in a blob, or allow more \
              rows"
         );
@@ -282,6 +363,6 @@ mod tests {
             etag: ETag::new("W/\"1\""),
             timestamp: rowkey::edm::DateTime::MIN,
         };
-        assert!(List::read("sales", "last_Jones_", vec![stored]).is_none());
+        assert!(List::of("sales", "last_Jones_", vec![stored]).is_none());
     }
 }

@@ -3,13 +3,10 @@
 use futures_util::stream::{iter, once};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey::table::Stream;
-use rowkey::{
-    Arg, DynamicEntity, Entity, Error, ErrorKind, Key, KeyPart, Partition, Result, Stored,
-};
+use rowkey::{Arg, Entity, Key, KeyPart, Partition, Result, Stored};
 
 use super::list::List;
 use super::{IndexEntity, OPERATION};
-use crate::rounds::Rounds;
 
 /// Reading.
 impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + 'static> IndexEntity<E, V> {
@@ -63,37 +60,8 @@ impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + 'static> IndexEntity
 }
 
 impl<E: Entity, V: KeyPart> IndexEntity<E, V> {
-    /// The list as it was at one time.
-    ///
-    /// A page is: the service answers it from one state of the partition. Where the rows came in
-    /// several pages, others may have written in between, which shows in the tag of row 0.
     pub(super) async fn read(&self, partition_key: &str, stem: &str) -> Result<List> {
-        let mut rounds = Rounds::new(&self.table, stem);
-        loop {
-            let rows = Partition::<DynamicEntity>::new(partition_key).prefix(stem);
-            let mut pages = self.table.query(rows).pages();
-            let (mut rows, mut answers) = (Vec::new(), 0);
-            while let Some(page) = pages.try_next().await? {
-                answers += usize::from(!page.entities.is_empty());
-                rows.extend(page.entities);
-            }
-            let list = List::read(partition_key, stem, rows);
-            if let Some(list) = list
-                && (answers <= 1 || self.is_current(&list).await?)
-            {
-                return Ok(list);
-            }
-            if !rounds.again().await {
-                let what = "the rows of a list do not belong together";
-                return Err(Error::refused(ErrorKind::Decode, what)
-                    .advise("delete them, and index their entities again")
-                    .of(OPERATION, self.table.name()));
-            }
-        }
-    }
-
-    async fn is_current(&self, list: &List) -> Result<bool> {
-        let head = self.table.get(list.key(0)).await?;
-        Ok(head.map(|head| head.etag) == list.etag)
+        let list = List::read(&self.table, partition_key, stem).await;
+        list.map_err(|error| error.of(OPERATION, self.table.name()))
     }
 }

@@ -38,7 +38,7 @@
 //!
 //! The rows are described in the book, under "Index entities".
 
-mod list;
+pub mod list;
 mod lookup;
 
 use std::borrow::Cow;
