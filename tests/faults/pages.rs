@@ -116,6 +116,9 @@ async fn pages_may_end_anywhere() -> TestResult {
         };
         assert_eq!(keys(table.scan().all().await?), expected(), "{seed}");
         assert_eq!(keys(table.scan().page_size(3).take(20).all().await?), expected()[..20]);
+        let ahead = || table.scan().page_size(3).prefetch();
+        assert_eq!(keys(ahead().stream().try_collect().await?), expected(), "{seed}");
+        assert_eq!(keys(ahead().take(20).stream().try_collect().await?), expected()[..20]);
         let one = table.query(Counter::partition("b")).all().await?;
         assert_eq!(keys(one), expected()[7..14], "{seed}");
         // Most rows do not match: pages are cut among them, too.
@@ -130,6 +133,67 @@ async fn pages_may_end_anywhere() -> TestResult {
     let before = server.journal();
     table.scan::<Counter>().all().await?;
     assert_eq!(server.journal().since(&before).len(), 1, "without chaos it is one page");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_next_page_is_asked_for_while_one_is_used() -> TestResult {
+    let (server, _, table) = start().await?;
+    let ids = 0..100;
+    ids.fold(table.transaction(), |all, id| all.insert(&counter("a", id))).submit().await?;
+    let held = server.inject(Fault::on(Operation::QueryEntities).nth(2).hold());
+    let before = server.journal();
+    let mut all = table.query(Counter::partition("a")).page_size(40).prefetch().stream();
+    for id in 0..39 {
+        assert_eq!(all.try_next().await?.map(|stored| stored.entity.id), Some(id));
+        // (What sends requests gets a turn, as it does when a program waits for anything.)
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+    held.wait_until_held().await;
+    assert_eq!(server.journal().since(&before).len(), 2, "and not the page after it");
+    held.release();
+    let rest: Vec<_> = all.map_ok(|stored| stored.entity.id).try_collect().await?;
+    assert!(rest.into_iter().eq(39..100));
+    assert_eq!(server.journal().since(&before).len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_that_are_read_ahead_are_the_same_whichever_request_fails() -> TestResult {
+    let (server, _, table) = start().await?;
+    fill(&table).await?;
+    let runs = sweep(
+        &server,
+        async |account| {
+            let query = account.table("counters").scan::<Counter>().page_size(5).prefetch();
+            let pages: Vec<_> = query.pages().try_collect().await?;
+            let ends = pages.last().is_some_and(|page| page.continuation.is_none());
+            let all = pages.into_iter().flat_map(|page| page.entities);
+            let all: Vec<_> = all.map(|s| (s.entity.kind, s.entity.id)).collect();
+            Ok::<_, rowkey::Error>((all, ends))
+        },
+        async |_, _| Ok(()),
+        |_, result| assert_eq!(result.as_ref().ok(), Some(&(expected(), true))),
+    )
+    .await?;
+    assert_eq!(runs.requests, 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_error_ends_what_is_read_ahead() -> TestResult {
+    let (server, account, table) = start().await?;
+    fill(&table).await?;
+    let _third = server.inject(Fault::on(Operation::QueryEntities).nth(3).close_before_commit());
+    let mut all =
+        once(&account).table("counters").scan::<Counter>().page_size(5).prefetch().stream();
+    for (_, id) in &expected()[..10] {
+        assert_eq!(all.try_next().await?.map(|stored| stored.entity.id), Some(*id));
+    }
+    assert!(all.try_next().await.is_err());
+    assert!(all.try_next().await?.is_none());
     Ok(())
 }
 

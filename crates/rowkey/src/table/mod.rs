@@ -4,6 +4,7 @@
 //! - `once`: [`Table::insert_once`], the insert that may be repeated
 //! - `update`: [`Table::update`], the read-modify-write loop
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
+//! - `ahead`: reading it with the next page on its way
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - [`cost`]: [`Cost`], what a query makes the service read
 //! - [`continuation`]: [`Continuation`], where a query goes on
@@ -13,6 +14,7 @@
 //! - [`access`]: stored access policies
 
 pub mod access;
+mod ahead;
 pub mod continuation;
 pub mod cost;
 pub mod explain;

@@ -1,6 +1,7 @@
 //! Reading a query: a page a request, until nothing is left.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -12,7 +13,7 @@ use super::handle::{Table, body_error};
 use super::plan::Plan;
 use crate::entity::{DecodeError, Projection, Stored};
 use crate::error::{Error, Result};
-use crate::transport::{Call, Host, Safety};
+use crate::transport::{Call, Host, Reply, Safety};
 
 const OPERATION: &str = "QueryEntities";
 
@@ -30,12 +31,17 @@ pub struct Page<P> {
 
 /// Where a running query stands.
 pub(crate) struct Reader<P> {
+    pub(super) source: Arc<Source<P>>,
+    /// Where the next page begins; `None` when all is read.
+    pub(super) next: Option<Continuation>,
+}
+
+/// What is read, wherever the reading stands.
+pub(crate) struct Source<P> {
     table: Table,
     plan: Plan,
     fingerprint: u64,
     page_size: Option<u32>,
-    /// Where the next page begins; `None` when all is read.
-    next: Option<Continuation>,
     projection: PhantomData<fn() -> P>,
 }
 
@@ -49,18 +55,23 @@ impl<P: Projection> Reader<P> {
     ) -> Result<Self> {
         let next = begin(&table, &plan, take, resume)?;
         let fingerprint = plan.fingerprint(table.name());
-        Ok(Self { table, plan, fingerprint, page_size, next, projection: PhantomData })
+        let source = Source { table, plan, fingerprint, page_size, projection: PhantomData };
+        Ok(Self { source: Arc::new(source), next })
     }
 
     /// The next page, or `None` when all is read. After an error the same page is asked for again.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
         let Some(from) = &self.next else { return Ok(None) };
-        let page = self.read(from).await?;
+        let reply = self.source.ask(from).await?;
+        let page = self.source.read(from, &reply)?;
         self.next.clone_from(&page.continuation);
         Ok(Some(page))
     }
+}
 
-    async fn read(&self, from: &Continuation) -> Result<Page<P>> {
+impl<P: Projection> Source<P> {
+    /// Asks for the page that begins there.
+    pub(super) async fn ask(&self, from: &Continuation) -> Result<Reply> {
         let select: Option<Vec<&str>> =
             self.plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let query = encode::Query {
@@ -70,9 +81,11 @@ impl<P: Projection> Reader<P> {
             next: from.token.as_ref(),
         };
         let request = encode::query(self.table.name(), &query);
-        let call = Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host());
-        let reply = self.table.pipeline().send(request, call).await?;
+        self.table.pipeline().send(request, self.call(from)).await
+    }
 
+    /// What the answer says.
+    pub(super) fn read(&self, from: &Continuation, reply: &Reply) -> Result<Page<P>> {
         let mut entities = Vec::new();
         decode::page(&reply.body, |fields| {
             match Stored::decode(fields) {
@@ -86,7 +99,7 @@ impl<P: Projection> Reader<P> {
             PageError::Body(error) => body_error(error),
             PageError::Entity(error) => Error::decode(error.to_string()),
         })
-        .map_err(|error| error.of_answer(&call, &reply))?;
+        .map_err(|error| error.of_answer(&self.call(from), reply))?;
 
         let mut left = from.left;
         if let Some(left) = &mut left {
@@ -94,28 +107,32 @@ impl<P: Projection> Reader<P> {
             entities.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
             *left -= entities.len() as u64;
         }
-        let token = headers::continuation(&reply.headers);
-        let continuation = self.after(from.part, token, reply.host() == Host::Secondary, left);
-        Ok(Page { entities, continuation })
+        Ok(Page { entities, continuation: self.after(from.part, reply, left) })
     }
 
-    fn after(
+    /// Where the page after this answer begins, if `left` of a `take` are left then.
+    pub(super) fn after(
         &self,
         part: usize,
-        token: Option<headers::Continuation>,
-        secondary: bool,
+        reply: &Reply,
         left: Option<u64>,
     ) -> Option<Continuation> {
         let query = self.fingerprint;
+        let token = headers::continuation(&reply.headers);
         if left == Some(0) {
             None
         } else if token.is_some() {
+            let secondary = reply.host() == Host::Secondary;
             Some(Continuation { query, part, token, secondary, left })
         } else if part + 1 < self.plan.filters.len() {
             Some(Continuation { query, part: part + 1, token: None, secondary: false, left })
         } else {
             None
         }
+    }
+
+    fn call(&self, from: &Continuation) -> Call<'_> {
+        Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host())
     }
 }
 
@@ -160,7 +177,7 @@ pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -
             Ok(reader.next().await?.map(|page| (page, reader)))
         })
         .boxed(),
-        Err(error) => stream::once(async { Err(error) }).boxed(),
+        Err(error) => failed(error),
     }
 }
 
@@ -172,4 +189,9 @@ pub(crate) fn entities<P: Projection + Send + 'static>(
         .map_ok(|page| stream::iter(page.entities.into_iter().map(Ok)))
         .try_flatten()
         .boxed()
+}
+
+/// A stream that says why there is nothing to read.
+pub(super) fn failed<T: Send + 'static>(error: Error) -> Stream<T> {
+    stream::once(async { Err(error) }).boxed()
 }

@@ -8,6 +8,7 @@ use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::limits::MAX_PAGE;
 
+use super::ahead;
 use super::continuation::Continuation;
 use super::cost::Cost;
 use super::explain::Explanation;
@@ -38,6 +39,7 @@ pub struct Query<P> {
     page_size: Option<u32>,
     take: Option<u64>,
     resume: Option<Continuation>,
+    prefetch: bool,
     scan_policy: ScanPolicy,
     /// Why nothing can be sent.
     error: Option<(ErrorKind, String)>,
@@ -71,6 +73,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             page_size: self.page_size,
             take: self.take,
             resume: self.resume,
+            prefetch: self.prefetch,
             scan_policy: self.scan_policy,
             error: self.error,
             projection: PhantomData,
@@ -100,6 +103,16 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
+    /// Asks for the next page while one is being used, when the query is read as a stream: the
+    /// service and the program work at the same time.
+    ///
+    /// At most two pages are in memory, and one is decoded at a time. A stream that is dropped early
+    /// may have asked for a page that nobody reads.
+    pub fn prefetch(mut self) -> Self {
+        self.prefetch = true;
+        self
+    }
+
     /// What this query may do if it is a table scan, whatever the client's options say.
     pub fn scan_policy(mut self, policy: ScanPolicy) -> Self {
         self.scan_policy = policy;
@@ -124,14 +137,23 @@ impl<P: Projection + Send + 'static> Query<P> {
         Ok(Explanation::new(&self.table, &plan, self.page_size, from.as_ref()))
     }
 
-    /// Reads the entities one by one, asking for the next page when one is used up.
+    /// Reads the entities one by one, asking for the next page when one is used up, or
+    /// before with [`prefetch`](Self::prefetch).
     pub fn stream(self) -> Stream<Stored<P>> {
-        super::pages::entities(self.into_reader())
+        if self.prefetch {
+            ahead::entities(self.into_reader())
+        } else {
+            super::pages::entities(self.into_reader())
+        }
     }
 
     /// Reads page by page. A page may be empty and have a continuation.
     pub fn pages(self) -> Stream<Page<P>> {
-        super::pages::pages(self.into_reader())
+        if self.prefetch {
+            ahead::pages(self.into_reader())
+        } else {
+            super::pages::pages(self.into_reader())
+        }
     }
 
     /// Reads all entities into memory.
@@ -241,6 +263,7 @@ impl<E: Entity + Send + 'static> Query<E> {
             page_size: None,
             take: None,
             resume: None,
+            prefetch: false,
             scan_policy,
             error,
             projection: PhantomData,
