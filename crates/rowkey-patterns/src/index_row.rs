@@ -1,7 +1,8 @@
 //! The rows of the indexes that an entity declares: copies of it under other keys.
 //!
 //! What keeps an index in step writes [`IndexRow`]s, what reads or verifies one reads them. Where
-//! the entity of a row is, [`primary_key`] tells of any row.
+//! the entity of a row is, [`primary_key`] tells of any row, and [`Pointer`] and [`Seen`] of one of which
+//! only a part is read.
 //!
 //! A copy is a public contract: it has the keys that [`Entity::index_key`] makes, the property
 //! `PrimaryRowKey` (and `PrimaryPartitionKey`, if the partition is another), the `EntityType` of a
@@ -169,6 +170,71 @@ impl<E: Entity> Entity for IndexRow<'_, E> {
             Copied::All => self.entity().encode(out),
             Copied::Only(names) => out.only(names, |out| self.entity().encode(out)),
         }
+    }
+}
+
+/// What a copy says of where its entity is: all that is read of it before the entity is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer<E> {
+    /// The address of the entity.
+    pub primary: Key<E>,
+    /// The PartitionKey of the copy.
+    pub partition_key: String,
+    /// The RowKey of the copy.
+    pub row_key: String,
+}
+
+impl<E> Projection for Pointer<E> {
+    const COLUMNS: Option<&'static [&'static str]> =
+        Some(&["PartitionKey", "RowKey", "Timestamp", PRIMARY_ROW_KEY, PRIMARY_PARTITION_KEY]);
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let (partition, primary) =
+            read_primary(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
+        let (partition_key, row_key) = (row.partition_key()?.to_owned(), row.row_key()?.to_owned());
+        Ok(Self { primary: Key::new(partition, primary), partition_key, row_key })
+    }
+}
+
+/// A copy read as a `P`, which sees the keys of the entity: the service is asked for the properties of
+/// `P` alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen<P> {
+    /// What was read.
+    pub value: P,
+    /// The address of the entity.
+    pub primary: Key<DynamicEntity>,
+}
+
+/// The most names that the service takes in `$select`.
+const MAX_SELECT: usize = 252;
+
+impl<P: Projection> Seen<P> {
+    /// The properties of `P`, and what follows them: where the entity is.
+    const NAMES: &'static [&'static str; MAX_SELECT] = &{
+        let mut names = [PRIMARY_PARTITION_KEY; MAX_SELECT];
+        if let Some(own) = P::COLUMNS {
+            let mut at = 0;
+            while at < own.len() && at + 1 < MAX_SELECT {
+                names[at] = own[at];
+                at += 1;
+            }
+            names[at] = PRIMARY_ROW_KEY;
+        }
+        names
+    };
+}
+
+impl<P: Projection> Projection for Seen<P> {
+    const COLUMNS: Option<&'static [&'static str]> = match P::COLUMNS {
+        Some(own) if own.len() + 1 < MAX_SELECT => Some(Self::NAMES.split_at(own.len() + 2).0),
+        _ => None,
+    };
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let keys = read_primary(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
+        let value = P::decode(&row.with_keys(&keys.0, &keys.1))?;
+        Ok(Self { value, primary: Key::new(keys.0, keys.1) })
     }
 }
 

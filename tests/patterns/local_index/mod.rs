@@ -1,5 +1,6 @@
 //! Secondary indexes beside their entities: lookups, refusals, stored rows and what they cost.
 
+mod alongside;
 mod faults;
 mod model;
 

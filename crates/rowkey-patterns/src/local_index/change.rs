@@ -5,20 +5,26 @@
 //! missing, or there although it should not be. The service then names that row; it is looked at,
 //! the operation is adjusted, and the whole transaction is sent again under the same conditions.
 
+use std::sync::Arc;
+
 use rowkey::index::Scope;
 use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
     Transaction,
 };
 
-use super::indexed::AsRead;
+use super::alongside::Alongside;
+use super::indexed::Indexed;
 use crate::index_row::{IndexRow, Keys, primary_key, primary_keys};
 
 /// How often a transaction is sent again in all, besides once for each of its rows.
 const SPARE_ROUNDS: usize = 8;
 
 /// The rows of a transaction in the making.
-pub(super) struct Changes<'e, E>(Vec<Change<'e, E>>);
+pub(super) struct Changes<'e, E> {
+    rows: Vec<Change<'e, E>>,
+    alongside: Option<Arc<Alongside<E>>>,
+}
 
 struct Change<'e, E> {
     write: Write<'e, E>,
@@ -34,6 +40,8 @@ enum Write<'e, E> {
     ReplaceCopy(IndexRow<'e, E>, Match),
     UpsertCopy(IndexRow<'e, E>),
     DeleteCopy(Keys, Match),
+    /// A row that [`Alongside`] adds.
+    Note(DynamicEntity),
 }
 
 /// The indexes of `E` that are in its partition.
@@ -43,6 +51,10 @@ pub(super) fn local_positions<E: Entity>() -> impl Iterator<Item = usize> {
 }
 
 impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
+    pub(super) fn new(alongside: Option<Arc<Alongside<E>>>) -> Self {
+        Self { rows: Vec::new(), alongside }
+    }
+
     /// Adds a new entity.
     pub(super) fn insert(&mut self, entity: &'e E) -> Result<()> {
         let keys = primary_keys(entity)?;
@@ -52,11 +64,12 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
                 self.push(Write::InsertCopy(copy), false);
             }
         }
-        Ok(())
+        self.note(|| Ok(None), Some(entity))
     }
 
     /// Adds what takes the place of an entity that was read.
-    pub(super) fn replace(&mut self, entity: &'e E, read: &AsRead) -> Result<()> {
+    pub(super) fn replace(&mut self, entity: &'e E, indexed: &Indexed<E>) -> Result<()> {
+        let read = &indexed.read;
         let keys = primary_keys(entity)?;
         if keys != read.keys {
             let what = "the change alters a part of the key, and keys cannot change";
@@ -88,11 +101,12 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
                 }
             }
         }
-        Ok(())
+        self.note(|| indexed.before().map(Some), Some(entity))
     }
 
     /// Adds the deletion of an entity that was read.
-    pub(super) fn delete(&mut self, read: &AsRead) {
+    pub(super) fn delete(&mut self, indexed: &Indexed<E>) -> Result<()> {
+        let read = &indexed.read;
         let (condition, guarded) = read.of_entity();
         self.push(Write::Delete(read.keys.clone(), condition), guarded);
         for (position, copy) in read.copies.iter().enumerate() {
@@ -101,15 +115,29 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
             let keys = (read.keys.0.clone(), copy.clone());
             self.push(Write::DeleteCopy(keys, condition), guarded);
         }
+        self.note(|| indexed.before().map(Some), None)
+    }
+
+    /// Adds the row that goes with a change, behind the rows of the entity.
+    fn note(
+        &mut self,
+        before: impl FnOnce() -> Result<Option<E>>,
+        after: Option<&E>,
+    ) -> Result<()> {
+        let Some(alongside) = &self.alongside else { return Ok(()) };
+        if let Some(row) = (alongside.row)(before()?.as_ref(), after)? {
+            self.push(Write::Note(row), false);
+        }
+        Ok(())
     }
 
     /// Makes one operation of two on the same row: a transaction touches each once. One entity gives
     /// a value up and another one takes it.
     pub(super) fn join(&mut self) {
         let mut at = 0;
-        while at < self.0.len() {
-            let taken = match &self.0[at].write {
-                Write::InsertCopy(copy) => self.0.iter().position(|other| {
+        while at < self.rows.len() {
+            let taken = match &self.rows[at].write {
+                Write::InsertCopy(copy) => self.rows.iter().position(|other| {
                     matches!(&other.write, Write::DeleteCopy(keys, _)
                         if (&*keys.0, &*keys.1) == copy.keys())
                 }),
@@ -117,8 +145,8 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
             };
             match taken {
                 Some(other) => {
-                    let inserted = self.0.remove(at);
-                    let deleted = &mut self.0[if other > at { other - 1 } else { other }];
+                    let inserted = self.rows.remove(at);
+                    let deleted = &mut self.rows[if other > at { other - 1 } else { other }];
                     if let (Write::InsertCopy(copy), Write::DeleteCopy(_, condition)) =
                         (inserted.write, &deleted.write)
                     {
@@ -132,15 +160,32 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
 
     /// Sends it. Returns the ETag of each entity, `None` for one that was deleted.
     pub(super) async fn submit(mut self, table: &Table) -> Result<Vec<Option<ETag>>> {
-        let mut rounds = self.0.len() + SPARE_ROUNDS;
+        let submitted = self.submit_rows(table).await;
+        let may_have_happened =
+            submitted.as_ref().err().is_none_or(|error| error.outcome() == Outcome::Unknown);
+        if let Some(alongside) = self.alongside.filter(|_| may_have_happened) {
+            let note = |change: Change<'e, E>| match change.write {
+                Write::Note(row) => Some(row),
+                _ => None,
+            };
+            let notes: Vec<_> = self.rows.into_iter().filter_map(note).collect();
+            if !notes.is_empty() {
+                (alongside.committed)(notes).await;
+            }
+        }
+        submitted
+    }
+
+    async fn submit_rows(&mut self, table: &Table) -> Result<Vec<Option<ETag>>> {
+        let mut rounds = self.rows.len() + SPARE_ROUNDS;
         loop {
             let transaction = self
-                .0
+                .rows
                 .iter()
                 .fold(table.transaction(), |transaction, change| change.write.add_to(transaction));
             let error = match transaction.submit().await {
                 Ok(etags) => {
-                    let rows = self.0.iter().zip(etags);
+                    let rows = self.rows.iter().zip(etags);
                     let of_entities = rows.filter(|(change, _)| change.write.is_of_entity());
                     return Ok(of_entities.map(|(_, etag)| etag).collect());
                 }
@@ -157,10 +202,10 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
 
     /// Adjusts the operation that failed to what is stored, or returns the error if it is one.
     async fn mend(&mut self, table: &Table, error: Error) -> Result<()> {
-        let Some(at) = error.operation_index().filter(|at| *at < self.0.len()) else {
+        let Some(at) = error.operation_index().filter(|at| *at < self.rows.len()) else {
             return Err(error);
         };
-        let Change { write, guarded } = self.0.remove(at);
+        let Change { write, guarded } = self.rows.remove(at);
         let mended = match (write, error.kind()) {
             (Write::ReplaceCopy(..) | Write::DeleteCopy(..), ErrorKind::NotFound) if guarded => {
                 return Err(Error::refused(
@@ -190,19 +235,13 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
             _ => return Err(error),
         };
         if let Some(write) = mended {
-            self.0.insert(at, Change { write, guarded: false });
+            self.rows.insert(at, Change { write, guarded: false });
         }
         Ok(())
     }
 
     fn push(&mut self, write: Write<'e, E>, guarded: bool) {
-        self.0.push(Change { write, guarded });
-    }
-}
-
-impl<E> Default for Changes<'_, E> {
-    fn default() -> Self {
-        Self(Vec::new())
+        self.rows.push(Change { write, guarded });
     }
 }
 
@@ -215,6 +254,7 @@ impl<E: Entity> Write<'_, E> {
             Self::InsertCopy(copy) => transaction.insert(copy),
             Self::ReplaceCopy(copy, condition) => transaction.replace((copy, condition.clone())),
             Self::UpsertCopy(copy) => transaction.upsert(copy),
+            Self::Note(row) => transaction.insert(row),
             Self::Delete(keys, condition) | Self::DeleteCopy(keys, condition) => {
                 transaction.delete(key(keys), condition.clone())
             }

@@ -5,8 +5,7 @@ use std::ops::Deref;
 
 use rowkey::edm::DateTime;
 use rowkey::entity::{DecodeError, RowReader};
-use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::{ETag, Entity, Key, Match, Projection, Result, Stored};
+use rowkey::{DynamicEntity, ETag, Entity, Key, Match, Projection, Result, Stored};
 
 use super::change::local_positions;
 use crate::index_row::{IndexRow, Keys, position_of, primary_keys, read_primary};
@@ -20,6 +19,8 @@ use crate::index_row::{IndexRow, Keys, position_of, primary_keys, read_primary};
 pub struct Indexed<E> {
     pub(super) entity: E,
     pub(super) read: AsRead,
+    /// What was read, once it is changed.
+    before: Option<DynamicEntity>,
     timestamp: DateTime,
 }
 
@@ -52,13 +53,6 @@ impl<E> Indexed<E> {
         Key::new(&*self.read.keys.0, &*self.read.keys.1)
     }
 
-    /// Changes the entity, and keeps what was read.
-    #[must_use = "the changed entity is not written until it is given to `replace`"]
-    pub fn map(mut self, change: impl FnOnce(&mut E)) -> Self {
-        change(&mut self.entity);
-        self
-    }
-
     /// The entity alone.
     pub fn into_entity(self) -> E {
         self.entity
@@ -71,6 +65,24 @@ impl<E> Indexed<E> {
 }
 
 impl<E: Entity> Indexed<E> {
+    /// Changes the entity, and keeps what was read.
+    #[must_use = "the changed entity is not written until it is given to `replace`"]
+    pub fn map(mut self, change: impl FnOnce(&mut E)) -> Self {
+        if self.before.is_none() {
+            self.before = DynamicEntity::of(&self.entity).ok();
+        }
+        change(&mut self.entity);
+        self
+    }
+
+    /// The entity as it was read.
+    pub(super) fn before(&self) -> Result<E> {
+        match &self.before {
+            Some(before) => before.read_as(),
+            None => DynamicEntity::of(&self.entity)?.read_as(),
+        }
+    }
+
     pub(super) fn new(stored: Stored<Found<E>>) -> Self {
         let Stored { entity: Found { entity, keys, through }, etag, timestamp } = stored;
         let mut copies = copies(&entity, &keys);
@@ -78,7 +90,8 @@ impl<E: Entity> Indexed<E> {
             copies[position] = Some(row_key);
             position
         });
-        Self { entity, read: AsRead { keys, copies, through, etag }, timestamp }
+        let read = AsRead { keys, copies, through, etag };
+        Self { entity, read, before: None, timestamp }
     }
 
     /// The same after it was written.
@@ -87,7 +100,7 @@ impl<E: Entity> Indexed<E> {
         let copies = copies(&self.entity, &keys);
         let timestamp = etag.timestamp().unwrap_or(self.timestamp);
         let read = AsRead { keys, copies, through: None, etag };
-        Ok(Self { entity: self.entity, read, timestamp })
+        Ok(Self { entity: self.entity, read, before: None, timestamp })
     }
 }
 
@@ -138,60 +151,6 @@ impl<E: Entity> Projection for Found<E> {
             .ok_or_else(|| DecodeError::property("RowKey", "it is of no index of the type"))?;
         let entity = E::decode(&row.with_keys(&keys.0, &keys.1))?;
         Ok(Self { entity, keys, through: Some((position, row_key.to_owned())) })
-    }
-}
-
-/// Where a copy says that its entity is.
-pub(super) struct Pointer<E> {
-    pub(super) primary: Key<E>,
-    pub(super) row_key: String,
-}
-
-impl<E> Projection for Pointer<E> {
-    const COLUMNS: Option<&'static [&'static str]> =
-        Some(&["PartitionKey", "RowKey", "Timestamp", PRIMARY_ROW_KEY, PRIMARY_PARTITION_KEY]);
-
-    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        let (partition_key, primary) =
-            read_primary(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
-        Ok(Self { primary: Key::new(partition_key, primary), row_key: row.row_key()?.to_owned() })
-    }
-}
-
-/// A projection of a copy that sees the keys of the entity.
-pub(super) struct Seen<P>(P);
-
-/// The most names that the service takes in `$select`.
-const MAX_SELECT: usize = 252;
-
-impl<P: Projection> Seen<P> {
-    /// The properties of `P`, and what follows them: where the entity is.
-    const NAMES: &'static [&'static str; MAX_SELECT] = &{
-        let mut names = [PRIMARY_ROW_KEY; MAX_SELECT];
-        if let Some(own) = P::COLUMNS {
-            let mut at = 0;
-            while at < own.len() && at < MAX_SELECT {
-                names[at] = own[at];
-                at += 1;
-            }
-        }
-        names
-    };
-
-    pub(super) fn into_stored(seen: Stored<Self>) -> Stored<P> {
-        Stored { entity: seen.entity.0, etag: seen.etag, timestamp: seen.timestamp }
-    }
-}
-
-impl<P: Projection> Projection for Seen<P> {
-    const COLUMNS: Option<&'static [&'static str]> = match P::COLUMNS {
-        Some(own) if own.len() < MAX_SELECT => Some(Self::NAMES.split_at(own.len() + 1).0),
-        _ => None,
-    };
-
-    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        let keys = read_primary(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
-        P::decode(&row.with_keys(&keys.0, &keys.1)).map(Self)
     }
 }
 

@@ -8,8 +8,10 @@
 //! - [`indexed`]: [`Indexed`], an entity as it was read through one of its rows
 //! - [`query`]: [`IndexQuery`], ranges of an index in its order
 //! - [`transaction`]: [`IndexedTransaction`], changes of several entities at once
+//! - `alongside`: a row that goes with every change
 //! - `change`: what a change writes, and how rows that are out of step are mended on the way
 
+mod alongside;
 mod change;
 pub mod indexed;
 pub mod query;
@@ -17,16 +19,19 @@ pub mod transaction;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use rowkey::index::{Copied, IndexKey, IndexRange, SamePartition, Scope};
 use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Outcome, Projection, Result, Stored, Table,
 };
 
+use crate::index_row::{Pointer, Seen};
 use crate::rounds::{Rounds, was_lost};
+use alongside::Alongside;
 use change::Changes;
+use indexed::Found;
 pub use indexed::Indexed;
-use indexed::{Found, Pointer, Seen};
 pub use query::IndexQuery;
 pub use transaction::IndexedTransaction;
 
@@ -113,6 +118,7 @@ const LIMIT: usize = 100;
 /// [table design guide](https://learn.microsoft.com/azure/storage/tables/table-storage-design-patterns).
 pub struct LocalIndex<E> {
     table: Table,
+    alongside: Option<Arc<Alongside<E>>>,
     entity: PhantomData<fn() -> E>,
 }
 
@@ -129,7 +135,7 @@ impl<E: Entity> LocalIndex<E> {
                 "changing an entity of so many indexes takes more than 100 operations"
             );
         }
-        Self { table, entity: PhantomData }
+        Self { table, alongside: None, entity: PhantomData }
     }
 
     /// The table. What is written to it without this is not in the indexes.
@@ -192,7 +198,7 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
         &self,
         key: IndexKey<E, SamePartition>,
     ) -> Result<Option<Stored<P>>> {
-        Ok(self.table.get_as::<Seen<P>>(key.key_of::<E>()).await?.map(Seen::into_stored))
+        Ok(self.table.get_as::<Seen<P>>(key.key_of::<E>()).await?.map(of_entity))
     }
 
     /// A query of an index, in its order. Nothing is sent yet.
@@ -208,7 +214,7 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     /// Fails with [`ErrorKind::AlreadyExists`] if there is an entity with its key, or if another one
     /// has its value of a unique index: the message names the index then.
     pub async fn insert(&self, entity: &E) -> Result<ETag> {
-        let mut changes = Changes::default();
+        let mut changes = self.changes();
         changes.insert(entity)?;
         self.submit_one(changes).await
     }
@@ -219,8 +225,8 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     /// somebody wrote in between, and with [`ErrorKind::AlreadyExists`] if another entity has a value
     /// that is new in a unique index.
     pub async fn replace(&self, indexed: &Indexed<E>) -> Result<ETag> {
-        let mut changes = Changes::default();
-        changes.replace(&indexed.entity, &indexed.read)?;
+        let mut changes = self.changes();
+        changes.replace(&indexed.entity, indexed)?;
         self.submit_one(changes).await
     }
 
@@ -268,9 +274,9 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
         let mut rounds = Rounds::new(&self.table, (&partition_key, &row_key));
         loop {
             let read = self.get(Key::new(&*partition_key, &*row_key)).await?;
-            let mut changes = Changes::default();
+            let mut changes = self.changes();
             match &read {
-                Some(read) => changes.replace(entity, &read.read)?,
+                Some(read) => changes.replace(entity, read)?,
                 None => changes.insert(entity)?,
             }
             match self.submit_one(changes).await {
@@ -289,8 +295,8 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     ///
     /// Fails with [`ErrorKind::Conflict`] if somebody did, with [`ErrorKind::NotFound`] if it is gone.
     pub async fn delete(&self, indexed: &Indexed<E>) -> Result<()> {
-        let mut changes = Changes::<E>::default();
-        changes.delete(&indexed.read);
+        let mut changes = self.changes();
+        changes.delete(indexed)?;
         changes.submit(&self.table).await.map(drop)
     }
 
@@ -321,7 +327,11 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     /// Begins a transaction of several entities of one partition, all of them with their copies.
     /// Nothing is sent before [`submit`](IndexedTransaction::submit).
     pub fn transaction(&self) -> IndexedTransaction<'_, E> {
-        IndexedTransaction::new(self.table.clone())
+        IndexedTransaction::new(self.table.clone(), self.alongside.clone())
+    }
+
+    fn changes<'e>(&self) -> Changes<'e, E> {
+        Changes::new(self.alongside.clone())
     }
 
     /// Submits the change of one entity, and returns its new ETag.
@@ -332,6 +342,11 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
                 .of("EntityGroupTransaction", self.table.name())
         })
     }
+}
+
+/// What was read of a copy, without where its entity is.
+fn of_entity<P>(seen: Stored<Seen<P>>) -> Stored<P> {
+    Stored { entity: seen.entity.value, etag: seen.etag, timestamp: seen.timestamp }
 }
 
 /// Whether `now` is what a change made of an entity, and changing it again would change nothing: then
@@ -354,7 +369,8 @@ fn is_same<E: Entity>(a: &E, b: &E) -> bool {
 
 impl<E> Clone for LocalIndex<E> {
     fn clone(&self) -> Self {
-        Self { table: self.table.clone(), entity: PhantomData }
+        let (table, alongside) = (self.table.clone(), self.alongside.clone());
+        Self { table, alongside, entity: PhantomData }
     }
 }
 

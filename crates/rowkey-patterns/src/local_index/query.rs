@@ -8,7 +8,8 @@ use rowkey::table::pages::Stream;
 use rowkey::{Entity, Filter, Projection, Query, Result, Stored};
 
 use super::LocalIndex;
-use super::indexed::{Found, Indexed, Pointer, Seen};
+use super::indexed::{Found, Indexed};
+use crate::index_row::{Pointer, Seen};
 
 /// How many entities are read at a time where the copies do not have all their properties.
 const AT_A_TIME: usize = 8;
@@ -67,7 +68,7 @@ impl<E: Entity + Send + Sync + 'static> IndexQuery<E> {
         let read = move |pointer: Stored<Pointer<E>>| {
             let index = index.clone();
             async move {
-                let Pointer { primary, row_key } = pointer.entity;
+                let Pointer { primary, row_key, .. } = pointer.entity;
                 let entity = index.get(primary).await?;
                 Ok(entity.filter(|entity| entity.has_copy(position, &row_key)))
             }
@@ -91,7 +92,7 @@ impl<E: Entity + Send + Sync + 'static> IndexQuery<E> {
         if let Some(take) = self.take {
             copies = copies.take(take);
         }
-        copies.stream().map_ok(Seen::into_stored).boxed()
+        copies.stream().map_ok(super::of_entity).boxed()
     }
 
     /// Reads all entities into memory.

@@ -1,9 +1,11 @@
 //! Changes of several entities of a partition, with their copies, in one transaction.
 
 use std::fmt;
+use std::sync::Arc;
 
 use rowkey::{ETag, Entity, Error, Result, Table};
 
+use super::alongside::Alongside;
 use super::change::Changes;
 use super::indexed::Indexed;
 
@@ -53,8 +55,8 @@ pub struct IndexedTransaction<'e, E> {
 }
 
 impl<'e, E: Entity + Send + Sync + 'static> IndexedTransaction<'e, E> {
-    pub(super) fn new(table: Table) -> Self {
-        Self { table, changes: Changes::default(), error: None }
+    pub(super) fn new(table: Table, alongside: Option<Arc<Alongside<E>>>) -> Self {
+        Self { table, changes: Changes::new(alongside), error: None }
     }
 
     /// Stores a new entity, as [`LocalIndex::insert`](super::LocalIndex::insert) does.
@@ -65,14 +67,14 @@ impl<'e, E: Entity + Send + Sync + 'static> IndexedTransaction<'e, E> {
 
     /// Replaces an entity, if nobody wrote since it was read.
     pub fn replace(mut self, indexed: &'e Indexed<E>) -> Self {
-        let added = self.changes.replace(&indexed.entity, &indexed.read);
+        let added = self.changes.replace(&indexed.entity, indexed);
         self.note(added)
     }
 
     /// Deletes an entity, if nobody wrote since it was read.
     pub fn delete(mut self, indexed: &Indexed<E>) -> Self {
-        self.changes.delete(&indexed.read);
-        self
+        let added = self.changes.delete(indexed);
+        self.note(added)
     }
 
     /// Sends the transaction: all of it happens, or nothing. One request.
