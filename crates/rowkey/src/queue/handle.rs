@@ -58,6 +58,11 @@ impl Queue {
         &self.name
     }
 
+    /// The account that the queue is in.
+    pub fn account(&self) -> &StorageAccount {
+        &self.account
+    }
+
     /// How operations on this handle behave.
     pub fn options(&self) -> &ClientOptions {
         self.account.options()
