@@ -4,9 +4,13 @@
 //! each request and each way to fail, recover, and look at the store.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use rowkey::{ClientOptions, ManualClock, RetryOptions, StorageAccount};
+use chrono::{DateTime, Utc};
+use futures_util::future::{Either, select};
+use rowkey::{ClientOptions, Clock, ManualClock, RetryOptions, StorageAccount};
 use rowkey_server::{ErrorCode, Fault, Server, Snapshot};
 
 use crate::TestResult;
@@ -102,13 +106,69 @@ pub async fn sweep<T>(
     Ok(runs)
 }
 
+/// Runs `scenario` on copies of `server` and ends it at each of its requests: what asked for it is
+/// dropped before the request is executed, as if the program had been killed after the one before.
+/// A minute later `recover` does what a new program would do, and `invariants` looks at the store.
+///
+/// Whether the answer to the request before had been read makes no difference: nobody lives who
+/// could know it. Scenarios need not send the same requests each time.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn stopped_at_every_request<T>(
+    server: &Server,
+    scenario: impl AsyncFn(&StorageAccount) -> T,
+    recover: impl AsyncFn(&StorageAccount) -> TestResult,
+    invariants: impl Fn(&Snapshot),
+) -> Result<Runs, Box<dyn std::error::Error>> {
+    for request in 1.. {
+        let _context = Stopped(request);
+        let server = server.fork().await?;
+        let held = server.inject(Fault::any().nth(request).hold());
+        let account = account(&server)?;
+        let end = {
+            let (run, stop) = (pin!(scenario(&account)), pin!(held.wait_until_held()));
+            matches!(select(stop, run).await, Either::Right(_))
+        };
+        // What the request would have done is not done there, however late the server learns that
+        // nobody waits for its answer.
+        let server = server.fork().await?;
+        server.clock().advance(HEALING);
+        recover(&self::account(&server)?).await?;
+        invariants(&server.snapshot());
+        if end {
+            let runs = Runs { requests: request - 1, failures: request - 1 };
+            assert!(runs.requests > 0, "the scenario sends nothing");
+            eprintln!("stopped at every request: {runs}");
+            return Ok(runs);
+        }
+    }
+    unreachable!("scenarios end")
+}
+
 /// An account on a server with a manual clock. Its own clock shows the same time, and moves on
-/// when somebody waits.
+/// when somebody waits for less than five seconds, as the client does between attempts. Longer waits
+/// do not end: what a program does now and then while it works has no part in a sweep.
 pub fn account(server: &Server) -> Result<StorageAccount, rowkey::Error> {
     StorageAccount::builder()
         .connection_string(server.connection_string())?
-        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
+        .clock(Impatient(ManualClock::auto_advancing(server.clock().now().to_chrono())))
         .build()
+}
+
+/// The clock of [`account`].
+#[derive(Debug)]
+struct Impatient(ManualClock);
+
+impl Clock for Impatient {
+    fn now(&self) -> DateTime<Utc> {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        if duration < Duration::from_secs(5) {
+            return self.0.sleep(duration);
+        }
+        Box::pin(std::future::pending())
+    }
 }
 
 /// The same account, repeating nothing.
@@ -127,6 +187,17 @@ impl Drop for Context {
                 Some((request, mode)) => eprintln!("with request {request} failing: {mode:?}"),
                 None => eprintln!("with nothing failing"),
             }
+        }
+    }
+}
+
+/// Says where it was stopped, when that run panics.
+struct Stopped(u64);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("stopped at request {}", self.0);
         }
     }
 }
