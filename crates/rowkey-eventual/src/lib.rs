@@ -3,3 +3,9 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
+//!
+//! [`task`] is what they share: typed tasks as messages of a queue.
+
+pub mod task;
+
+pub use task::{Task, Tasks};

@@ -1,0 +1,250 @@
+//! Typed tasks as messages of a queue: what a worker takes and everybody else puts.
+//!
+//! - [`Tasks`]: putting tasks, and putting poisoned ones back
+//! - `envelope`: the text of a message, as it is written and as it may be written by hand
+//! - `claim`: tasks too large for a message, in a blob
+//! - `poison`: what is kept of tasks that could not be done
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use rowkey::edm::Guid;
+use rowkey::queue::{Body, Message};
+use rowkey::{Container, Error, ErrorCode, ErrorKind, Queue, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+mod claim;
+mod envelope;
+mod poison;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use envelope::{Content, Failure, Letter};
+pub(crate) use poison::Poison;
+
+/// The largest message text that the service takes.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// What a message leaves free for the reason and the history that it may have to carry one day.
+const RESERVED: usize = 4 * 1024;
+
+/// Something that is to be done once, whatever fails: the content of a message, as JSON.
+///
+/// ```
+/// use rowkey_eventual::Task;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct ArchiveEmployee {
+///     department: String,
+///     id: u64,
+/// }
+///
+/// impl Task for ArchiveEmployee {
+///     const KIND: &'static str = "archive-employee";
+/// }
+/// ```
+///
+/// A queue has tasks of one type; an enum of several is one type, too. Messages outlive programs:
+/// give new fields a default (`#[serde(default)]`), so that those that wait can still be read.
+pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// What such tasks are called in messages. Messages of another kind are not taken for it.
+    const KIND: &'static str;
+}
+
+/// A queue of tasks, its poison queue, and the container for tasks that are too large for a message.
+///
+/// ```
+/// # use rowkey_eventual::Task;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct ArchiveEmployee { department: String, id: u64 }
+/// # impl Task for ArchiveEmployee { const KIND: &'static str = "archive-employee"; }
+/// use rowkey_eventual::Tasks;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// let tasks = Tasks::<ArchiveEmployee>::new(account.queue("archive"));
+/// tasks.create_if_missing().await?;
+/// let id = tasks.put(&ArchiveEmployee { department: "sales".into(), id: 7 }).await?;
+///
+/// let waiting = tasks.queue().peek(1).await?;
+/// assert_eq!(
+///     waiting[0].text(),
+///     format!(r#"{{"kind":"archive-employee","id":"{id}","task":{{"department":"sales","id":7}}}}"#)
+/// );
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Messages written by hand
+///
+/// Programs in other languages may write such a message without its `id`, or the JSON of the task
+/// alone; and all of it in base64, as Azure Functions and .NET up to version 11 do.
+pub struct Tasks<T> {
+    queue: Queue,
+    poison: Queue,
+    claims: Option<Container>,
+    base64: bool,
+    tasks: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Task> Tasks<T> {
+    /// The tasks in `queue`; those that cannot be done go to the queue `<queue>-poison` beside it.
+    /// Nothing is sent.
+    pub fn new(queue: Queue) -> Self {
+        let poison = queue.account().queue(&format!("{}-poison", queue.name()));
+        Self { queue, poison, claims: None, base64: false, tasks: PhantomData }
+    }
+
+    /// Puts tasks that are too large for a message into blobs of `container`, and claims on them
+    /// into the messages. Without this such a task is refused.
+    ///
+    /// Several queues may share a container: names of blobs begin with the name of the queue.
+    #[must_use = "the handle itself does not change"]
+    pub fn claims(mut self, container: Container) -> Self {
+        self.claims = Some(container);
+        self
+    }
+
+    /// Writes messages in base64, for readers that expect it. Both are read either way.
+    #[must_use = "the handle itself does not change"]
+    pub fn base64(mut self) -> Self {
+        self.base64 = true;
+        self
+    }
+
+    /// The queue that tasks wait in.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The queue that keeps what could not be done.
+    pub fn poison_queue(&self) -> &Queue {
+        &self.poison
+    }
+
+    /// Creates the queue, its poison queue and the container for claims, those that are missing.
+    pub async fn create_if_missing(&self) -> Result<()> {
+        self.queue.create_if_missing().await?;
+        self.poison.create_if_missing().await?;
+        if let Some(claims) = &self.claims {
+            claims.create_if_missing().await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a task, and returns its id. One request, two when it is too large for a message: from 60
+    /// KiB on, as written.
+    ///
+    /// When nobody knows whether the message was put, the error's [`outcome`](Error::outcome) is
+    /// [`Unknown`](rowkey::Outcome::Unknown): putting the task once more is safe, because handlers
+    /// bear to do it twice. Fails with [`ErrorKind::TooLarge`] before anything is sent when the task
+    /// is too large for a message and there is no container for claims.
+    pub async fn put(&self, task: &T) -> Result<Guid> {
+        self.put_after(task, Duration::ZERO).await
+    }
+
+    /// Puts a task that nobody receives before `delay` has passed, 7 days at most.
+    pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
+        let id = new_id()?;
+        let named = |error: Error| error.of("PutTask", self.queue.name());
+        let json = serde_json::value::to_raw_value(task)
+            .map_err(|_| Error::refused(ErrorKind::Invalid, "the task cannot be written as JSON"));
+        let mut letter = Letter::new(id.to_string(), Content::Inline(json.map_err(named)?));
+        let claimed = self.fit(&mut letter).await.map_err(named)?;
+        let put = self.queue.put(self.body(&letter.text(T::KIND))).never_expires();
+        let put = if delay.is_zero() { put } else { put.hidden_for(delay) };
+        let Err(error) = put.send().await else { return Ok(id) };
+        if let Some(claim) = claimed
+            && error.outcome() != rowkey::Outcome::Unknown
+        {
+            // No message names it. If this fails as well, `sweep_claims` finds it.
+            drop(claim.delete_if_exists().await);
+        }
+        Err(error)
+    }
+
+    /// A message's text, as these tasks are written.
+    pub(crate) fn body(&self, text: &str) -> Body {
+        // JSON may hold these two characters and XML may not. Outside its strings there are none.
+        let text = text.replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff");
+        if self.base64 { Body::base64(text) } else { Body::text(text) }
+    }
+
+    /// Whether a text of this length leaves `reserved` bytes of a message free.
+    fn fits(&self, text: &str, reserved: usize) -> bool {
+        self.body(text).as_str().len() + reserved <= MAX_TEXT
+    }
+
+    /// The message with another text that has the history of its failures in it, as much as fits.
+    pub(crate) fn with_history(&self, letter: &Letter) -> Option<Body> {
+        let mut letter = letter.clone();
+        loop {
+            let text = letter.text(T::KIND);
+            if self.fits(&text, 0) {
+                return Some(self.body(&text));
+            }
+            if letter.history.is_empty() {
+                return None;
+            }
+            letter.history.remove(0);
+        }
+    }
+
+    /// What a message holds, or why it cannot be read.
+    pub(crate) fn open(message: &Message) -> Result<Letter, String> {
+        Letter::read(message.text(), &message.id, T::KIND)
+    }
+
+    /// The task of a letter.
+    pub(crate) fn parse(json: &[u8]) -> Result<T, String> {
+        serde_json::from_slice(json).map_err(|error| {
+            // Without the error's own words, which quote the task.
+            let (line, column) = (error.line(), error.column());
+            format!("it is no task `{}`: see line {line}, column {column} of its JSON", T::KIND)
+        })
+    }
+}
+
+/// An id that nobody else has.
+pub(crate) fn new_id() -> Result<Guid> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        let what = "the operating system gives no random bytes, so there is no id";
+        Error::refused(ErrorKind::Unavailable, what).with_source(error)
+    })?;
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
+}
+
+/// Whether the queue is not there.
+pub(crate) fn is_missing_queue(error: &Error) -> bool {
+    error.code() == Some(&ErrorCode::QUEUE_NOT_FOUND)
+}
+
+impl<T> Clone for Tasks<T> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: self.queue.clone(),
+            poison: self.poison.clone(),
+            claims: self.claims.clone(),
+            base64: self.base64,
+            tasks: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Tasks<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks")
+            .field("queue", &self.queue)
+            .field("claims", &self.claims)
+            .field("base64", &self.base64)
+            .finish_non_exhaustive()
+    }
+}
