@@ -7,7 +7,7 @@ use super::row::{DecodeError, RowReader, RowWriter};
 use super::traits::{Entity, Projection, Rows};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
-use crate::table::handle::{Row, body_error};
+use crate::table::handle::{Row, body_error, key_error, property_error};
 
 /// An entity whose properties are known only at run time.
 ///
@@ -65,20 +65,30 @@ impl DynamicEntity {
     ///
     /// Fails as writing the entity would: a key or a value that the service does not take.
     pub fn of<E: Entity>(entity: &E) -> Result<Self> {
-        Self::read(&Row::plain(entity)?.body)
+        let body = Row::plain(entity)?.body;
+        let mut fields = Fields::default();
+        decode::entity(&body, &mut fields).map_err(body_error)?;
+        Self::decode(&RowReader::new(&fields)).map_err(|error| Error::decode(error.to_string()))
+    }
+
+    /// As [`of`](Self::of), with properties of any size and any name: for what stores a part of them
+    /// elsewhere, as `rowkey_large::Large` does.
+    ///
+    /// Fails for a key that the service does not take, and if there is something to encrypt, which
+    /// would be stored as it is.
+    pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self> {
+        let (partition_key, row_key) =
+            Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
+        let mut out = RowWriter::in_memory();
+        entity.encode(&mut out);
+        let properties =
+            out.into_values().map_err(|(name, error)| property_error(&name, &error))?;
+        Ok(Self { partition_key, row_key, properties })
     }
 
     /// Reads it as another type, as if it had come from the table.
     pub fn read_as<P: Projection>(&self) -> Result<P> {
-        Self::read(&Row::plain(self)?.body)
-    }
-
-    /// Reads what was just written: both directions go through the forms of the wire, so a type needs
-    /// no third one.
-    fn read<P: Projection>(body: &[u8]) -> Result<P> {
-        let mut fields = Fields::default();
-        decode::entity(body, &mut fields).map_err(body_error)?;
-        P::decode(&RowReader::new(&fields)).map_err(|error| Error::decode(error.to_string()))
+        P::decode(&RowReader::in_memory(self)).map_err(|error| Error::decode(error.to_string()))
     }
 
     /// The key of the entity.
@@ -118,21 +128,11 @@ impl Projection for DynamicEntity {
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         // Keys are there unless a `select` left them out.
-        let mut entity =
-            Self::new(row.partition_key().unwrap_or_default(), row.row_key().unwrap_or_default());
-        for field in row.fields() {
-            if matches!(field.name.as_ref(), "PartitionKey" | "RowKey" | "Timestamp") {
-                continue;
-            }
-            match field.answered_value() {
-                Ok(Some(value)) => {
-                    entity.properties.push((field.name.to_string(), value.into_owned()));
-                }
-                Ok(None) => {}
-                Err(error) => return Err(DecodeError::property(&field.name, error.to_string())),
-            }
-        }
-        Ok(entity)
+        Ok(Self {
+            partition_key: row.partition_key().unwrap_or_default().to_owned(),
+            row_key: row.row_key().unwrap_or_default().to_owned(),
+            properties: row.values()?,
+        })
     }
 }
 
@@ -178,6 +178,19 @@ mod tests {
     fn every_type_of_property_survives() {
         assert_eq!(DynamicEntity::of(&everything()).unwrap(), everything());
         assert_eq!(everything().read_as::<DynamicEntity>().unwrap(), everything());
+        assert_eq!(DynamicEntity::of_any_size(&everything()).unwrap(), everything());
+    }
+
+    #[test]
+    fn in_memory_a_property_may_be_larger_than_the_service_takes() {
+        let mut entity = DynamicEntity::new("p", "r");
+        entity.set("Photo", vec![7; 2 << 20]);
+        assert_eq!(DynamicEntity::of(&entity).unwrap_err().kind(), crate::ErrorKind::TooLarge);
+        let kept = DynamicEntity::of_any_size(&entity).unwrap();
+        assert_eq!(kept.read_as::<DynamicEntity>().unwrap(), entity);
+        let entity = DynamicEntity::new("p/q", "r");
+        let error = DynamicEntity::of_any_size(&entity).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Invalid);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::fmt;
 
-use rowkey_wire::edm::{DateTime, ValueRef};
+use rowkey_wire::edm::{DateTime, Value, ValueRef};
 use rowkey_wire::odata::{EntityWriter, FieldError, Fields};
 
+use super::dynamic::DynamicEntity;
 use super::property::{Property, PropertyError};
 use crate::key::KeyReadError;
 
@@ -19,6 +20,8 @@ pub(crate) const VERSION: &str = "EntityVersion";
 #[derive(Debug)]
 pub struct RowWriter {
     out: EntityWriter,
+    /// Where values go as they are, of any size, if they are not to be written.
+    kept: Option<Vec<(String, Value)>>,
     only: Option<&'static [&'static str]>,
     /// The properties that will be encrypted before they are sent.
     encrypted: &'static [&'static str],
@@ -28,7 +31,12 @@ pub struct RowWriter {
 impl RowWriter {
     pub(crate) fn new(partition_key: &str, row_key: &str) -> Self {
         let out = EntityWriter::new(partition_key, row_key);
-        Self { out, only: None, encrypted: &[], error: None }
+        Self { out, kept: None, only: None, encrypted: &[], error: None }
+    }
+
+    /// Keeps the properties in memory, of any size, until [`into_values`](Self::into_values).
+    pub(crate) fn in_memory() -> Self {
+        Self { kept: Some(Vec::new()), ..Self::new("", "") }
     }
 
     /// Takes these properties in plain: they are encrypted afterwards.
@@ -42,7 +50,7 @@ impl RowWriter {
             return;
         }
         match value.to_value() {
-            Ok(Some(value)) => self.out.property(name, &value),
+            Ok(Some(value)) => self.put(name, value),
             Ok(None) => {}
             Err(error) => self.fail(name, error),
         }
@@ -73,7 +81,7 @@ impl RowWriter {
 
     #[doc(hidden)]
     pub fn kind(&mut self, kind: &'static str) {
-        self.out.property(KIND, &ValueRef::String(kind.into()));
+        self.put(KIND, ValueRef::String(kind.into()));
     }
 
     /// Writes what `write` writes, but only the properties with these names (and the `EntityType`
@@ -92,7 +100,14 @@ impl RowWriter {
     pub fn version(&mut self, version: i32) {
         // What was stored before there were versions is of the first, and so is this, byte for byte.
         if version > 1 {
-            self.out.property(VERSION, &ValueRef::Int32(version));
+            self.put(VERSION, ValueRef::Int32(version));
+        }
+    }
+
+    fn put(&mut self, name: &str, value: ValueRef<'_>) {
+        match &mut self.kept {
+            Some(values) => values.push((name.to_owned(), value.into_owned())),
+            None => self.out.property(name, &value),
         }
     }
 
@@ -103,12 +118,16 @@ impl RowWriter {
     pub(crate) fn finish(self) -> Result<EntityWriter, (String, PropertyError)> {
         self.error.map_or(Ok(self.out), Err)
     }
+
+    pub(crate) fn into_values(self) -> Result<Vec<(String, Value)>, (String, PropertyError)> {
+        self.error.map_or(Ok(self.kept.unwrap_or_default()), Err)
+    }
 }
 
 /// One entity of an answer, to be read into a type.
 #[derive(Debug)]
 pub struct RowReader<'a> {
-    fields: &'a Fields<'a>,
+    source: Source<'a>,
     /// Where the last property was found. The service sends properties in the order they were
     /// stored, which is mostly the order they are asked for.
     next: Cell<usize>,
@@ -116,35 +135,46 @@ pub struct RowReader<'a> {
     keys: Option<(&'a str, &'a str)>,
 }
 
+/// Where the properties come from.
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Answer(&'a Fields<'a>),
+    Memory(&'a DynamicEntity),
+}
+
 impl<'a> RowReader<'a> {
     pub(crate) fn new(fields: &'a Fields<'a>) -> Self {
-        Self { fields, next: Cell::new(0), keys: None }
+        Self { source: Source::Answer(fields), next: Cell::new(0), keys: None }
+    }
+
+    /// An entity in memory as if it had come from the service.
+    pub(crate) fn in_memory(entity: &'a DynamicEntity) -> Self {
+        Self { source: Source::Memory(entity), next: Cell::new(0), keys: None }
     }
 
     /// The same row as if these were its PartitionKey and its RowKey: how a copy that is kept under
     /// another key is read as what it is a copy of.
     #[must_use]
     pub fn with_keys<'b>(&'b self, partition_key: &'b str, row_key: &'b str) -> RowReader<'b> {
-        let fields: &'b Fields<'b> = self.fields;
-        RowReader { fields, next: self.next.clone(), keys: Some((partition_key, row_key)) }
+        let source: Source<'b> = self.source;
+        RowReader { source, next: self.next.clone(), keys: Some((partition_key, row_key)) }
     }
 
     /// The PartitionKey.
     pub fn partition_key(&self) -> Result<&'a str, DecodeError> {
-        let key = self.keys.map(|keys| keys.0).or_else(|| self.fields.text("PartitionKey"));
+        let key = self.keys.map(|keys| keys.0).or_else(|| self.text("PartitionKey"));
         key.ok_or_else(|| DecodeError::missing("PartitionKey"))
     }
 
     /// The RowKey.
     pub fn row_key(&self) -> Result<&'a str, DecodeError> {
-        let key = self.keys.map(|keys| keys.1).or_else(|| self.fields.text("RowKey"));
+        let key = self.keys.map(|keys| keys.1).or_else(|| self.text("RowKey"));
         key.ok_or_else(|| DecodeError::missing("RowKey"))
     }
 
     /// When the service last wrote the entity.
     pub fn timestamp(&self) -> Result<DateTime, DecodeError> {
-        self.fields
-            .text("Timestamp")
+        self.text("Timestamp")
             .ok_or_else(|| DecodeError::missing("Timestamp"))?
             .parse()
             .map_err(|_| DecodeError::property("Timestamp", "it is not a date"))
@@ -180,7 +210,7 @@ impl<'a> RowReader<'a> {
 
     #[doc(hidden)]
     pub fn kind(&self, kind: &'static str) -> Result<(), DecodeError> {
-        if self.fields.text(KIND) == Some(kind) {
+        if self.text(KIND) == Some(kind) {
             return Ok(());
         }
         Err(DecodeError::property(KIND, format!("it is not {kind:?}, so it is of another type")))
@@ -203,22 +233,66 @@ impl<'a> RowReader<'a> {
         self.property_or(VERSION, || 1)
     }
 
-    pub(crate) fn fields(&self) -> &'a Fields<'a> {
-        self.fields
+    /// The text of a String property.
+    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
+        match self.source {
+            Source::Answer(fields) => fields.text(name),
+            Source::Memory(entity) => match name {
+                "PartitionKey" => Some(&entity.partition_key),
+                "RowKey" => Some(&entity.row_key),
+                name => match entity.get(name) {
+                    Some(Value::String(text)) => Some(text),
+                    _ => None,
+                },
+            },
+        }
+    }
+
+    /// Whether there is such a property.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self.source {
+            Source::Answer(fields) => fields.get(name).is_some_and(|field| !field.is_null()),
+            Source::Memory(entity) => entity.get(name).is_some(),
+        }
+    }
+
+    /// All properties but those that every entity has, in their stored order.
+    pub(crate) fn values(&self) -> Result<Vec<(String, Value)>, DecodeError> {
+        let fields = match self.source {
+            Source::Answer(fields) => fields,
+            Source::Memory(entity) => {
+                return Ok(entity.iter().map(|(name, v)| (name.to_owned(), v.clone())).collect());
+            }
+        };
+        let mut values = Vec::new();
+        for field in fields {
+            if matches!(field.name.as_ref(), "PartitionKey" | "RowKey" | "Timestamp") {
+                continue;
+            }
+            match field.answered_value() {
+                Ok(Some(value)) => values.push((field.name.to_string(), value.into_owned())),
+                Ok(None) => {}
+                Err(error) => return Err(DecodeError::field(&field.name, &error)),
+            }
+        }
+        Ok(values)
     }
 
     fn find<P: Property>(&self, name: &str) -> Result<Option<P>, DecodeError> {
-        let Some((at, field)) = self.fields.position(name, self.next.get()) else {
-            return Ok(None);
+        let value = match self.source {
+            Source::Memory(entity) => entity.get(name).map(Value::as_ref),
+            Source::Answer(fields) => {
+                let Some((at, field)) = fields.position(name, self.next.get()) else {
+                    return Ok(None);
+                };
+                self.next.set(at + 1);
+                field.answered_value().map_err(|error| DecodeError::field(name, &error))?
+            }
         };
-        self.next.set(at + 1);
-        match field.answered_value() {
-            Ok(Some(value)) => P::from_value(value)
-                .map(Some)
-                .map_err(|error| DecodeError::property(name, error.reason())),
-            Ok(None) => Ok(None),
-            Err(error) => Err(DecodeError::field(name, &error)),
-        }
+        value
+            .map(P::from_value)
+            .transpose()
+            .map_err(|error| DecodeError::property(name, error.reason()))
     }
 }
 

@@ -25,12 +25,12 @@ impl<'a> Tag<'a> {
     /// Reads it. A copy that an index keeps is not an entity of its own, and an error that queries
     /// pass over.
     pub fn read(row: &RowReader<'a>) -> Result<Self, DecodeError> {
-        if row.fields().get(PRIMARY_ROW_KEY).is_some_and(|field| !field.is_null()) {
+        if row.has(PRIMARY_ROW_KEY) {
             return Err(DecodeError::index_copy());
         }
         Ok(Self {
             row_key: row.row_key()?,
-            kind: row.fields().text(KIND),
+            kind: row.text(KIND),
             version: row.stored_version().ok(),
         })
     }

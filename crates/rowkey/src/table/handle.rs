@@ -13,6 +13,7 @@ use rowkey_wire::table::{decode as headers, name};
 use super::query::Query;
 use super::transaction::Transaction;
 use crate::account::StorageAccount;
+use crate::entity::property::PropertyError;
 use crate::entity::row::{RowReader, RowWriter};
 use crate::entity::{DecodeError, Entity, Projection, Stored, Write};
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -239,13 +240,16 @@ impl Row {
 }
 
 fn finish(out: RowWriter) -> Result<Vec<u8>> {
-    let out = out
-        .finish()
-        .map_err(|(name, error)| Error::invalid(format!("property `{name}`: {error}")))?;
+    let out = out.finish().map_err(|(name, error)| property_error(&name, &error))?;
     EntityWriter::finish(out).map_err(|error| match error {
         EntityError::InvalidName { .. } => Error::invalid(error.to_string()),
         _ => Error::too_large(error.to_string()),
     })
+}
+
+/// A value that cannot be a property.
+pub(crate) fn property_error(name: &str, error: &PropertyError) -> Error {
+    Error::invalid(format!("property `{name}`: {error}"))
 }
 
 /// The operations, without the types of entities: compiled once.

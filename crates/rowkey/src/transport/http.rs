@@ -93,6 +93,12 @@ impl Http {
             .redirect(reqwest::redirect::Policy::none())
             // Only the pipeline knows what may be repeated.
             .retry(reqwest::retry::never())
+            // Blobs are read as they are stored. Another crate of the program may have turned the
+            // features on that decode them on the way.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .tcp_nodelay(true);
