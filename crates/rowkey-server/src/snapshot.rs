@@ -76,6 +76,12 @@ impl Snapshot {
         Some(blob.content.pieces().flatten().collect())
     }
 
+    /// The names of the blobs in a container, in their order; none if there is no such container.
+    pub fn blobs(&self, container: &str) -> impl Iterator<Item = &str> {
+        let container = self.shown().blobs.container(container).ok();
+        container.into_iter().flat_map(|container| container.blobs())
+    }
+
     fn shown(&self) -> &Holdings {
         &self.accounts[self.shown].1
     }

@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn pieces_of_any_length_decode_to_what_was_encoded() {
-        let text: Vec<u8> = (0..100_000_u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
+        let text: Vec<u8> =
+            (0..100_000_u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
         for encoding in [None, Some(Encoding::Gzip)] {
             let mut encoder = Encoder::new(encoding);
             let mut stored = Vec::new();

@@ -91,6 +91,11 @@ impl Container {
         self.entries.len()
     }
 
+    /// The names of the blobs, in their order; not those of blocks alone.
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|(_, entry)| entry.blob.is_some()).map(|(name, _)| &**name)
+    }
+
     /// What has this name, if anything.
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name)
