@@ -3,9 +3,12 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
+//! | [`worker`] | eventually consistent transactions | every task is done at least once, and what cannot be done is kept |
 //!
 //! [`task`] is what they share: typed tasks as messages of a queue.
 
 pub mod task;
+pub mod worker;
 
 pub use task::{Task, Tasks};
+pub use worker::Worker;

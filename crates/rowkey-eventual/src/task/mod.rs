@@ -1,4 +1,4 @@
-//! Typed tasks as messages of a queue: what a worker takes and everybody else puts.
+//! Typed tasks as messages of a queue: what a [`Worker`](crate::Worker) takes and everybody else puts.
 //!
 //! - [`Tasks`]: putting tasks, and putting poisoned ones back
 //! - `envelope`: the text of a message, as it is written and as it may be written by hand
@@ -14,7 +14,6 @@ use rowkey::queue::{Body, Message};
 use rowkey::{Container, Error, ErrorCode, ErrorKind, Queue, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 mod claim;
 mod envelope;
@@ -22,7 +21,8 @@ mod poison;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use envelope::{Content, Failure, Letter};
+pub(crate) use claim::Loaded;
+pub(crate) use envelope::{Content, Letter};
 pub(crate) use poison::Poison;
 
 /// The largest message text that the service takes.
@@ -91,7 +91,7 @@ pub struct Tasks<T> {
     poison: Queue,
     claims: Option<Container>,
     base64: bool,
-    tasks: PhantomData<fn(T) -> T>,
+    of: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Task> Tasks<T> {
@@ -99,7 +99,7 @@ impl<T: Task> Tasks<T> {
     /// Nothing is sent.
     pub fn new(queue: Queue) -> Self {
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
-        Self { queue, poison, claims: None, base64: false, tasks: PhantomData }
+        Self { queue, poison, claims: None, base64: false, of: PhantomData }
     }
 
     /// Puts tasks that are too large for a message into blobs of `container`, and claims on them
@@ -234,7 +234,7 @@ impl<T> Clone for Tasks<T> {
             poison: self.poison.clone(),
             claims: self.claims.clone(),
             base64: self.base64,
-            tasks: PhantomData,
+            of: PhantomData,
         }
     }
 }

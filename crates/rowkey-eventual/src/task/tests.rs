@@ -1,6 +1,7 @@
 //! Texts of messages: what is written, and what is read that others have written.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::*;
 
