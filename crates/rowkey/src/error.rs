@@ -79,6 +79,8 @@ pub enum Outcome {
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
+    /// As a part of what it happened, in words that quote nothing.
+    during: Option<Cow<'static, str>>,
     /// What happened, in words that quote nothing.
     what: Cow<'static, str>,
     /// What to do about it; the kind's own advice when there is none.
@@ -164,6 +166,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             outcome,
+            during: None,
             what,
             advice: None,
             operation: None,
@@ -194,6 +197,26 @@ impl Error {
     #[must_use = "the error itself is what tells the caller"]
     pub fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
         self.0.advice = Some(advice.into());
+        self
+    }
+
+    /// Says as a part of what it happened, before everything else in the message: for layers above
+    /// that make several requests. `what` must not quote keys, values or credentials.
+    ///
+    /// ```
+    /// use rowkey::{Error, ErrorKind};
+    ///
+    /// let error = Error::refused(ErrorKind::Invalid, "it is no file").during("step 2 of 3");
+    /// assert_eq!(error.to_string(), "step 2 of 3: it is no file");
+    /// assert_eq!(error.during("archiving").to_string(), "archiving: step 2 of 3: it is no file");
+    /// ```
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn during(mut self, what: impl Into<Cow<'static, str>>) -> Self {
+        let what = what.into();
+        self.0.during = Some(match self.0.during.take() {
+            Some(inner) => format!("{what}: {inner}").into(),
+            None => what,
+        });
         self
     }
 
@@ -287,6 +310,9 @@ impl fmt::Display for Error {
     /// One line: what happened, to what, what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
+        if let Some(during) = &inner.during {
+            write!(f, "{during}: ")?;
+        }
         if let Some(operation) = inner.operation {
             write!(f, "{operation}")?;
             if let Some(index) = inner.operation_index {
