@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use rowkey::{Error, ErrorCode, ErrorKind, Outcome, Table};
+use rowkey::{Error, ErrorCode, ErrorKind, Outcome, StorageAccount, Table};
 
 /// How often in all.
 const MAX: u32 = 40;
@@ -16,7 +16,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// few at once, later ones after waits of up to half a second.
 #[derive(Debug)]
 pub struct Rounds<'a> {
-    table: &'a Table,
+    account: &'a StorageAccount,
     /// What makes the waits of two writers differ: the key that each writes.
     seed: u64,
     lost: u32,
@@ -25,7 +25,12 @@ pub struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// No round is lost yet. `key` says what is written; it makes the waits of two writers differ.
     pub fn new(table: &'a Table, key: impl Hash) -> Self {
-        Self { table, seed: hash(key), lost: 0 }
+        Self::of(table.account(), key)
+    }
+
+    /// The same where there is no one table.
+    pub fn of(account: &'a StorageAccount, key: impl Hash) -> Self {
+        Self { account, seed: hash(key), lost: 0 }
     }
 
     /// Whether to read and try again, after a wait if it was lost several times.
@@ -38,7 +43,7 @@ impl<'a> Rounds<'a> {
             let wait = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
             let part = u32::try_from(hash((self.seed, self.lost)) % 256).unwrap_or_default();
             let wait = wait / 2 + wait / 2 * part / 256;
-            self.table.account().clock().sleep(wait).await;
+            self.account.clock().sleep(wait).await;
         }
         true
     }
