@@ -1,0 +1,247 @@
+//! Moving a file so that no stop in between loses it, and another run finishes it.
+//!
+//! At any time the content is at the source, or at the target, or, on one file system, at both as
+//! one file. A copy to another file system has another name until it is complete.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::{Path, PathBuf};
+
+use rowkey::{Error, ErrorKind, Result};
+use tokio::fs;
+use tokio::io::{self, AsyncReadExt as _};
+
+#[cfg(test)]
+mod tests;
+
+const OPERATION: &str = "MoveFile";
+
+/// How often it is looked again when another run moves the same file at the same time.
+const MAX_LOOKS: u32 = 4;
+
+/// Why a move goes on, or does not.
+enum Stop {
+    Failed(io::Error),
+    /// It cannot be moved as things are.
+    Refused(Error),
+    /// Another run was faster with something: look again.
+    Raced,
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// How the content gets another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By a copy, as between file systems.
+    Copy,
+    /// By a link where there can be one, or else by a copy.
+    Link,
+}
+
+/// Moves the file, unless that was done before.
+pub(super) async fn move_file(from: &Path, to: &Path) -> Result<()> {
+    move_by(Way::Link, from, to).await
+}
+
+async fn move_by(way: Way, from: &Path, to: &Path) -> Result<()> {
+    let mut looks = 1;
+    let error = loop {
+        match try_move(way, from, to).await {
+            Ok(()) => return Ok(()),
+            Err(Stop::Raced) if looks < MAX_LOOKS => looks += 1,
+            Err(Stop::Raced) => {
+                break Error::refused(ErrorKind::Conflict, "others move the same file");
+            }
+            Err(Stop::Refused(error)) => break error,
+            Err(Stop::Failed(error)) => {
+                // Paths are the caller's business, and messages may be logged.
+                let what = "the file system failed: see the source of this error";
+                break Error::refused(kind(&error), what).advise("").with_source(error);
+            }
+        }
+    };
+    Err(error.of(OPERATION, ""))
+}
+
+fn kind(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Auth,
+        io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory => ErrorKind::Invalid,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+async fn try_move(way: Way, from: &Path, to: &Path) -> Result<(), Stop> {
+    let may_have_copied = match (length(from).await?, length(to).await?) {
+        (Some(_), None) => place(way, from, to).await? == Way::Copy,
+        (None, Some(_)) => return remove_leftovers(to).await,
+        (None, None) => {
+            let what = "there is neither the file nor its target";
+            return Err(Stop::Refused(Error::refused(ErrorKind::NotFound, what)));
+        }
+        (Some(_), Some(_)) if is_one_entry(from, to).await? => {
+            let what = "the source and the target are one file";
+            return Err(Stop::Refused(Error::refused(ErrorKind::Invalid, what)));
+        }
+        // A run that stopped before it removed the source.
+        (Some(a), Some(b)) if a == b && is_same(from, to).await? => true,
+        (Some(_), Some(_)) => {
+            let error = Error::refused(ErrorKind::AlreadyExists, "the target is another file");
+            return Err(Stop::Refused(error.advise("move it away, or choose another target")));
+        }
+    };
+    if may_have_copied {
+        remove_leftovers(to).await?;
+    }
+    // The name of the target must be on the disk before that of the source goes.
+    sync_folder(to).await?;
+    remove(from).await?;
+    sync_folder(from).await?;
+    Ok(())
+}
+
+async fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// How long the file is; `None` when there is none.
+async fn length(path: &Path) -> Result<Option<u64>, Stop> {
+    match fs::symlink_metadata(path).await {
+        Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
+        Ok(_) => {
+            let error = Error::refused(ErrorKind::Invalid, "it is no regular file");
+            Err(Stop::Refused(error.advise("move files only, not folders or links")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives the content the name of the target, without taking the name from another file; says how.
+async fn place(way: Way, from: &Path, to: &Path) -> Result<Way, Stop> {
+    if way == Way::Link {
+        match fs::hard_link(from, to).await {
+            Ok(()) => return Ok(Way::Link),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Stop::Raced),
+            // Another file system, or one without links. What is missing is found out below.
+            Err(_) => {}
+        }
+    }
+    let part = part(to)?;
+    let copied = copy(from, &part, to).await;
+    // It has got its name by a link, or is of no use.
+    remove(&part).await?;
+    copied.map(|()| Way::Copy)
+}
+
+/// Copies the file under a name of its own, and names it as the target when it is complete.
+async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), Stop> {
+    let source = fs::File::open(from).await.map_err(raced)?;
+    let before = source.metadata().await?;
+    let mut target = fs::File::create_new(part).await?;
+    io::copy_buf(&mut io::BufReader::with_capacity(1 << 20, source), &mut target).await?;
+    target.sync_all().await?;
+    fs::set_permissions(part, before.permissions()).await.map_err(raced)?;
+    let after = fs::metadata(from).await.map_err(raced)?;
+    if (before.len(), before.modified()?) != (after.len(), after.modified()?) {
+        let what = "the file was changed while it was copied";
+        return Err(Stop::Refused(Error::refused(ErrorKind::Conflict, what)));
+    }
+    match fs::hard_link(part, to).await {
+        Ok(()) => Ok(()),
+        // The part was taken for a leftover, or the name is taken: by a run that was faster?
+        Err(error) if is_race(&error) => Err(Stop::Raced),
+        // Where there are no links, a file that takes the name at this very moment is replaced.
+        Err(_) if fs::try_exists(to).await? => Err(Stop::Raced),
+        Err(_) => fs::rename(part, to).await.map_err(raced),
+    }
+}
+
+fn is_race(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
+}
+
+fn raced(error: io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::NotFound { Stop::Raced } else { error.into() }
+}
+
+/// A name beside the target that no other run has.
+fn part(to: &Path) -> Result<PathBuf, Stop> {
+    let random = RandomState::new().hash_one(to);
+    Ok(to.with_file_name(format!("{}{random:016x}", part_head(to)?)))
+}
+
+/// What the names of incomplete copies begin with.
+fn part_head(to: &Path) -> Result<String, Stop> {
+    let Some(name) = to.file_name() else {
+        let what = "the target's path does not end with a name";
+        return Err(Stop::Refused(Error::refused(ErrorKind::Invalid, what)));
+    };
+    Ok(format!(".{}.part-", name.to_string_lossy()))
+}
+
+/// Removes what runs that were stopped have left. A run that still copies looks again, and finds
+/// the move done.
+async fn remove_leftovers(to: &Path) -> Result<(), Stop> {
+    let head = part_head(to)?;
+    let mut entries = fs::read_dir(folder(to)).await?;
+    while let Some(entry) = entries.next_entry().await? {
+        let name = entry.file_name();
+        let is_part = name.to_string_lossy().strip_prefix(&*head).is_some_and(|random| {
+            random.len() == 16 && random.bytes().all(|digit| digit.is_ascii_hexdigit())
+        });
+        if is_part {
+            remove(&entry.path()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether both paths lead to one entry of a folder: by links, `..` or the case of letters.
+async fn is_one_entry(from: &Path, to: &Path) -> Result<bool, Stop> {
+    let from = fs::canonicalize(from).await.map_err(raced)?;
+    Ok(from == fs::canonicalize(to).await.map_err(raced)?)
+}
+
+/// Whether two files of the same length have the same content.
+async fn is_same(a: &Path, b: &Path) -> Result<bool, Stop> {
+    let mut a = fs::File::open(a).await.map_err(raced)?;
+    let mut b = fs::File::open(b).await.map_err(raced)?;
+    let (mut of_a, mut of_b) = (vec![0; 65_536], vec![0; 65_536]);
+    loop {
+        let read = a.read(&mut of_a).await?;
+        if read == 0 {
+            return Ok(b.read(&mut of_b).await? == 0);
+        }
+        match b.read_exact(&mut of_b[..read]).await {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            result => result?,
+        };
+        if of_a[..read] != of_b[..read] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Makes sure that names of the folder are on the disk. Only Unix lets a folder be opened for that.
+async fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        fs::File::open(folder(path)).await?.sync_all().await?;
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
