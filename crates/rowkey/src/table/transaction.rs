@@ -158,6 +158,11 @@ impl Transaction {
             && !other.operations.iter().any(touched)
     }
 
+    /// The PartitionKey of the first operation, which has to be that of all; `None` if there is none.
+    pub fn partition_key(&self) -> Option<&str> {
+        self.operations.first().map(|operation| &*operation.partition_key)
+    }
+
     /// How many bytes the body of the request has.
     pub fn payload_size(&self) -> usize {
         payload_size(self.operations.len(), self.size)
