@@ -17,12 +17,12 @@ pub(super) struct Alongside<E> {
 }
 
 impl<E: Entity> LocalIndex<E> {
-    /// Lets every change of an entity insert one more row, in the same transaction: whoever finds the
+    /// Lets every change of an entity write one more row, in the same transaction: whoever finds the
     /// row knows of the change, and no change is without its row.
     ///
     /// `row` makes it from the entity before and after the change, `None` where there is none; it may
     /// find that this change needs none. Its PartitionKey has to be that of the entity, and its RowKey
-    /// one that nothing else has. An error of it refuses the change. `committed` is called with the
+    /// one that nothing else ever has. An error of it refuses the change. `committed` is called with the
     /// rows of each transaction that has happened, and of one of which nobody knows whether it has.
     ///
     /// A row is one operation of the 100 that a transaction has, which is what

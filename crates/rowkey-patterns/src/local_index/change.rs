@@ -254,7 +254,9 @@ impl<E: Entity> Write<'_, E> {
             Self::InsertCopy(copy) => transaction.insert(copy),
             Self::ReplaceCopy(copy, condition) => transaction.replace((copy, condition.clone())),
             Self::UpsertCopy(copy) => transaction.upsert(copy),
-            Self::Note(row) => transaction.insert(row),
+            // Nothing else has its key. An insert would keep the client from sending the transaction
+            // again of which nobody knows whether it happened.
+            Self::Note(row) => transaction.upsert(row),
             Self::Delete(keys, condition) | Self::DeleteCopy(keys, condition) => {
                 transaction.delete(key(keys), condition.clone())
             }
