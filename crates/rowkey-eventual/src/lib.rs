@@ -5,9 +5,15 @@
 //! |---|---|---|
 //! | [`worker`] | eventually consistent transactions | every task is done at least once, and what cannot be done is kept |
 //! | [`steps`] | eventually consistent transactions | every step happens in the end, and no change made meanwhile is lost |
+//! | [`outbox`] | (the beginning of one) | a change and what it intends are written together; what is intended is done at least once |
+//! | [`remote_index`] | inter-partition secondary index | copies elsewhere follow their entities; what is looked up is verified, or said to be stale |
 //!
-//! [`task`] is what they share: typed tasks as messages of a queue.
+//! [`task`] and [`source`] are what they share: typed tasks as messages of a queue, and entities whose
+//! changes are carried on elsewhere.
 
+pub mod outbox;
+pub mod remote_index;
+pub mod source;
 pub mod steps;
 pub mod task;
 pub mod worker;
