@@ -25,6 +25,7 @@ const GATES: [Gate; 7] = [
                 && cargo("clippy -p rowkey --no-default-features --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey --all-features --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey-encryption --all-features --all-targets -- -D warnings")
+                && cargo("clippy -p rowkey-server --all-features --all-targets -- -D warnings")
         },
         remedy: "mend the code; an exception is an #[expect] with its reason",
     },
@@ -36,8 +37,8 @@ const GATES: [Gate; 7] = [
     },
     Gate {
         name: "features",
-        run: || cargo("test -p rowkey -p rowkey-encryption --all-features"),
-        remedy: "cargo test -p rowkey -p rowkey-encryption --all-features",
+        run: || cargo("test -p rowkey -p rowkey-encryption -p rowkey-server --all-features"),
+        remedy: "cargo test -p rowkey -p rowkey-encryption -p rowkey-server --all-features",
     },
     Gate { name: "examples", run: examples, remedy: "cargo run --example NAME" },
 ];

@@ -2,13 +2,23 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+#[cfg(feature = "durable")]
+use std::time::Duration;
 
 use clap::Parser;
+#[cfg(feature = "durable")]
+use rowkey_server::SyncPolicy;
 use rowkey_server::{Server, ServerBuilder};
 
-/// An in-memory server that speaks the real Azure Table storage protocol.
+#[cfg(feature = "durable")]
+const NOT_KEPT_YET: &str =
+    "--location keeps tables; queues and blobs are in memory alone and end with the program";
+
+/// A server that speaks the real Azure Table storage protocol.
 ///
-/// Listens where Azurite does, with the same account. Nothing is written to disk or sent anywhere.
+/// Listens where Azurite does, with the same account. All is in memory, and with --location on disk,
+/// too. Nothing is sent anywhere.
 #[derive(Debug, Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
 #[command(name = "rowkey-server", version)]
@@ -49,6 +59,15 @@ pub(crate) struct Flags {
     /// Take bearer tokens, checking all of them but their signatures.
     #[arg(long, value_name = "LEVEL")]
     oauth: Option<Oauth>,
+    /// The directory to keep data in, so that what is acknowledged survives the program, however it
+    /// ends. It is made if it is not there. Without this, all is in memory and ends with the
+    /// program.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "in_memory_persistence")]
+    location: Option<PathBuf>,
+    /// When data is forced to the disk itself, to survive a loss of power: before each answer
+    /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
+    #[arg(long, value_name = "WHEN", requires = "location")]
+    sync: Option<Sync>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
@@ -72,9 +91,6 @@ pub(crate) struct Flags {
     #[arg(long = "extentMemoryLimit", alias = "extent-memory-limit", hide = true)]
     extent_memory_limit: Option<String>,
     /// Not supported.
-    #[arg(short, long, hide = true)]
-    location: Option<String>,
-    /// Not supported.
     #[arg(long, hide = true)]
     pwd: Option<String>,
 }
@@ -86,12 +102,43 @@ enum Oauth {
     Basic,
 }
 
+/// When data is forced to the disk itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    Always,
+    /// Milliseconds, if they are said.
+    Interval(Option<u64>),
+}
+
+impl FromStr for Sync {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "always" => Ok(Self::Always),
+            None if text == "interval" => Ok(Self::Interval(None)),
+            Some(("interval", milliseconds)) => milliseconds
+                .parse()
+                .ok()
+                .filter(|milliseconds| *milliseconds > 0)
+                .map(|milliseconds| Self::Interval(Some(milliseconds)))
+                .ok_or("the interval is a number of milliseconds, at least 1"),
+            _ => Err("it is `always`, `interval` or `interval:` and milliseconds"),
+        }
+    }
+}
+
 impl Flags {
     /// What is to be said about flags that mean something else here than elsewhere.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         [
             (self.loose, "--loose: limits that Azure enforces are not enforced"),
-            (self.in_memory_persistence, "--inMemoryPersistence changes nothing: all is in memory"),
+            (
+                self.in_memory_persistence,
+                "--inMemoryPersistence changes nothing: without --location all is in memory",
+            ),
+            #[cfg(feature = "durable")]
+            (self.location.is_some(), NOT_KEPT_YET),
             (
                 self.skip_api_version_check,
                 "--skipApiVersionCheck changes nothing: new versions are accepted",
@@ -114,7 +161,11 @@ impl Flags {
     /// The server that the flags describe, or which of them it cannot do.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let unsupported = [
-            (self.location.is_some(), "--location: nothing is kept on disk; leave it out"),
+            (
+                self.location.is_some() && !cfg!(feature = "durable"),
+                "--location: this program was built without the feature `durable` and keeps \
+                 nothing on disk; build it with that feature, or leave the flag out",
+            ),
             (self.pwd.is_some(), "--pwd: certificates are taken in PEM; use --cert and --key"),
         ];
         if let Some((_, message)) = unsupported.into_iter().find(|(given, _)| *given) {
@@ -125,6 +176,11 @@ impl Flags {
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port);
+        #[cfg(feature = "durable")]
+        if let Some(location) = self.location {
+            let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
+            builder = builder.location(location, sync);
+        }
         for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
             builder = builder.account(name, keys);
         }
@@ -137,6 +193,19 @@ impl Flags {
             builder = builder.oauth();
         }
         Ok(if self.loose { builder.loose() } else { builder })
+    }
+}
+
+#[cfg(feature = "durable")]
+impl From<Sync> for SyncPolicy {
+    fn from(sync: Sync) -> Self {
+        match sync {
+            Sync::Always => Self::Always,
+            Sync::Interval(None) => Self::default(),
+            Sync::Interval(Some(milliseconds)) => {
+                Self::Interval(Duration::from_millis(milliseconds))
+            }
+        }
     }
 }
 
@@ -201,10 +270,30 @@ mod tests {
         .unwrap();
         assert_eq!(flags.notes().len(), 4);
         assert!(flags.builder().is_ok());
-        for flag in ["--location", "--pwd"] {
-            let flags = Flags::try_parse_from(["rowkey-server", flag, "x"]).unwrap();
-            assert!(flags.builder().unwrap_err().to_string().contains(flag));
+        let flags = Flags::try_parse_from(["rowkey-server", "--pwd", "x"]).unwrap();
+        assert!(flags.builder().unwrap_err().to_string().contains("--pwd"));
+    }
+
+    #[test]
+    fn data_is_kept_where_the_program_can_keep_it_and_synced_as_it_is_told() {
+        let parse = |flags: &[&str]| Flags::try_parse_from([&["rowkey-server"], flags].concat());
+        let built = parse(&["--location", "x"]).unwrap().builder();
+        assert_eq!(built.is_ok(), cfg!(feature = "durable"));
+        if let Err(error) = built {
+            assert!(error.to_string().contains("the feature `durable`"), "{error}");
         }
+        for (text, sync) in [
+            ("always", Sync::Always),
+            ("interval", Sync::Interval(None)),
+            ("interval:50", Sync::Interval(Some(50))),
+        ] {
+            assert_eq!(parse(&["-l", "x", "--sync", text]).unwrap().sync, Some(sync));
+        }
+        for wrong in ["never", "interval:", "interval:0", "interval:1s"] {
+            assert!(parse(&["--location", "x", "--sync", wrong]).is_err(), "{wrong}");
+        }
+        assert!(parse(&["--sync", "always"]).is_err(), "of what?");
+        assert!(parse(&["--location", "x", "--inMemoryPersistence"]).is_err());
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
 //! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
+//! | `durable` | what keeps the data beyond the process, with the feature `durable` |
 //! | `respond` | headers and errors |
 //! | `tls` | certificates, for HTTPS |
 //! | `clock` | [`ServerClock`] |
@@ -43,6 +44,7 @@ mod clock;
 mod control;
 mod cors;
 mod documents;
+mod durable;
 mod listener;
 mod operation;
 mod queue;
@@ -61,6 +63,8 @@ mod tls;
 
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
+#[cfg(feature = "durable")]
+pub use durable::SyncPolicy;
 pub use operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;

@@ -20,11 +20,8 @@ async fn main() -> ExitCode {
         (false, None) => Level::INFO,
     };
     tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).init();
-    match start(flags).await {
-        Ok(server) => {
-            server.wait();
-            ExitCode::SUCCESS
-        }
+    match run(flags).await {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");
             ExitCode::FAILURE
@@ -32,13 +29,41 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn start(flags: Flags) -> io::Result<Server> {
+async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
     }
     let server = flags.builder()?.start().await?;
+    let end = told_to_end()?;
     ready(&server)?;
-    Ok(server)
+    end.await;
+    // When it has ended, whatever it keeps has been synced.
+    drop(server);
+    Ok(())
+}
+
+/// What tells the program to end. Made before it says that it is ready, because whoever waits for
+/// that may tell it at once.
+#[cfg(unix)]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (mut interrupted, mut terminated) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+    })
+}
+
+/// What tells the program to end.
+#[cfg(not(unix))]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// The one line on stdout: programs that start the server wait for it.

@@ -50,6 +50,8 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     https: Option<Https>,
     oauth: bool,
+    #[cfg(feature = "durable")]
+    location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
 }
 
 /// Where the certificate comes from.
@@ -87,6 +89,8 @@ impl Server {
             targets: None,
             https: None,
             oauth: false,
+            #[cfg(feature = "durable")]
+            location: None,
         }
     }
 
@@ -217,6 +221,24 @@ impl ServerBuilder {
         self
     }
 
+    /// Keeps the data in a directory: what is acknowledged survives the end of the process, however
+    /// it ends, and is there when a server is next started with the directory.
+    ///
+    /// The directory is made if it is not there. One that is not empty and not a server's, or that
+    /// another server uses, or that was written by another version in another format, is an error
+    /// of [`start`](Self::start), and is left as it is. Accounts are known by their names.
+    ///
+    /// When the disk refuses to take a change, nothing is answered any more but `InternalError`.
+    #[cfg(feature = "durable")]
+    pub fn location(
+        mut self,
+        directory: impl Into<std::path::PathBuf>,
+        sync: crate::durable::SyncPolicy,
+    ) -> Self {
+        self.location = Some((directory.into(), sync));
+        self
+    }
+
     /// Starts the server.
     ///
     /// Fails when an address cannot be listened on, when a key is not base64, or when a certificate
@@ -253,6 +275,10 @@ impl ServerBuilder {
             _ => None,
         };
         let scheme = if tls.is_some() { "https" } else { "http" };
+        #[cfg(feature = "durable")]
+        if let Some((location, sync)) = &self.location {
+            crate::durable::open::attach(&mut state, location, *sync)?;
+        }
         prepare(&state);
         let (name, keys) = &self.accounts[0];
         let mut listeners = Listeners::new();
@@ -278,8 +304,12 @@ impl ServerBuilder {
         Ok(Server { state, builder: self, endpoints, connection_string, running })
     }
 
-    /// The same on free ports.
-    pub(crate) fn on_free_ports(mut self) -> Self {
+    /// The same on free ports, and keeping nothing.
+    pub(crate) fn apart(mut self) -> Self {
+        #[cfg(feature = "durable")]
+        {
+            self.location = None;
+        }
         for (_, port) in [&mut self.blob, &mut self.queue, &mut self.table] {
             *port = 0;
         }

@@ -75,12 +75,19 @@ async fn execute(
 ) -> io::Result<Answer> {
     let outcome = if let Some(rejection) = refusal {
         Err(Failure::front_end(rejection))
+    } else if state.durable.as_ref().is_some_and(|durable| durable.progress.has_failed()) {
+        Err(not_kept())
     } else {
         let answer = respond_to(state, service, address, parts, body, &stamps);
         AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
             error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
             Ok(Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR))))
         })?
+    };
+    let outcome = match &state.durable {
+        // Whatever the answer is, it must not rest on what can still be lost.
+        Some(durable) => durable.progress.settled().await.map_err(|_| not_kept()).and(outcome),
+        None => outcome,
     };
     if outcome.is_err() {
         // Clients see why they are refused when all that they send is taken.
@@ -106,6 +113,15 @@ async fn execute(
     cors::apply(state, service, parts, &mut answer);
     respond::finish(&mut answer, stamps);
     Ok(answer)
+}
+
+/// The disk has refused a change, and what is in memory is ahead of it.
+fn not_kept() -> Failure {
+    Failure::front_end(Rejection::with_message(
+        ErrorCode::INTERNAL_ERROR,
+        "The server encountered an internal error: its disk does not take changes any more, so \
+         nothing is answered until it is started again.",
+    ))
 }
 
 /// The answer, or why the request is refused. An error is a connection that broke.

@@ -12,6 +12,7 @@ use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 
 use crate::clock::ServerClock;
 use crate::control::Control;
+use crate::durable::{Durable, Held, Records};
 use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::secondary::Served;
@@ -27,6 +28,8 @@ pub(crate) struct State {
     pub(crate) strict: Strictness,
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
+    /// What keeps the data, if anything does.
+    pub(crate) durable: Option<Durable>,
 }
 
 /// An account: what it is called, who may use it, what it holds.
@@ -39,6 +42,8 @@ pub(crate) struct Account {
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
     blobs: Mutex<Blobs>,
+    /// Who hands over what changes, if it is kept.
+    records: Option<Records>,
     /// What the secondary shows while it is held back.
     behind: Mutex<Option<Arc<Self>>>,
     /// When a copy that the secondary shows was in step.
@@ -78,7 +83,7 @@ impl State {
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
-        Ok(Self { accounts, clock, strict, ids, control: Control::new(false, None) })
+        Ok(Self { accounts, clock, strict, ids, control: Control::new(false, None), durable: None })
     }
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {
@@ -106,8 +111,9 @@ impl Account {
     fn new(name: String, keys: Vec<SigningKey>, holdings: Holdings) -> Self {
         let Holdings { tables, queues, blobs } = holdings;
         let (store, queues, blobs) = (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
-        let (behind, in_step) = (Mutex::new(None), None);
-        Self { name, keys, takes_tokens: false, store, queues, blobs, behind, in_step }
+        let (behind, in_step, records) = (Mutex::new(None), None, None);
+        let takes_tokens = false;
+        Self { name, keys, takes_tokens, store, queues, blobs, records, behind, in_step }
     }
 
     /// From now on the secondary shows what there is now.
@@ -124,23 +130,22 @@ impl Account {
     }
 
     fn behind(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.behind)
     }
 
     /// The tables. Never held while waiting for anything.
-    pub(crate) fn store(&self) -> MutexGuard<'_, store::Account> {
-        // A panic while it was held has been answered with 500 and logged; go on with what is there.
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn store(&self) -> Held<'_, store::Account> {
+        Held::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
     }
 
     /// The queues. Never held while waiting for anything.
-    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn queues(&self) -> Held<'_, Queues> {
+        Held::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
     }
 
     /// The containers and blobs. Never held while waiting for anything.
-    pub(crate) fn blobs(&self) -> MutexGuard<'_, Blobs> {
-        self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn blobs(&self) -> Held<'_, Blobs> {
+        Held::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
     }
 
     /// All that it holds, at one instant.
@@ -152,9 +157,16 @@ impl Account {
     /// Puts something else in the place of all that it holds.
     pub(crate) fn replace(&self, holdings: Holdings) {
         let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
-        *tables = holdings.tables;
-        *queues = holdings.queues;
-        *blobs = holdings.blobs;
+        tables.replace(holdings.tables);
+        queues.replace(holdings.queues);
+        blobs.replace(holdings.blobs);
+    }
+
+    /// From now on what changes is handed over to be kept.
+    #[cfg(feature = "durable")]
+    pub(crate) fn keep(&mut self, records: Records) {
+        self.store().touched.watch();
+        self.records = Some(records);
     }
 
     /// The stored access policy with this id of a table, queue or container.
@@ -179,4 +191,9 @@ impl Account {
         };
         rules.unwrap_or_default()
     }
+}
+
+fn lock<T>(store: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it was held has been answered with 500 and logged; go on with what is there.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -58,7 +58,7 @@ impl Server {
     #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
-        let builder = self.builder.clone().on_free_ports();
+        let builder = self.builder.clone().apart();
         builder.serve(self.state.clock.fork(), |state| {
             for account in &state.accounts {
                 if let Some(holdings) = snapshot.holdings(&account.name) {

@@ -13,11 +13,14 @@ use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::table::op::{Change, TableQuery};
 use rowkey_wire::table::parse::check_table_name;
 use rowkey_wire::xml::ServiceProperties;
+#[cfg(feature = "durable")]
+use rowkey_wire::xml::SignedIdentifier;
 
 use super::partition::Key;
 use super::properties;
 use super::query::Cut;
 use super::table::Table;
+use super::touched::Touched;
 use super::transaction::Failed;
 
 /// How long the name of a deleted table is blocked: 40 s in ticks. The service says "at least".
@@ -33,6 +36,18 @@ pub(crate) struct Account {
     properties: ServiceProperties,
     strict: Strictness,
     last: DateTime,
+    pub(crate) touched: Touched<Touch>,
+}
+
+/// What of an account has changed. Tables by their names in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// An entity.
+    Entity { table: Key, partition_key: Key, row_key: Key },
+    /// The service's properties.
+    Properties,
+    /// A table: it came, went or got other policies; or its name is not blocked any more.
+    Table(Key),
 }
 
 impl Account {
@@ -44,6 +59,7 @@ impl Account {
             properties: properties::initial(),
             strict,
             last: DateTime::MIN,
+            touched: Touched::default(),
         }
     }
 
@@ -58,6 +74,7 @@ impl Account {
             return Err(Rejection::new(ErrorCode::TABLE_BEING_DELETED));
         }
         self.blocked.remove(&folded);
+        self.touched.note(|| Touch::Table(folded.clone()));
         Ok(&**self.tables.entry(folded).or_insert_with(|| Arc::new(Table::new(name, now))))
     }
 
@@ -72,7 +89,15 @@ impl Account {
             .tables
             .remove(&folded)
             .ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))?;
-        self.blocked.retain(|_, until| now < *until);
+        self.touched.note(|| Touch::Table(folded.clone()));
+        let touched = &mut self.touched;
+        self.blocked.retain(|name, until| {
+            let is_blocked = now < *until;
+            if !is_blocked {
+                touched.note(|| Touch::Table(name.clone()));
+            }
+            is_blocked
+        });
         if self.strict == Strictness::Strict
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
@@ -93,10 +118,11 @@ impl Account {
         table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
     }
 
-    /// The same, to change it.
+    /// The same, to change its description.
     pub(crate) fn table_mut(&mut self, name: &str) -> Result<&mut Table, Rejection> {
-        let table = self.tables.get_mut(&fold(name)).map(Arc::make_mut);
-        table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+        let folded = fold(name);
+        self.touched.note(|| Touch::Table(folded.clone()));
+        find(&mut self.tables, &folded)
     }
 
     /// Makes one change; gives the entity's new Timestamp.
@@ -106,9 +132,9 @@ impl Account {
         now: DateTime,
     ) -> Result<DateTime, Rejection> {
         let at = stamp(&mut self.last, now);
-        let strict = self.strict;
-        let table = self.table_mut(change.address.table)?;
-        table.apply(change, strict, at)?;
+        let table = find(&mut self.tables, &fold(change.address.table))?;
+        table.apply(change, self.strict, at)?;
+        self.touched.note(|| Touch::of(change));
         Ok(at)
     }
 
@@ -119,12 +145,14 @@ impl Account {
         now: DateTime,
     ) -> Result<Vec<DateTime>, Failed> {
         let Some(first) = changes.first() else { return Ok(Vec::new()) };
-        let Self { tables, last, strict, .. } = self;
-        let table = tables.get_mut(&fold(first.address.table)).ok_or_else(|| Failed {
-            index: 0,
-            rejection: Rejection::new(ErrorCode::TABLE_NOT_FOUND),
-        })?;
-        Arc::make_mut(table).transact(changes, *strict, || stamp(last, now))
+        let Self { tables, last, strict, touched, .. } = self;
+        let table = find(tables, &fold(first.address.table))
+            .map_err(|rejection| Failed { index: 0, rejection })?;
+        let stamps = table.transact(changes, *strict, || stamp(last, now))?;
+        for change in changes {
+            touched.note(|| Touch::of(change));
+        }
+        Ok(stamps)
     }
 
     /// A page of tables, and the one with which the next page begins.
@@ -162,7 +190,91 @@ impl Account {
 
     /// The same, to change them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
+        self.touched.note(|| Touch::Properties);
         &mut self.properties
+    }
+}
+
+fn find<'a>(
+    tables: &'a mut BTreeMap<Key, Arc<Table>>,
+    folded: &Key,
+) -> Result<&'a mut Table, Rejection> {
+    let table = tables.get_mut(folded).map(Arc::make_mut);
+    table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
+}
+
+/// For whoever keeps an account elsewhere, too.
+#[cfg(feature = "durable")]
+impl Account {
+    /// The table with this name in lower case.
+    pub(crate) fn table_at(&self, folded: &Key) -> Option<&Table> {
+        self.tables.get(folded).map(|table| &**table)
+    }
+
+    /// Until when the name of a deleted table is blocked.
+    pub(crate) fn blocked_until(&self, folded: &Key) -> Option<DateTime> {
+        self.blocked.get(folded).copied()
+    }
+
+    /// The latest Timestamp that was given to an entity.
+    pub(crate) fn last(&self) -> DateTime {
+        self.last
+    }
+
+    /// Puts a table back that was there before.
+    pub(crate) fn restore_table(
+        &mut self,
+        name: &str,
+        created: DateTime,
+        policies: Vec<SignedIdentifier>,
+    ) {
+        let mut table = Table::new(name, created);
+        table.set_policies(policies);
+        self.tables.insert(fold(name), Arc::new(table));
+    }
+
+    /// The table with this name in lower case, to put its entities back.
+    pub(crate) fn restoring(&mut self, folded: &Key) -> Option<&mut Table> {
+        find(&mut self.tables, folded).ok()
+    }
+
+    /// Blocks a name as it was before.
+    pub(crate) fn restore_blocked(&mut self, folded: &str, until: DateTime) {
+        self.blocked.insert(Key::from(folded), until);
+    }
+
+    /// No Timestamp will be given that is not later than this one.
+    pub(crate) fn resume_after(&mut self, last: DateTime) {
+        self.last = self.last.max(last);
+    }
+
+    /// Notes everything as changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note(|| Touch::Properties);
+        for name in self.blocked.keys() {
+            self.touched.note(|| Touch::Table(name.clone()));
+        }
+        for (name, table) in &self.tables {
+            self.touched.note(|| Touch::Table(name.clone()));
+            for (partition_key, row_key, _) in table.entities() {
+                self.touched.note(|| Touch::Entity {
+                    table: name.clone(),
+                    partition_key: partition_key.clone(),
+                    row_key: row_key.clone(),
+                });
+            }
+        }
+    }
+}
+
+impl Touch {
+    fn of(change: &Change<'_>) -> Self {
+        let address = &change.address;
+        Self::Entity {
+            table: fold(address.table),
+            partition_key: Key::from(&address.partition_key),
+            row_key: Key::from(&address.row_key),
+        }
     }
 }
 

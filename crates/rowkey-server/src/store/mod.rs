@@ -16,6 +16,7 @@
 //! | [`properties`] | the properties of a service |
 //! | [`blob`] | containers and blobs |
 //! | [`query`] | pages: which rows, how many at a time, where the next one begins |
+//! | [`touched`] | keys of what has changed, for whoever keeps it elsewhere |
 
 pub(crate) mod account;
 pub(crate) mod blob;
@@ -27,6 +28,7 @@ pub(crate) mod queue;
 pub(crate) mod row;
 pub(crate) mod shape;
 pub(crate) mod table;
+pub(crate) mod touched;
 pub(crate) mod transaction;
 
 #[cfg(test)]

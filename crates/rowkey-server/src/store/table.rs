@@ -141,6 +141,20 @@ impl Table {
         self.partitions.get(&Key::from(partition_key))?.get(&Key::from(row_key))
     }
 
+    /// Puts an entity back that was there before.
+    #[cfg(feature = "durable")]
+    pub(crate) fn restore(
+        &mut self,
+        (partition_key, row_key): (&str, &str),
+        properties: &[(&str, ValueRef<'_>)],
+        at: DateTime,
+    ) {
+        let row = Row::new(&mut self.shapes, properties, at);
+        let partition = self.partitions.entry(Key::from(partition_key)).or_default();
+        let Ok(before) = partition.change::<Infallible>(Key::from(row_key), |_| Ok(Some(row)));
+        self.rows += usize::from(before.is_none());
+    }
+
     /// The partitions from this one on.
     pub(crate) fn partitions(&self, from: Bound<&Key>) -> impl Iterator<Item = (&Key, &Partition)> {
         self.partitions.range::<Key, _>((from, Bound::Unbounded))

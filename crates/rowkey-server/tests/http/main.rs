@@ -4,6 +4,8 @@
 
 mod batch;
 mod blob;
+#[cfg(feature = "durable")]
+mod durable;
 mod queue;
 mod requests;
 mod support;

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
+use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerClock};
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::http_date;
 
@@ -56,9 +56,14 @@ impl Client {
             Service::Queue => server.queue_endpoint(),
             Service::Table => server.table_endpoint(),
         };
+        Self::at(service, endpoint, server.clock()).unwrap()
+    }
+
+    /// A connection to a service at an address, with the date that a clock shows.
+    pub(crate) fn at(service: Service, endpoint: &str, clock: &ServerClock) -> io::Result<Self> {
         let address = endpoint.split('/').nth(2).unwrap();
-        let date = http_date(server.clock().now().to_chrono());
-        Self { service, stream: BufReader::new(TcpStream::connect(address).unwrap()), date }
+        let date = http_date(clock.now().to_chrono());
+        Ok(Self { service, stream: BufReader::new(TcpStream::connect(address)?), date })
     }
 
     /// Takes the date of the next requests from the server's clock.
@@ -86,6 +91,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
+        self.try_send_at(account, method, target, headers, body).unwrap()
+    }
+
+    /// The same, where the connection may break.
+    pub(crate) fn try_send_at(
+        &mut self,
+        account: &str,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<Answer> {
         let target = format!("/{account}{target}");
         let (path, query) = target.split_once('?').map_or((&*target, None), |(p, q)| (p, Some(q)));
         let mut all = HeaderMap::new();
@@ -126,7 +143,7 @@ impl Client {
         }
         request.extend_from_slice(b"\r\n");
         request.extend_from_slice(body.as_bytes());
-        self.raw(&request).unwrap()
+        self.raw(&request)
     }
 
     /// Sends bytes as they are, and reads one answer.

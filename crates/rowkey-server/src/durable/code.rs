@@ -1,0 +1,151 @@
+//! Numbers, texts and documents as bytes. All numbers are little-endian; lengths take as few bytes
+//! as they need.
+
+use std::io;
+
+use rowkey_wire::edm::DateTime;
+
+/// Bytes in the making.
+#[derive(Debug, Default)]
+pub(super) struct Out(Vec<u8>);
+
+impl Out {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
+    pub(super) fn byte(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
+    pub(super) fn fixed<const N: usize>(&mut self, value: [u8; N]) -> &mut Self {
+        self.0.extend_from_slice(&value);
+        self
+    }
+
+    pub(super) fn u64(&mut self, value: u64) -> &mut Self {
+        self.fixed(value.to_le_bytes())
+    }
+
+    pub(super) fn i64(&mut self, value: i64) -> &mut Self {
+        self.fixed(value.to_le_bytes())
+    }
+
+    pub(super) fn instant(&mut self, value: DateTime) -> &mut Self {
+        self.i64(value.ticks())
+    }
+
+    /// A number that is mostly small.
+    pub(super) fn length(&mut self, value: usize) -> &mut Self {
+        let mut rest = value as u64;
+        while rest >= 0x80 {
+            self.0.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        self.byte(rest.to_le_bytes()[0])
+    }
+
+    pub(super) fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.length(value.len());
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    pub(super) fn text(&mut self, value: &str) -> &mut Self {
+        self.bytes(value.as_bytes())
+    }
+
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Bytes that are being read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct In<'a>(pub(super) &'a [u8]);
+
+impl<'a> In<'a> {
+    pub(super) fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(too_short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn fixed<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(too_short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(super) fn byte(&mut self) -> io::Result<u8> {
+        Ok(self.fixed::<1>()?[0])
+    }
+
+    pub(super) fn u64(&mut self) -> io::Result<u64> {
+        Ok(u64::from_le_bytes(self.fixed()?))
+    }
+
+    pub(super) fn i64(&mut self) -> io::Result<i64> {
+        Ok(i64::from_le_bytes(self.fixed()?))
+    }
+
+    pub(super) fn instant(&mut self) -> io::Result<DateTime> {
+        DateTime::from_ticks(self.i64()?).map_err(invalid)
+    }
+
+    pub(super) fn length(&mut self) -> io::Result<usize> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return usize::try_from(value).map_err(invalid);
+            }
+        }
+        Err(invalid("a length is too long"))
+    }
+
+    pub(super) fn bytes(&mut self) -> io::Result<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    pub(super) fn text(&mut self) -> io::Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(invalid)
+    }
+}
+
+fn too_short() -> io::Error {
+    invalid("it is too short")
+}
+
+pub(super) fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_no_more() {
+        let mut out = Out::default();
+        for length in [0, 1, 127, 128, 300, usize::MAX] {
+            out.length(length);
+        }
+        out.text("größe").u64(7).i64(-7).instant(DateTime::MAX).byte(9);
+        let bytes = out.finish();
+        let mut read = In(&bytes);
+        for length in [0, 1, 127, 128, 300, usize::MAX] {
+            assert_eq!(read.length().unwrap(), length);
+        }
+        assert_eq!(read.text().unwrap(), "größe");
+        assert_eq!((read.u64().unwrap(), read.i64().unwrap()), (7, -7));
+        assert_eq!(read.instant().unwrap(), DateTime::MAX);
+        assert_eq!(read.byte().unwrap(), 9);
+        assert_eq!(read.byte().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(In(&[5, b'a']).text().is_err());
+        assert!(In(&[0xFF; 12]).length().is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Rows in the embedded store, which is fjall: a journal that survives the process as soon as the
+//! system has it, and sorted files that the journal's contents move to.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use bytes::Bytes;
+use fjall::config::{CompressionPolicy, FilterPolicy};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+
+use super::journal::{Keep, Space, Unit};
+
+/// Bytes that are kept in memory until they move to a sorted file.
+const MEMORY: u64 = 16 * 1024 * 1024;
+/// Bytes of journals, which are read when the server starts.
+const JOURNALS: u64 = 192 * 1024 * 1024;
+/// Bytes of files that stay in memory once they are read. Nothing is read twice.
+const CACHE: u64 = 1024 * 1024;
+
+/// The embedded store.
+pub(super) struct Disk {
+    database: Database,
+    bytes: Keyspace,
+    names: Keyspace,
+    rows: Keyspace,
+}
+
+impl Disk {
+    /// Opens the store in a directory of its own, or makes one.
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
+        let database = Database::builder(directory)
+            .cache_size(CACHE)
+            .max_journaling_size(JOURNALS)
+            .worker_threads(2)
+            .manual_journal_persist(true)
+            .open()
+            .map_err(to_io)?;
+        let space = |name| {
+            let options = || {
+                // Rows are read once, all and in order: filters would be of no use.
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(MEMORY)
+                    .filter_policy(FilterPolicy::disabled())
+                    .data_block_compression_policy(CompressionPolicy::disabled())
+            };
+            database.keyspace(name, options).map_err(to_io)
+        };
+        let (bytes, names, rows) = (space("bytes")?, space("names")?, space("rows")?);
+        Ok(Self { database, bytes, names, rows })
+    }
+
+    /// Gives `each` all rows of a space in the order of their keys.
+    pub(super) fn read(
+        &self,
+        space: Space,
+        mut each: impl FnMut(&[u8], Bytes) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for row in self.space(space).iter() {
+            let (key, value) = row.into_inner().map_err(to_io)?;
+            each(&key, value.into())?;
+        }
+        Ok(())
+    }
+
+    fn space(&self, space: Space) -> &Keyspace {
+        match space {
+            Space::Bytes => &self.bytes,
+            Space::Names => &self.names,
+            Space::Rows => &self.rows,
+        }
+    }
+}
+
+impl Keep for Disk {
+    fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
+        for unit in units {
+            let mut batch = self.database.batch();
+            let mut seen = HashSet::new();
+            // A key may be in a batch once. The last change is the one that counts.
+            for change in unit.changes.iter().rev() {
+                if unit.changes.len() > 1 && !seen.insert((change.space, &change.key)) {
+                    continue;
+                }
+                let space = self.space(change.space);
+                match &change.value {
+                    Some(value) => batch.insert(space, change.key.as_slice(), value.clone()),
+                    None => batch.remove(space, change.key.as_slice()),
+                }
+            }
+            batch.commit().map_err(to_io)?;
+        }
+        self.database.persist(PersistMode::Buffer).map_err(to_io)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.database.persist(PersistMode::SyncData).map_err(to_io)
+    }
+
+    fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {
+        let keyspace = self.space(space);
+        let mut batch = self.database.batch();
+        for row in self.database.snapshot().prefix(keyspace, owner.to_be_bytes()).take(most) {
+            batch.remove(keyspace, row.key().map_err(to_io)?);
+        }
+        let is_done = batch.len() < most;
+        batch.commit().map_err(to_io)?;
+        Ok(is_done)
+    }
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").finish_non_exhaustive()
+    }
+}
+
+fn to_io(error: fjall::Error) -> io::Error {
+    match error {
+        fjall::Error::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}

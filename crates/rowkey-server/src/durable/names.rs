@@ -1,0 +1,144 @@
+//! The rows that describe accounts, tables, queues and containers: of whom, of what kind, by name.
+//!
+//! What has rows of its own, such as a table, is their *owner*, and has a number that nothing else
+//! ever had. So what is deleted goes with one row, and its own rows are swept away later; if the
+//! process dies before, nobody owns them at the next start.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::xml::{
+    ServiceProperties, SignedIdentifier, parse_acl, parse_properties, render_acl, render_properties,
+};
+
+use super::code::{In, Out, invalid};
+use super::journal::{Journal, Unit};
+
+/// What a row describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The latest Timestamp that an entity got which is not there any more.
+    LastTimestamp = 1,
+    /// A table.
+    Table = 2,
+    /// Until when the name of a table is blocked.
+    TableBlocked = 3,
+    /// The properties of the Table service.
+    TableProperties = 4,
+}
+
+impl Kind {
+    const ALL: [Self; 4] =
+        [Self::LastTimestamp, Self::Table, Self::TableBlocked, Self::TableProperties];
+}
+
+/// A key: the account's name after its length, the kind, the name.
+pub(super) fn key(account: &str, kind: Kind, name: &str) -> Vec<u8> {
+    let mut out = Out::with_capacity(account.len() + name.len() + 2);
+    out.text(account).byte(kind as u8);
+    let mut key = out.finish();
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The account, kind and name in a key.
+pub(super) fn read_key(key: &[u8]) -> io::Result<(&str, Kind, &str)> {
+    let mut key = In(key);
+    let account = key.text()?;
+    let kind = key.byte()?;
+    let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind);
+    let kind = kind.ok_or_else(|| invalid("a row is of an unknown kind"))?;
+    Ok((account, kind, std::str::from_utf8(key.0).map_err(invalid)?))
+}
+
+pub(super) fn policies(out: &mut Out, policies: &[SignedIdentifier]) {
+    out.text(&if policies.is_empty() { String::new() } else { render_acl(policies) });
+}
+
+pub(super) fn read_policies(read: &mut In<'_>) -> io::Result<Vec<SignedIdentifier>> {
+    match read.bytes()? {
+        [] => Ok(Vec::new()),
+        document => parse_acl(document).map_err(invalid),
+    }
+}
+
+pub(super) fn properties(properties: &ServiceProperties) -> Vec<u8> {
+    render_properties(properties).into_bytes()
+}
+
+pub(super) fn read_properties(document: &[u8]) -> io::Result<ServiceProperties> {
+    parse_properties(document).map_err(invalid)
+}
+
+pub(super) fn read_instant(value: &[u8]) -> io::Result<DateTime> {
+    In(value).instant()
+}
+
+/// The number that the row of an owner begins with.
+pub(super) fn read_owner(value: &[u8]) -> io::Result<u64> {
+    In(value).u64()
+}
+
+/// The number that the key of an owner's row begins with, and the rest.
+pub(super) fn split_owner(key: &[u8]) -> io::Result<(u64, &[u8])> {
+    let mut key = In(key);
+    let owner = u64::from_be_bytes(key.fixed()?);
+    Ok((owner, key.0))
+}
+
+/// Where what is recorded of an account goes.
+#[derive(Clone, Debug)]
+pub(super) struct Desk {
+    pub(super) account: Arc<str>,
+    journal: Arc<Journal>,
+    next_owner: Arc<AtomicU64>,
+}
+
+impl Desk {
+    pub(super) fn new(account: &str, journal: &Arc<Journal>, next_owner: &Arc<AtomicU64>) -> Self {
+        let (journal, next_owner) = (Arc::clone(journal), Arc::clone(next_owner));
+        Self { account: account.into(), journal, next_owner }
+    }
+
+    /// A number that no owner had before.
+    pub(super) fn new_owner(&self) -> u64 {
+        self.next_owner.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn key(&self, kind: Kind, name: &str) -> Vec<u8> {
+        key(&self.account, kind, name)
+    }
+
+    pub(super) fn hand_over(&self, unit: Unit) {
+        self.journal.append(unit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::properties::initial;
+
+    #[test]
+    fn keys_and_documents_come_back() {
+        for kind in Kind::ALL {
+            let key = key("account", kind, "näme");
+            assert_eq!(read_key(&key).unwrap(), ("account", kind, "näme"));
+        }
+        assert!(read_key(&[1, b'a', 200]).is_err());
+        assert_eq!(read_properties(&properties(&initial())).unwrap(), initial());
+        let policy = SignedIdentifier {
+            id: "id".to_owned(),
+            start: Some("2026-01-01T00:00:00.1234567Z".parse().unwrap()),
+            expiry: None,
+            permission: Some("raud".to_owned()),
+        };
+        for written in [vec![], vec![policy]] {
+            let mut out = Out::default();
+            policies(&mut out, &written);
+            assert_eq!(read_policies(&mut In(&out.finish())).unwrap(), written);
+        }
+    }
+}

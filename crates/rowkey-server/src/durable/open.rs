@@ -1,0 +1,175 @@
+//! From a directory to the accounts of a server.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tracing::{info, warn};
+
+use super::directory::Directory;
+use super::disk::Disk;
+use super::held::{Record, Records};
+use super::journal::{Journal, Keep, Space, Unit, Writer};
+use super::names::{self, Desk, Kind};
+use super::policy::SyncPolicy;
+use super::progress::Progress;
+use super::{Durable, tables, tail};
+use crate::state::{Holdings, State};
+use crate::store::Key;
+
+/// Fills a server's accounts with what a directory holds, and keeps there what will change.
+pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> io::Result<()> {
+    let directory = Directory::take(location)?;
+    let store = directory.store();
+    let within = |error: io::Error| {
+        let message = format!("cannot read what is kept in {}: {error}", location.display());
+        io::Error::new(error.kind(), message)
+    };
+    tail::mend(&store).map_err(within)?;
+    let disk = Disk::open(&store).map_err(within)?;
+    let mut load = Load::new(state);
+    load.read(&disk).map_err(within)?;
+    let Load { accounts, unserved, next_owner, swept, entities, .. } = load;
+    for name in unserved {
+        warn!("account {name} is kept in {} and not served", location.display());
+    }
+    info!("{entities} entities read from {}", location.display());
+
+    let progress = Arc::new(Progress::new());
+    let journal = Arc::new(Journal::new(Arc::clone(&progress)));
+    let next_owner = Arc::new(AtomicU64::new(next_owner));
+    for (account, loaded) in state.accounts.iter_mut().zip(accounts) {
+        let desk = Desk::new(&account.name, &journal, &next_owner);
+        let tables = tables::Tables::new(desk, loaded.tables);
+        account.replace(loaded.holdings);
+        account.keep(Records {
+            tables: Box::new(tables),
+            queues: Box::new(NotKept),
+            blobs: Box::new(NotKept),
+        });
+    }
+    journal.append(Unit { changes: Vec::new(), swept });
+    let disk: Arc<dyn Keep> = Arc::new(disk);
+    let writer = Writer::start(&journal, &disk, policy)?;
+    state.durable = Some(Durable { progress, _writer: writer, _directory: directory });
+    Ok(())
+}
+
+/// What is being read.
+struct Load {
+    accounts: Vec<Loaded>,
+    names: Vec<String>,
+    /// Accounts that have rows, and that this server does not have.
+    unserved: BTreeSet<String>,
+    owners: HashMap<u64, Owner>,
+    next_owner: u64,
+    /// Rows that nobody owns.
+    swept: Vec<(Space, u64)>,
+    entities: u64,
+}
+
+/// An account that is being read.
+struct Loaded {
+    holdings: Holdings,
+    tables: tables::Known,
+}
+
+/// Whose rows are read.
+#[derive(Clone, Debug)]
+enum Owner {
+    Table {
+        account: usize,
+        name: Key,
+    },
+    /// Something of an account that this server does not have.
+    Unserved,
+}
+
+impl Load {
+    fn new(state: &State) -> Self {
+        let now = state.now();
+        let loaded = |_: &_| Loaded {
+            holdings: Holdings::new(state.strict, now),
+            tables: tables::Known::default(),
+        };
+        Self {
+            accounts: state.accounts.iter().map(loaded).collect(),
+            names: state.accounts.iter().map(|account| account.name.clone()).collect(),
+            unserved: BTreeSet::new(),
+            owners: HashMap::new(),
+            next_owner: 1,
+            swept: Vec::new(),
+            entities: 0,
+        }
+    }
+
+    fn read(&mut self, disk: &Disk) -> io::Result<()> {
+        disk.read(Space::Names, |key, value| self.name(key, &value))?;
+        disk.read(Space::Rows, |key, value| self.row(key, &value))
+    }
+
+    fn name(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let (account, kind, name) = names::read_key(key)?;
+        let Some(index) = self.names.iter().position(|known| known == account) else {
+            self.unserved.insert(account.to_owned());
+            if kind == Kind::Table {
+                self.own(names::read_owner(value)?, Owner::Unserved);
+            }
+            return Ok(());
+        };
+        let Loaded { holdings, tables } = &mut self.accounts[index];
+        let store = &mut holdings.tables;
+        match kind {
+            Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
+            Kind::Table => {
+                let owner = tables::read_table(store, value)?;
+                let name = Key::from(name);
+                tables.owners.insert(name.clone(), owner);
+                self.own(owner, Owner::Table { account: index, name });
+            }
+            Kind::TableBlocked => {
+                store.restore_blocked(name, names::read_instant(value)?);
+                tables.blocked.insert(Key::from(name));
+            }
+            Kind::TableProperties => *store.properties_mut() = names::read_properties(value)?,
+        }
+        Ok(())
+    }
+
+    fn own(&mut self, number: u64, owner: Owner) {
+        self.next_owner = self.next_owner.max(number + 1);
+        self.owners.insert(number, owner);
+    }
+
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let (number, rest) = names::split_owner(key)?;
+        match self.owners.get(&number) {
+            Some(Owner::Table { account, name }) => {
+                let store = &mut self.accounts[*account].holdings.tables;
+                let timestamp = tables::read_entity(store, name, rest, value)?;
+                store.resume_after(timestamp);
+                self.entities += 1;
+            }
+            Some(Owner::Unserved) => {}
+            None => {
+                self.next_owner = self.next_owner.max(number + 1);
+                if self.swept.last() != Some(&(Space::Rows, number)) {
+                    self.swept.push((Space::Rows, number));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stands for a service whose changes are not kept.
+#[derive(Debug)]
+struct NotKept;
+
+impl<T> Record<T> for NotKept {
+    fn record(&self, _: &mut T) {}
+
+    fn replace(&self, _: &mut T) {}
+}

@@ -1,0 +1,223 @@
+//! Tables and entities: to rows and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
+
+use super::code::{In, Out, invalid};
+use super::held::Record;
+use super::journal::{Space, Unit};
+use super::names::{self, Desk, Kind};
+use crate::store::account::Touch;
+use crate::store::{Account, Key, Row};
+
+/// Records the tables of an account.
+#[derive(Debug)]
+pub(super) struct Tables {
+    desk: Desk,
+    known: Mutex<Known>,
+}
+
+/// What has rows.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Tables and their numbers.
+    pub(super) owners: BTreeMap<Key, u64>,
+    /// Names that are blocked.
+    pub(super) blocked: BTreeSet<Key>,
+}
+
+impl Tables {
+    pub(super) fn new(desk: Desk, known: Known) -> Self {
+        Self { desk, known: Mutex::new(known) }
+    }
+
+    fn note(&self, touch: &Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
+        match touch {
+            Touch::Entity { table, partition_key, row_key } => {
+                let Some(owner) = known.owners.get(table) else { return };
+                let key = entity_key(*owner, partition_key, row_key);
+                let row = store
+                    .table_at(table)
+                    .and_then(|table| table.get(partition_key.as_str(), row_key.as_str()));
+                if let Some(row) = row {
+                    unit.put(Space::Rows, key, entity(row));
+                } else {
+                    unit.remove(Space::Rows, key);
+                    self.note_last(store, unit);
+                }
+            }
+            Touch::Properties => {
+                let key = self.desk.key(Kind::TableProperties, "");
+                unit.put(Space::Names, key, names::properties(store.properties()));
+            }
+            Touch::Table(name) => {
+                let key = self.desk.key(Kind::Table, name.as_str());
+                if let Some(table) = store.table_at(name) {
+                    let owner = known.owners.entry(name.clone());
+                    let owner = *owner.or_insert_with(|| self.desk.new_owner());
+                    let mut out = Out::default();
+                    out.u64(owner).text(table.name()).instant(table.created());
+                    names::policies(&mut out, table.policies());
+                    unit.put(Space::Names, key, out.finish());
+                } else if let Some(owner) = known.owners.remove(name) {
+                    unit.remove(Space::Names, key);
+                    unit.swept.push((Space::Rows, owner));
+                    self.note_last(store, unit);
+                }
+                let key = self.desk.key(Kind::TableBlocked, name.as_str());
+                if let Some(until) = store.blocked_until(name) {
+                    known.blocked.insert(name.clone());
+                    unit.put(Space::Names, key, Out::default().instant(until).finish());
+                } else if known.blocked.remove(name) {
+                    unit.remove(Space::Names, key);
+                }
+            }
+        }
+    }
+
+    /// Entities that are there have their Timestamp; of those that are not, it is kept here, so
+    /// that no tag is given twice.
+    fn note_last(&self, store: &Account, unit: &mut Unit) {
+        let key = self.desk.key(Kind::LastTimestamp, "");
+        unit.put(Space::Names, key, Out::default().instant(store.last()).finish());
+    }
+}
+
+impl Record<Account> for Tables {
+    fn record(&self, store: &mut Account) {
+        let touched = store.touched.take();
+        if touched.is_empty() {
+            return;
+        }
+        let mut unit = Unit::default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for touch in &touched {
+            self.note(touch, store, &mut known, &mut unit);
+        }
+        self.desk.hand_over(unit);
+    }
+
+    fn replace(&self, store: &mut Account) {
+        store.touched.watch();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unit = Unit::default();
+        let Known { owners, blocked } = std::mem::take(&mut *known);
+        for (name, owner) in owners {
+            unit.remove(Space::Names, self.desk.key(Kind::Table, name.as_str()));
+            unit.swept.push((Space::Rows, owner));
+        }
+        for name in blocked {
+            unit.remove(Space::Names, self.desk.key(Kind::TableBlocked, name.as_str()));
+        }
+        store.touch_all();
+        for touch in store.touched.take() {
+            self.note(&touch, store, &mut known, &mut unit);
+        }
+        self.desk.hand_over(unit);
+    }
+}
+
+/// Reads a table's row: its number, name, creation and policies.
+pub(super) fn read_table(store: &mut Account, value: &[u8]) -> io::Result<u64> {
+    let mut read = In(value);
+    let owner = read.u64()?;
+    let (name, created) = (read.text()?, read.instant()?);
+    let policies = names::read_policies(&mut read)?;
+    store.restore_table(name, created, policies);
+    Ok(owner)
+}
+
+fn entity_key(owner: u64, partition_key: &Key, row_key: &Key) -> Vec<u8> {
+    let (partition_key, row_key) = (partition_key.as_str(), row_key.as_str());
+    let mut out = Out::with_capacity(partition_key.len() + row_key.len() + 12);
+    out.fixed(owner.to_be_bytes()).text(partition_key);
+    let mut key = out.finish();
+    key.extend_from_slice(row_key.as_bytes());
+    key
+}
+
+fn entity(row: &Row) -> Vec<u8> {
+    let properties = row.properties();
+    let mut out = Out::with_capacity(row.rendered_len());
+    out.instant(row.timestamp()).length(properties.len());
+    for (name, value) in properties {
+        out.byte(code_of(value.edm_type())).text(name);
+        match value {
+            ValueRef::Binary(value) => out.bytes(&value),
+            ValueRef::Boolean(value) => out.byte(u8::from(value)),
+            ValueRef::DateTime(value) => out.instant(value),
+            ValueRef::Double(value) => out.fixed(value.to_le_bytes()),
+            ValueRef::Guid(value) => out.fixed(*value.as_bytes()),
+            ValueRef::Int32(value) => out.fixed(value.to_le_bytes()),
+            ValueRef::Int64(value) => out.i64(value),
+            ValueRef::String(value) => out.text(&value),
+        };
+    }
+    out.finish()
+}
+
+/// Puts an entity back. `key` is without the owner. Returns its Timestamp.
+pub(super) fn read_entity(
+    store: &mut Account,
+    table: &Key,
+    key: &[u8],
+    value: &[u8],
+) -> io::Result<DateTime> {
+    let mut key = In(key);
+    let partition_key = key.text()?;
+    let row_key = std::str::from_utf8(key.0).map_err(invalid)?;
+    let mut read = In(value);
+    let timestamp = read.instant()?;
+    let count = read.length()?;
+    let mut properties = Vec::with_capacity(count.min(256));
+    for _ in 0..count {
+        let code = read.byte()?;
+        let name = read.text()?;
+        let value = match type_of(code)? {
+            Type::Binary => ValueRef::Binary(read.bytes()?.into()),
+            Type::Boolean => ValueRef::Boolean(read.byte()? != 0),
+            Type::DateTime => ValueRef::DateTime(read.instant()?),
+            Type::Double => ValueRef::Double(f64::from_le_bytes(read.fixed()?)),
+            Type::Guid => ValueRef::Guid(Guid::from_bytes(read.fixed()?)),
+            Type::Int32 => ValueRef::Int32(i32::from_le_bytes(read.fixed()?)),
+            Type::Int64 => ValueRef::Int64(read.i64()?),
+            Type::String => ValueRef::String(read.text()?.into()),
+        };
+        properties.push((name, value));
+    }
+    if let Some(table) = store.restoring(table) {
+        table.restore((partition_key, row_key), &properties, timestamp);
+    }
+    Ok(timestamp)
+}
+
+const TYPES: [Type; 8] = [
+    Type::Binary,
+    Type::Boolean,
+    Type::DateTime,
+    Type::Double,
+    Type::Guid,
+    Type::Int32,
+    Type::Int64,
+    Type::String,
+];
+
+fn code_of(edm_type: Type) -> u8 {
+    match edm_type {
+        Type::Binary => 0,
+        Type::Boolean => 1,
+        Type::DateTime => 2,
+        Type::Double => 3,
+        Type::Guid => 4,
+        Type::Int32 => 5,
+        Type::Int64 => 6,
+        Type::String => 7,
+    }
+}
+
+fn type_of(code: u8) -> io::Result<Type> {
+    TYPES.get(usize::from(code)).copied().ok_or_else(|| invalid("a property has no known type"))
+}

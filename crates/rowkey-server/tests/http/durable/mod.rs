@@ -1,0 +1,17 @@
+//! Servers that keep their data in a directory: what is acknowledged survives, whatever happens.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`kills`] | the program is killed at random points under load, and nothing acknowledged is lost |
+//! | [`worker`] | what one client did, and what may therefore be there |
+//! | [`tables`] | what it does with entities |
+//! | [`directory`] | directories that are refused, and torn journals |
+//! | [`restart`] | everything that can be kept is the same after a restart |
+//! | [`program`] | the program in a process of its own; directories for a test |
+
+mod directory;
+mod kills;
+mod program;
+mod restart;
+mod tables;
+mod worker;
