@@ -14,6 +14,7 @@ mod lease_lock;
 mod local_index;
 mod log_tail;
 mod lookup;
+mod parallel;
 mod relationships;
 mod rollover;
 mod series;

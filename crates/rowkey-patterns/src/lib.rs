@@ -17,6 +17,7 @@
 //! | [`wide`] | wide entities | thousands of properties written as one, read as one version, merged a row at a time |
 //! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
+//! | [`parallel`] | (many partitions at once) | many queries as one stream, in order, in bounded memory, resumable |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read;
 //! [`rounds`] how what lost against another writer is tried again.
@@ -27,10 +28,10 @@ pub mod denormalized;
 mod hash;
 pub mod index_entity;
 pub mod index_row;
-mod keyed;
 pub mod local_index;
 pub mod log_tail;
 pub mod lookup;
+pub mod parallel;
 pub mod rollover;
 pub mod rounds;
 pub mod series;

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use rowkey::edm::DateTime;
+use rowkey::table::Keyed;
 use rowkey::{Entity, Error, ErrorKind, Partition, Result, Stored, Table};
 
 use super::position::Position;
 use super::{head, row_of, slice, ticks_in, ticks_of, within};
 use crate::hash::fnv1a;
-use crate::keyed::Keyed;
 
 /// How many entries a batch has at most, unless it is said otherwise.
 const BATCH: usize = 500;
@@ -196,7 +196,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
 
     /// The first rows of a part of the partition, with their ticks.
     async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<(i64, Stored<Keyed<E>>)>> {
-        let query = self.table.query(rows).project::<Keyed<E>>().take(most as u64);
+        let query = self.table.query(rows).keyed().take(most as u64);
         let rows = query.all().await?;
         rows.into_iter()
             .map(|row| match ticks_in::<E>(&row.entity.row_key) {

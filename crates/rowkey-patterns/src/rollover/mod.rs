@@ -2,7 +2,6 @@
 //!
 //! - this file: [`Rollover`], the tables of all periods; [`At`], those of one
 //! - [`period`](Period): hours, days, months, years, and how their tables are named
-//! - `merge`: reading several tables as one, in key order
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +16,8 @@ use rowkey::{
     ETag, Entity, Error, ErrorCode, ErrorKind, Key, Query, Result, StorageAccount, Stored, Table,
 };
 
-mod merge;
+use crate::parallel::Parallel;
+
 mod period;
 
 pub use period::Period;
@@ -125,13 +125,23 @@ impl Rollover {
         query: impl Fn(&Table) -> Query<E> + Send,
     ) -> Result<Stream<Stored<E>>> {
         let tables = self.tables().await?;
-        let read = |table: PeriodTable| {
-            let entities = query(&table.table).stream();
-            // A table that is dropped while it is read has ended.
-            entities.take_while(|read| future::ready(!read.as_ref().is_err_and(is_missing))).boxed()
-        };
         let chosen = tables.into_iter().filter(|table| table.is_in(&times));
-        Ok(merge::merge(chosen.map(read).collect()))
+        let queries: Vec<_> = chosen.map(|table| query(&table.table)).collect();
+        let found = Parallel::new(queries).by_key().keep_going().stream();
+        let entities = found.filter_map(|found| async {
+            match found {
+                Ok(found) => Some(Ok(found.stored)),
+                // A table that is dropped while it is read has ended.
+                Err(failure) if is_missing(&failure.error) => None,
+                Err(failure) => Some(Err(failure.error)),
+            }
+        });
+        // Any other error is the last that comes.
+        let ended_by = |failed: &mut bool, read: Result<_>| {
+            let ended = std::mem::replace(failed, read.is_err());
+            future::ready((!ended).then_some(read))
+        };
+        Ok(entities.scan(false, ended_by).boxed())
     }
 
     /// Drops the tables whose periods ended `keep` ago or earlier, by the account's clock; returns

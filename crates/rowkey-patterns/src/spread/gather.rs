@@ -1,16 +1,14 @@
 //! The ordered read over all buckets: a merge of one query each.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::ops::Bound;
 use std::str::FromStr;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey::table::{Page, Stream};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use rowkey::table::Stream;
 use rowkey::{Entity, Error, ErrorKind, Filter, Key, Partition, Query, Result, Stored, Table};
 
-use crate::keyed::Keyed;
+use crate::parallel::Parallel;
 
 /// So many buckets are asked at a time.
 const AT_ONCE: usize = 16;
@@ -84,18 +82,21 @@ impl<E: Entity + Send + 'static> Gather<E> {
 
     /// Reads. An error ends the stream; resume after the last entity that came.
     pub fn stream(self) -> Stream<Found<E>> {
-        let merge = Merge {
-            buckets: (0..).zip(&self.partitions).map(|at| self.bucket(at)).collect(),
-            heads: BinaryHeap::new(),
-            used_up: (0..self.partitions.len()).collect(),
-        };
-        stream::try_unfold(merge, |mut merge| async move {
-            Ok(merge.next().await?.map(|found| (found, merge)))
-        })
-        .boxed()
+        let buckets: Vec<_> = (0..).zip(&self.partitions).map(|at| self.bucket(at)).collect();
+        Parallel::new(buckets)
+            .by_row_key()
+            .in_flight(AT_ONCE)
+            .stream()
+            .map_ok(|found| {
+                // There are as many partitions as buckets.
+                let bucket = u16::try_from(found.query).unwrap_or(u16::MAX);
+                Found { bucket, row_key: found.row_key, stored: found.stored }
+            })
+            .map_err(|failure| failure.error)
+            .boxed()
     }
 
-    fn bucket(&self, (number, partition): (u16, &Partition<E>)) -> Bucket<E> {
+    fn bucket(&self, (number, partition): (u16, &Partition<E>)) -> Query<E> {
         let mut rows = partition.clone();
         if let (Some(after), Ok(key)) = (&self.after, partition.partition_key()) {
             let row = Key::new(key, &*after.row_key);
@@ -104,91 +105,14 @@ impl<E: Entity + Send + 'static> Gather<E> {
                 if number > after.bucket { Bound::Included(row) } else { Bound::Excluded(row) };
             rows = rows.range((from, Bound::Unbounded));
         }
-        let mut query: Query<Keyed<E>> = self.table.query(rows).project();
+        let mut query = self.table.query(rows);
         if let Some(filter) = &self.filter {
             query = query.filter(filter.clone());
         }
         if let Some(entities) = self.page_size {
             query = query.page_size(entities);
         }
-        Bucket { number, pages: query.pages(), page: VecDeque::new() }
-    }
-}
-
-/// A merge of sorted buckets.
-struct Merge<E> {
-    buckets: Vec<Bucket<E>>,
-    /// For each bucket that has a page: the RowKey of its first row, as keys are ordered (by UTF-16
-    /// unit), and its number.
-    heads: BinaryHeap<Reverse<(Vec<u16>, usize)>>,
-    /// Buckets whose page is used up, or was never read.
-    used_up: Vec<usize>,
-}
-
-struct Bucket<E> {
-    number: u16,
-    pages: Stream<Page<Keyed<E>>>,
-    page: VecDeque<Stored<Keyed<E>>>,
-}
-
-impl<E: Entity + Send + 'static> Merge<E> {
-    async fn next(&mut self) -> Result<Option<Found<E>>> {
-        self.refill().await?;
-        let Some(Reverse((_, at))) = self.heads.pop() else { return Ok(None) };
-        let bucket = &mut self.buckets[at];
-        let Some(Stored { entity, etag, timestamp }) = bucket.page.pop_front() else {
-            return Ok(None);
-        };
-        let Keyed { row_key, entity } = entity;
-        let stored = Stored { entity, etag, timestamp };
-        let found = Found { bucket: bucket.number, row_key, stored };
-        self.head(at);
-        Ok(Some(found))
-    }
-
-    /// Asks all buckets that have nothing left, several at a time.
-    async fn refill(&mut self) -> Result<()> {
-        if self.used_up.is_empty() {
-            return Ok(());
-        }
-        let used_up = std::mem::take(&mut self.used_up);
-        let mut asked = Vec::with_capacity(used_up.len());
-        for (at, bucket) in self.buckets.iter_mut().enumerate() {
-            if used_up.binary_search(&at).is_ok() {
-                asked.push(bucket.refill());
-            }
-        }
-        stream::iter(asked).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-        for at in used_up {
-            if !self.buckets[at].page.is_empty() {
-                self.head(at);
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes what a bucket has next.
-    fn head(&mut self, at: usize) {
-        match self.buckets[at].page.front() {
-            Some(row) => {
-                let key = row.entity.row_key.encode_utf16().collect();
-                self.heads.push(Reverse((key, at)));
-            }
-            None => self.used_up.push(at),
-        }
-    }
-}
-
-impl<E> Bucket<E> {
-    /// Reads the next page that is not empty; nothing at the end.
-    async fn refill(&mut self) -> Result<()> {
-        while self.page.is_empty() {
-            match self.pages.try_next().await? {
-                Some(page) => self.page = page.entities.into(),
-                None => return Ok(()),
-            }
-        }
-        Ok(())
+        query
     }
 }
 

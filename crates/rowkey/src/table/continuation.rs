@@ -50,6 +50,12 @@ fn is_zero(part: &usize) -> bool {
 }
 
 impl Continuation {
+    /// In which part of the query it lies, counted from 0. There are several only when a long list is
+    /// split; key order is that of one part.
+    pub fn part(&self) -> usize {
+        self.part
+    }
+
     pub(crate) fn host(&self) -> Host {
         match (&self.token, self.secondary) {
             (None, _) => Host::Any,

@@ -6,6 +6,7 @@
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
 //! - `ahead`: reading it with the next page on its way
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
+//! - [`keyed`]: [`Keyed`], an entity with its keys as they are stored
 //! - [`cost`]: [`Cost`], what a query makes the service read
 //! - [`continuation`]: [`Continuation`], where a query goes on
 //! - [`explain`]: [`Explanation`], the requests of a query without sending them
@@ -19,6 +20,7 @@ pub mod continuation;
 pub mod cost;
 pub mod explain;
 pub mod handle;
+pub mod keyed;
 mod once;
 pub mod pages;
 pub(crate) mod plan;
@@ -32,6 +34,7 @@ pub use continuation::Continuation;
 pub use cost::Cost;
 pub use explain::Explanation;
 pub use handle::Table;
+pub use keyed::Keyed;
 pub use pages::{Page, Stream};
 pub use query::Query;
 pub use service::{TableService, Tables};

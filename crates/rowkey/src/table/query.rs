@@ -13,6 +13,7 @@ use super::continuation::Continuation;
 use super::cost::Cost;
 use super::explain::Explanation;
 use super::handle::{Table, key_error};
+use super::keyed::Keyed;
 use super::pages::{Page, Reader, Stream};
 use super::plan::Plan;
 use crate::entity::{DynamicEntity, Entity, Projection, Rows, Stored};
@@ -64,20 +65,13 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Reads each entity as `Q`, and asks the service for the properties of `Q` alone.
     pub fn project<Q: Projection + Send + 'static>(self) -> Query<Q> {
         let select = Q::COLUMNS.map(|names| names.iter().map(|&name| name.to_owned()).collect());
-        Query {
-            table: self.table,
-            span: self.span,
-            rows: self.rows,
-            filter: self.filter,
-            select,
-            page_size: self.page_size,
-            take: self.take,
-            resume: self.resume,
-            prefetch: self.prefetch,
-            scan_policy: self.scan_policy,
-            error: self.error,
-            projection: PhantomData,
-        }
+        Query { select, ..self.read_as() }
+    }
+
+    /// Reads each entity together with its keys as they are stored: exact, whatever the type makes
+    /// of them, where the place of an entity matters.
+    pub fn keyed(self) -> Query<Keyed<P>> {
+        self.read_as()
     }
 
     /// How many entities a page has at most, 1 to 1000 (`$top`). The service may send fewer, even
@@ -90,9 +84,10 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
-    /// At most this many entities in all, over as many pages as it takes.
+    /// At most this many entities in all, over as many pages as it takes; said several times, the
+    /// least of them.
     pub fn take(mut self, entities: u64) -> Self {
-        self.take = Some(entities);
+        self.take = Some(self.take.map_or(entities, |take| take.min(entities)));
         self
     }
 
@@ -213,6 +208,23 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     fn fail(&mut self, kind: ErrorKind, what: String) {
         self.error.get_or_insert((kind, what));
+    }
+
+    fn read_as<Q>(self) -> Query<Q> {
+        Query {
+            table: self.table,
+            span: self.span,
+            rows: self.rows,
+            filter: self.filter,
+            select: self.select,
+            page_size: self.page_size,
+            take: self.take,
+            resume: self.resume,
+            prefetch: self.prefetch,
+            scan_policy: self.scan_policy,
+            error: self.error,
+            projection: PhantomData,
+        }
     }
 }
 

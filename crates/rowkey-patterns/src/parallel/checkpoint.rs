@@ -1,0 +1,115 @@
+//! How far many queries are, as text that can be stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rowkey::{Continuation, Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+
+/// How far each query of a [`Parallel`](super::Parallel) is, from
+/// [`Results::checkpoint`](super::Results::checkpoint).
+///
+/// Everything that was handed out is behind it, everything else is ahead. It grows with the queries
+/// that are begun and not finished, and with those that failed.
+///
+/// Store it as text (`to_string` and `parse`, or serde). It contains keys, so treat it as you treat
+/// the data. The default is the beginning.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// How many queries were taken from the list. Those of them that are not open are finished.
+    pub(super) begun: usize,
+    /// A hash of those queries.
+    pub(super) digest: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) open: Vec<Open>,
+    /// What is left of `take`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) left: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) finished: bool,
+}
+
+/// A query that was begun and is not finished.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Open {
+    pub(super) query: usize,
+    #[serde(flatten)]
+    pub(super) place: Place,
+}
+
+/// Where a query is.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Where the page begins that is being handed out; `None` for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) page: Option<Continuation>,
+    /// The PartitionKey and RowKey of the last entity of that page that was handed out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<(String, String)>,
+}
+
+impl Checkpoint {
+    /// Whether nothing is left to read: every query is finished, or all that was to be taken was.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The queries that are begun and not finished, those that failed among them, counted from 0 in
+    /// the given order.
+    pub fn open(&self) -> impl Iterator<Item = usize> {
+        self.open.iter().map(|open| open.query)
+    }
+}
+
+impl fmt::Display for Checkpoint {
+    /// The text to store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Checkpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text)
+            .map_err(|_| Error::refused(ErrorKind::Invalid, "the text is not that of a checkpoint"))
+    }
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoint")
+            .field("begun", &self.begun)
+            .field("open", &self.open.len())
+            .field("finished", &self.finished)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_stored_by_this_version_must_stay_readable() {
+        let text = r#"{"begun":3,"digest":18446744073709551615,"open":[{"query":1},
+            {"query":2,"page":"{\"q\":\"00000000000000ff\",\"pk\":\"1!4!cGs-\"}",
+            "after":["p","secret"]}],"left":7}"#;
+        let checkpoint: Checkpoint = text.parse().unwrap();
+        assert_eq!(checkpoint.open().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((checkpoint.begun, checkpoint.left), (3, Some(7)));
+        assert!(checkpoint.open[1].place.page.is_some() && !checkpoint.is_finished());
+        assert_eq!(checkpoint.to_string().parse::<Checkpoint>().unwrap(), checkpoint);
+        assert!(!format!("{checkpoint:?}").contains("secret"));
+    }
+
+    #[test]
+    fn other_text_is_refused_without_showing_it() {
+        for text in ["", "secret", r#"{"begun":"secret"}"#] {
+            let error = text.parse::<Checkpoint>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(!format!("{error:?} {error}").contains("secret"));
+        }
+    }
+}

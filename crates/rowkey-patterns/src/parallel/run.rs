@@ -1,0 +1,409 @@
+//! Reads queries a page at a time, some of them at once, and hands out what came in an order.
+//!
+//! A query is in one of three states: it asks for a page, it has one, or it has failed. It asks again
+//! only when its page is used up, which is what bounds the memory.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::vec;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
+use futures_util::{Stream, StreamExt as _};
+use rowkey::table::{Keyed, Page};
+use rowkey::{Continuation, Error, ErrorKind, Projection, Query, Result, Stored, Table};
+
+use super::checkpoint::{Open, Place};
+use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};
+use crate::hash::fnv1a;
+
+type Pages<P> = rowkey::table::Stream<Page<Keyed<P>>>;
+
+/// What came of a request: whose it was, the page, and where the next ones come from.
+type Answer<P> = (usize, Option<Result<Page<Keyed<P>>>>, Pages<P>);
+
+/// Where an entity stands in a merge: one or two keys in the service's order, which is that of UTF-16
+/// units.
+type Rank = (Vec<u16>, Vec<u16>);
+
+/// What the queries of a [`Parallel`](super::Parallel) find.
+#[must_use = "nothing is read unless it is polled"]
+pub struct Results<P> {
+    settings: Settings,
+    /// What is still to be begun.
+    list: stream::Fuse<BoxStream<'static, Result<Query<P>>>>,
+    /// Of a checkpoint, while the queries that it has begun are looked for in the list.
+    resuming: Option<Checkpoint>,
+    /// Those of them that are found and not begun again.
+    held: VecDeque<(usize, Place, Query<P>)>,
+    /// Begun and not finished.
+    open: BTreeMap<usize, Branch<P>>,
+    /// Those that would ask for a page if there were not so many under way.
+    waiting: VecDeque<(usize, Pages<P>)>,
+    asked: FuturesUnordered<BoxFuture<'static, Answer<P>>>,
+    /// Those that have something to hand out, in the order in which it came; of a merge, those that
+    /// failed. In the given order it does not matter.
+    came: VecDeque<usize>,
+    /// In a merge: the next entity of each that has a page.
+    heads: BinaryHeap<Reverse<(Rank, usize)>>,
+    failed: BTreeMap<usize, Place>,
+    begun: usize,
+    digest: u64,
+    left: Option<u64>,
+    stopped: bool,
+}
+
+struct Branch<P> {
+    place: Place,
+    /// Whether `place.after` is of the run before, and may lie beyond the page.
+    resumed: bool,
+    table: Table,
+    state: State<P>,
+    /// In a merge: where its last entity stood.
+    last: Rank,
+}
+
+enum State<P> {
+    Asks,
+    Failed(Error),
+    Has(HeldPage<P>),
+}
+
+struct HeldPage<P> {
+    rows: vec::IntoIter<Stored<Keyed<P>>>,
+    /// Where the next page begins; `None` at the end.
+    next: Option<Continuation>,
+    pages: Pages<P>,
+}
+
+impl<P: Projection + Send + 'static> Results<P> {
+    pub(super) fn new(
+        list: BoxStream<'static, Result<Query<P>>>,
+        settings: Settings,
+        take: Option<u64>,
+        from: Checkpoint,
+    ) -> Self {
+        let left = from.left.into_iter().chain(take).min();
+        let mut results = Self {
+            settings,
+            list: list.fuse(),
+            resuming: None,
+            held: VecDeque::new(),
+            open: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            asked: FuturesUnordered::new(),
+            came: VecDeque::new(),
+            heads: BinaryHeap::new(),
+            failed: BTreeMap::new(),
+            begun: 0,
+            digest: 0,
+            left,
+            stopped: false,
+        };
+        if left == Some(0) {
+            results.stop();
+        }
+        results.resuming = (from.begun > 0).then_some(from);
+        results
+    }
+
+    /// Begins queries and sends requests, as many as there may be.
+    fn begin(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        loop {
+            while self.asked.len() < self.settings.in_flight
+                && let Some((query, pages)) = self.waiting.pop_front()
+            {
+                self.asked.push(Box::pin(async move {
+                    let (page, pages) = pages.into_future().await;
+                    (query, page, pages)
+                }));
+            }
+            if self.resuming.is_none() {
+                if !self.is_merge() && self.open.len() >= self.settings.in_flight {
+                    return Ok(());
+                }
+                if let Some((number, place, query)) = self.held.pop_front() {
+                    self.open(number, place, query);
+                    continue;
+                }
+            }
+            match self.list.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(query))) => self.listed(query)?,
+                Poll::Ready(Some(Err(error))) => return Err(self.list_failed(error)),
+                Poll::Ready(None) if self.resuming.is_some() => return Err(self.other_list()),
+                Poll::Ready(None) | Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    /// Begins the next query of the list, or looks for its place in the checkpoint.
+    fn listed(&mut self, query: Query<P>) -> Result<(), Failure> {
+        let number = self.begun;
+        self.begun += 1;
+        self.digest = digest(self.digest, &query);
+        let Some(from) = &self.resuming else {
+            self.open(number, Place::default(), query);
+            return Ok(());
+        };
+        if let Some(open) = from.open.iter().find(|open| open.query == number) {
+            self.held.push_back((number, open.place.clone(), query));
+        }
+        if self.begun == from.begun {
+            if self.digest != from.digest {
+                return Err(self.other_list());
+            }
+            self.resuming = None;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, number: usize, place: Place, query: Query<P>) {
+        let table = query.table().clone();
+        let mut query = query.keyed();
+        match (&place.page, self.left) {
+            (Some(page), _) => query = query.resume(page.clone()),
+            // A page that is read again has entities that count no more.
+            (None, Some(left)) if place.after.is_none() => query = query.take(left),
+            (None, _) => {}
+        }
+        self.waiting.push_back((number, query.pages()));
+        let (resumed, last) = (place.after.is_some(), Rank::default());
+        self.open.insert(number, Branch { place, resumed, table, state: State::Asks, last });
+    }
+
+    /// Notes what a request brought.
+    fn settle(&mut self, (number, page, pages): Answer<P>) {
+        let Some(branch) = self.open.get_mut(&number) else { return };
+        branch.state = match page {
+            Some(Ok(page)) => {
+                let mut rows = page.entities;
+                if let Some(after) = branch.place.after.as_ref().filter(|_| branch.resumed) {
+                    rows.retain(|row| is_after(&row.entity, after));
+                    branch.resumed = rows.is_empty();
+                }
+                State::Has(HeldPage { rows: rows.into_iter(), next: page.continuation, pages })
+            }
+            Some(Err(error)) => State::Failed(error),
+            None => {
+                self.open.remove(&number);
+                return;
+            }
+        };
+        self.line_up(number);
+    }
+
+    /// Puts a query in the place from which it hands out; one whose page is used up asks again.
+    fn line_up(&mut self, number: usize) {
+        let order = self.settings.order;
+        let Some(branch) = self.open.get_mut(&number) else { return };
+        let State::Has(page) = &branch.state else {
+            return self.came.push_back(number);
+        };
+        let Some(row) = page.rows.as_slice().first() else {
+            return self.used_up(number);
+        };
+        match order {
+            Order::AsItComes => self.came.push_back(number),
+            Order::Given => {}
+            Order::Key | Order::RowKey => {
+                let rank = rank(order, &row.entity);
+                if rank < branch.last {
+                    branch.state = State::Failed(out_of_order(&branch.table));
+                    self.came.push_back(number);
+                } else {
+                    branch.last.clone_from(&rank);
+                    self.heads.push(Reverse((rank, number)));
+                }
+            }
+        }
+    }
+
+    fn used_up(&mut self, number: usize) {
+        let Some(branch) = self.open.get_mut(&number) else { return };
+        match std::mem::replace(&mut branch.state, State::Asks) {
+            State::Has(HeldPage { next: Some(next), pages, .. }) => {
+                let part = branch.place.page.as_ref().map_or(0, Continuation::part);
+                // Pages may be smaller than those of the run before.
+                let goes_on = branch.resumed && next.part() == part;
+                let after = branch.place.after.take().filter(|_| goes_on);
+                branch.resumed = after.is_some();
+                branch.place = Place { page: Some(next), after };
+                self.waiting.push_back((number, pages));
+            }
+            _ => drop(self.open.remove(&number)),
+        }
+    }
+
+    /// Whose turn it is to hand out, if it has something.
+    fn turn(&mut self) -> Option<usize> {
+        match self.settings.order {
+            Order::AsItComes => self.came.pop_front(),
+            Order::Given => {
+                let (first, branch) = self.open.first_key_value()?;
+                (!matches!(branch.state, State::Asks)).then_some(*first)
+            }
+            Order::Key | Order::RowKey => self.came.pop_front().or_else(|| {
+                // As long as one of them asks, it may be the first.
+                let all_are_here = self.asked.is_empty() && self.waiting.is_empty();
+                if !all_are_here || !self.list.is_terminated() || !self.held.is_empty() {
+                    return None;
+                }
+                self.heads.pop().map(|Reverse((_, number))| number)
+            }),
+        }
+    }
+
+    fn hand_out(&mut self) -> Option<Result<Found<P>, Failure>> {
+        let number = self.turn()?;
+        let branch = self.open.get_mut(&number)?;
+        let State::Has(page) = &mut branch.state else {
+            let branch = self.open.remove(&number)?;
+            self.failed.insert(number, branch.place);
+            let State::Failed(error) = branch.state else { return None };
+            return Some(Err(Failure { query: number, error }));
+        };
+        let Stored { entity, etag, timestamp } = page.rows.next()?;
+        let Keyed { partition_key, row_key, entity } = entity;
+        branch.place.after = Some((partition_key.clone(), row_key.clone()));
+        let stored = Stored { entity, etag, timestamp };
+        let more = !page.rows.as_slice().is_empty();
+        if more && self.settings.order == Order::AsItComes {
+            // A page is handed out as a whole.
+            self.came.push_front(number);
+        } else {
+            self.line_up(number);
+        }
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        Some(Ok(Found { query: number, partition_key, row_key, stored }))
+    }
+
+    fn is_merge(&self) -> bool {
+        matches!(self.settings.order, Order::Key | Order::RowKey)
+    }
+
+    /// Cancels what is under way. What is open stays so, for the checkpoint.
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.asked.clear();
+        self.waiting.clear();
+        self.list = stream::empty().boxed().fuse();
+        for branch in self.open.values_mut() {
+            branch.state = State::Asks;
+        }
+    }
+
+    fn list_failed(&self, error: Error) -> Failure {
+        Failure { query: self.begun, error }
+    }
+
+    fn other_list(&self) -> Failure {
+        let what = "the checkpoint is not of these queries: their number or order is another, or \
+                    their tables or filters are";
+        self.list_failed(Error::refused(ErrorKind::Invalid, what).of(OPERATION, ""))
+    }
+}
+
+impl<P> Results<P> {
+    /// How far each query is by what was handed out until now.
+    pub fn checkpoint(&self) -> Checkpoint {
+        if let Some(from) = &self.resuming {
+            return from.clone();
+        }
+        let open = self.open.iter().map(|(query, branch)| (query, &branch.place));
+        let held = self.held.iter().map(|(query, place, _)| (query, place));
+        let places: BTreeMap<_, _> = open.chain(held).chain(&self.failed).collect();
+        let open: Vec<_> = places
+            .into_iter()
+            .map(|(query, place)| Open { query: *query, place: place.clone() })
+            .collect();
+        Checkpoint {
+            begun: self.begun,
+            digest: self.digest,
+            finished: self.left == Some(0)
+                || (!self.stopped && self.list.is_terminated() && open.is_empty()),
+            open,
+            left: self.left,
+        }
+    }
+}
+
+impl<P: Projection + Send + 'static> Stream for Results<P> {
+    type Item = Result<Found<P>, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        while !this.stopped {
+            if let Err(failure) = this.begin(cx) {
+                this.stop();
+                return Poll::Ready(Some(Err(failure)));
+            }
+            // All answers at each turn, so that requests go on while a page is handed out.
+            let mut answered = false;
+            while let Poll::Ready(Some(answer)) = this.asked.poll_next_unpin(cx) {
+                this.settle(answer);
+                answered = true;
+            }
+            if let Some(next) = this.hand_out() {
+                let failed = next.is_err() && !this.settings.keep_going;
+                if failed || this.left == Some(0) {
+                    this.stop();
+                }
+                return Poll::Ready(Some(next));
+            }
+            if this.list.is_terminated() && this.open.is_empty() && this.held.is_empty() {
+                return Poll::Ready(None);
+            }
+            if !answered {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+/// Nothing in it is pinned.
+impl<P> Unpin for Results<P> {}
+
+/// A hash of a list of queries: of the list before, and of what a query reads.
+fn digest<P: Projection + Send + 'static>(before: u64, query: &Query<P>) -> u64 {
+    let requests = query.explain().map(|explanation| explanation.requests).unwrap_or_default();
+    let filters = requests.into_iter().map(|request| request.filter.unwrap_or_default());
+    let text = [query.table().name().to_ascii_lowercase()].into_iter().chain(filters);
+    // Nothing that is hashed has this byte.
+    let text = text.flat_map(|text| text.into_bytes().into_iter().chain([0xFF]));
+    fnv1a(before.to_le_bytes().into_iter().chain(text))
+}
+
+fn rank<P>(order: Order, row: &Keyed<P>) -> Rank {
+    let units = |key: &str| key.encode_utf16().collect();
+    match order {
+        Order::Key => (units(&row.partition_key), units(&row.row_key)),
+        _ => (units(&row.row_key), Vec::new()),
+    }
+}
+
+fn is_after<P>(row: &Keyed<P>, (partition_key, row_key): &(String, String)) -> bool {
+    let compare = |one: &str, other: &str| one.encode_utf16().cmp(other.encode_utf16());
+    compare(&row.partition_key, partition_key).then_with(|| compare(&row.row_key, row_key))
+        == Ordering::Greater
+}
+
+fn out_of_order(table: &Table) -> Error {
+    let what = "a query that is merged has rows that are not in the order of the merge";
+    Error::refused(ErrorKind::Invalid, what)
+        .of(OPERATION, table.name())
+        .advise("merge by RowKey single partitions, by key whole tables, and no long lists")
+}
+
+impl<P> fmt::Debug for Results<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Results")
+            .field("begun", &self.begun)
+            .field("open", &self.open.len())
+            .field("under_way", &self.asked.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,26 @@
+//! An entity together with its keys as they are stored.
+
+use crate::entity::{DecodeError, Projection, RowReader};
+
+/// What was read of an entity, and where it is: from [`Query::keyed`](crate::Query::keyed).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keyed<P> {
+    /// The PartitionKey as it is stored.
+    pub partition_key: String,
+    /// The RowKey as it is stored.
+    pub row_key: String,
+    /// What was read.
+    pub entity: P,
+}
+
+impl<P: Projection> Projection for Keyed<P> {
+    const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            partition_key: row.partition_key()?.to_owned(),
+            row_key: row.row_key()?.to_owned(),
+            entity: P::decode(row)?,
+        })
+    }
+}
