@@ -38,11 +38,19 @@ pub const ETAG_LEN: usize = "W/\"datetime'2017-11-10T02%3A46%3A53.6366921Z'\"".l
 
 /// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written where
 /// the tag goes.
+#[inline]
 pub fn write_etag(out: &mut Vec<u8>, quote: &[u8], timestamp: &Iso) {
-    let [hours, minutes, rest] = timestamp.around_colons();
-    for part in [b"W/", quote, b"datetime'", hours, b"%3A", minutes, b"%3A", rest, b"'", quote] {
-        out.extend_from_slice(part);
-    }
+    let (hours, minutes, rest) = timestamp.around_colons();
+    out.extend_from_slice(b"W/");
+    out.extend_from_slice(quote);
+    out.extend_from_slice(b"datetime'");
+    out.extend_from_slice(&hours);
+    out.extend_from_slice(b"%3A");
+    out.extend_from_slice(&minutes);
+    out.extend_from_slice(b"%3A");
+    out.extend_from_slice(rest);
+    out.push(b'\'');
+    out.extend_from_slice(quote);
 }
 
 impl fmt::Display for ETag {

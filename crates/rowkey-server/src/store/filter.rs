@@ -245,25 +245,19 @@ impl Candidate<'_> {
             return Found::Nothing;
         }
         Found::Ordered(match constant {
-            Value::Binary(value) => self.row.bytes(slot).0.cmp(value),
+            Value::Binary(value) => self.row.binary(slot).cmp(value),
             Value::Boolean(value) => self.row.boolean(slot).cmp(value),
             Value::DateTime(value) => self.row.int64(slot).cmp(&value.ticks()),
             Value::Double(value) => {
-                return match f64::from_bits(self.row.int64(slot).cast_unsigned()).partial_cmp(value)
-                {
+                return match self.row.double(slot).partial_cmp(value) {
                     Some(order) => Found::Ordered(order),
                     None => Found::Unordered,
                 };
             }
             Value::Int32(value) => self.row.int32(slot).cmp(value),
             Value::Int64(value) => self.row.int64(slot).cmp(value),
-            Value::Guid(_) | Value::String(_) => {
-                return match (self.row.value(slot).into_owned(), constant) {
-                    (Value::Guid(stored), Value::Guid(value)) => Found::Ordered(stored.cmp(value)),
-                    (Value::String(stored), value) => compare_text(&stored, value),
-                    _ => Found::Nothing,
-                };
-            }
+            Value::Guid(value) => self.row.guid(slot).cmp(value),
+            Value::String(value) => key::compare(&self.row.text(slot), value),
         })
     }
 }

@@ -1,19 +1,26 @@
-//! One entity, packed: its values in one block of bytes, laid out by its [`Shape`].
+//! One entity, packed: its properties as they stand in an answer, laid out by its [`Shape`].
 //!
-//! Numbers, instants and GUIDs lie in the fixed part; of text and bytes the fixed part holds where
-//! they end in the rest. The highest bit of that end says that a text needs no escapes.
+//! An entity is written once and read often, so its JSON is made when it is written, and a page is
+//! mostly copying. The block of bytes begins with a fixed part: where the value of each property
+//! ends in the text, and numbers and instants once more, as filters compare them. The highest bit of
+//! an end says that a text stands between its quotes as it is, without escapes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, is_annotated};
 
-use super::shape::{Shape, Shapes, Slot};
+use super::shape::{END_WIDTH, Shape, Shapes, Slot};
 
 /// In the end of a text: it is printable ASCII without quotes or backslashes.
 const CLEAN: u32 = 1 << 31;
+
+/// What rows are put together in is kept up to this many bytes.
+const MAX_SCRATCH: usize = 64 * 1024;
 
 /// An entity without its keys.
 #[derive(Clone, Debug)]
@@ -31,40 +38,30 @@ impl Row {
         timestamp: DateTime,
     ) -> Self {
         let shape = shapes.intern(properties);
-        let variable: usize = properties
-            .iter()
-            .map(|(_, value)| match value {
-                ValueRef::Binary(bytes) => bytes.len(),
-                ValueRef::String(text) => text.len(),
-                _ => 0,
-            })
-            .sum();
         let fixed = shape.fixed();
-        let mut data = Vec::with_capacity(fixed + variable);
+        let data = &mut shapes.scratch;
+        data.clear();
         data.resize(fixed, 0);
         for (slot, (_, value)) in shape.slots().iter().zip(properties) {
-            let at = slot.at as usize;
+            let prefix = shape.prefix(slot).at(Metadata::Minimal, is_annotated_value(value));
+            data.extend_from_slice(prefix.as_bytes());
+            render::value(data, value);
+            let mut end = u32::try_from(data.len() - fixed).unwrap_or(u32::MAX) & !CLEAN;
             match value {
-                ValueRef::Binary(bytes) => {
-                    data.extend_from_slice(bytes);
-                    let end = end_of(fixed, data.len());
-                    put(&mut data, at, &end.to_le_bytes());
-                }
-                ValueRef::Boolean(value) => data[at] = u8::from(*value),
-                ValueRef::DateTime(value) => put(&mut data, at, &value.ticks().to_le_bytes()),
-                ValueRef::Double(value) => put(&mut data, at, &value.to_le_bytes()),
-                ValueRef::Guid(value) => put(&mut data, at, value.as_bytes()),
-                ValueRef::Int32(value) => put(&mut data, at, &value.to_le_bytes()),
-                ValueRef::Int64(value) => put(&mut data, at, &value.to_le_bytes()),
-                ValueRef::String(text) => {
-                    data.extend_from_slice(text.as_bytes());
-                    let clean = if render::is_clean(text.as_bytes()) { CLEAN } else { 0 };
-                    let end = end_of(fixed, data.len()) | clean;
-                    put(&mut data, at, &end.to_le_bytes());
-                }
+                ValueRef::DateTime(value) => put(data, slot.at, value.ticks().to_le_bytes()),
+                ValueRef::Double(value) => put(data, slot.at, value.to_le_bytes()),
+                ValueRef::Int32(value) => put(data, slot.at, value.to_le_bytes()),
+                ValueRef::Int64(value) => put(data, slot.at, value.to_le_bytes()),
+                ValueRef::String(text) if render::is_clean(text.as_bytes()) => end |= CLEAN,
+                _ => {}
             }
+            put(data, slot.index * END_WIDTH, end.to_le_bytes());
         }
-        Self { shape, data: data.into_boxed_slice(), timestamp }
+        let row = Self { shape, data: Box::from(data.as_slice()), timestamp };
+        if data.capacity() > MAX_SCRATCH {
+            *data = Vec::new();
+        }
+        row
     }
 
     /// When the entity was written last.
@@ -85,90 +82,120 @@ impl Row {
     /// The value of one property. The slot must be of this row's shape.
     pub(crate) fn value(&self, slot: &Slot) -> ValueRef<'_> {
         match slot.edm_type {
-            Type::Binary => ValueRef::Binary(Cow::Borrowed(self.bytes(slot).0)),
+            Type::Binary => ValueRef::Binary(self.binary(slot).into()),
             Type::Boolean => ValueRef::Boolean(self.boolean(slot)),
             Type::DateTime => {
                 ValueRef::DateTime(DateTime::from_ticks(self.int64(slot)).unwrap_or(DateTime::MIN))
             }
-            Type::Double => ValueRef::Double(f64::from_le_bytes(self.fixed(slot))),
-            Type::Guid => ValueRef::Guid(Guid::from_bytes(self.fixed(slot))),
+            Type::Double => ValueRef::Double(self.double(slot)),
+            Type::Guid => ValueRef::Guid(self.guid(slot)),
             Type::Int32 => ValueRef::Int32(self.int32(slot)),
             Type::Int64 => ValueRef::Int64(self.int64(slot)),
-            Type::String => ValueRef::String(String::from_utf8_lossy(self.bytes(slot).0)),
+            Type::String => ValueRef::String(self.text(slot)),
         }
     }
 
-    /// The bytes of a text or of bytes, and whether it needs no escapes.
-    pub(crate) fn bytes(&self, slot: &Slot) -> (&[u8], bool) {
-        let end = u32::from_le_bytes(self.fixed(slot));
-        let start = slot.before.map_or(0, |at| u32::from_le_bytes(self.array(at)) & !CLEAN);
-        let fixed = self.shape.fixed();
-        let range = fixed + start as usize..fixed + (end & !CLEAN) as usize;
-        (self.data.get(range).unwrap_or_default(), end & CLEAN != 0)
+    /// The bytes of a Binary.
+    pub(crate) fn binary(&self, slot: &Slot) -> Vec<u8> {
+        STANDARD.decode(unquoted(self.written(slot))).unwrap_or_default()
     }
 
     /// The value of a Boolean.
     pub(crate) fn boolean(&self, slot: &Slot) -> bool {
-        self.fixed::<1>(slot)[0] != 0
+        self.written(slot) == b"true"
+    }
+
+    /// The value of a Double.
+    pub(crate) fn double(&self, slot: &Slot) -> f64 {
+        f64::from_le_bytes(self.array(slot.at))
+    }
+
+    /// The value of a Guid.
+    pub(crate) fn guid(&self, slot: &Slot) -> Guid {
+        Guid::try_parse_ascii(unquoted(self.written(slot))).unwrap_or_default()
     }
 
     /// The value of an Int32.
     pub(crate) fn int32(&self, slot: &Slot) -> i32 {
-        i32::from_le_bytes(self.fixed(slot))
+        i32::from_le_bytes(self.array(slot.at))
     }
 
     /// The value of an Int64, or the ticks of an instant.
     pub(crate) fn int64(&self, slot: &Slot) -> i64 {
-        i64::from_le_bytes(self.fixed(slot))
+        i64::from_le_bytes(self.array(slot.at))
+    }
+
+    /// The value of a String.
+    pub(crate) fn text(&self, slot: &Slot) -> Cow<'_, str> {
+        let written = self.written(slot);
+        if self.end(slot.index) & CLEAN != 0 {
+            String::from_utf8_lossy(unquoted(written))
+        } else {
+            Cow::Owned(serde_json::from_slice(written).unwrap_or_default())
+        }
     }
 
     /// Appends all properties, each with a comma before it.
     pub(crate) fn render(&self, out: &mut Vec<u8>, level: Metadata) {
-        for slot in self.shape.slots() {
-            self.render_one(out, level, slot);
+        if level == Metadata::None {
+            for slot in self.shape.slots() {
+                self.render_one(out, level, slot);
+            }
+        } else {
+            out.extend_from_slice(&self.data[self.shape.fixed()..]);
         }
     }
 
     /// Appends one property with a comma before it. The slot must be of this row's shape.
     pub(crate) fn render_one(&self, out: &mut Vec<u8>, level: Metadata, slot: &Slot) {
-        let prefix = self.shape.prefix(slot);
-        // A Double is annotated only when it is text, which its value tells.
-        let annotate = is_annotated(slot.edm_type)
-            || (slot.edm_type == Type::Double
-                && !f64::from_le_bytes(self.fixed::<8>(slot)).is_finite());
-        out.extend_from_slice(prefix.at(level, annotate).as_bytes());
-        if slot.edm_type == Type::String
-            && let (bytes, true) = self.bytes(slot)
-        {
-            out.push(b'"');
-            out.extend_from_slice(bytes);
-            out.push(b'"');
-        } else {
-            render::value(out, &self.value(slot));
-        }
+        let annotate = level != Metadata::None && self.is_annotated(slot);
+        out.extend_from_slice(self.shape.prefix(slot).at(level, annotate).as_bytes());
+        out.extend_from_slice(self.written(slot));
     }
 
     /// About how many bytes the row takes in an answer.
     pub(crate) fn rendered_len(&self) -> usize {
-        self.data.len() + self.data.len() / 4 + self.shape.slots().len() * 48 + 160
+        self.data.len() + 256
     }
 
-    fn fixed<const N: usize>(&self, slot: &Slot) -> [u8; N] {
-        self.array(slot.at)
+    /// The value as it stands in an answer.
+    fn written(&self, slot: &Slot) -> &[u8] {
+        let prefix = self.shape.prefix(slot).at(Metadata::Minimal, self.is_annotated(slot));
+        let before = slot.index.checked_sub(1).map_or(0, |index| self.end(index) & !CLEAN);
+        let (start, end) = (before as usize + prefix.len(), self.end(slot.index) & !CLEAN);
+        let fixed = self.shape.fixed();
+        self.data.get(fixed + start..fixed + end as usize).unwrap_or_default()
     }
 
-    fn array<const N: usize>(&self, at: u32) -> [u8; N] {
-        self.data.get(at as usize..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    fn is_annotated(&self, slot: &Slot) -> bool {
+        is_annotated(slot.edm_type)
+            || (slot.edm_type == Type::Double && !self.double(slot).is_finite())
+    }
+
+    /// Where a value ends in the text, with the bit that says whether it is clean.
+    fn end(&self, index: usize) -> u32 {
+        u32::from_le_bytes(self.array(index * END_WIDTH))
+    }
+
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.data.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
 }
 
-fn put(data: &mut [u8], at: usize, bytes: &[u8]) {
-    data[at..at + bytes.len()].copy_from_slice(bytes);
+/// Whether a value is annotated: a Double only when it is text.
+fn is_annotated_value(value: &ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Double(number) => !number.is_finite(),
+        value => is_annotated(value.edm_type()),
+    }
 }
 
-/// Where a text or bytes end, counted from the end of the fixed part.
-fn end_of(fixed: usize, length: usize) -> u32 {
-    u32::try_from(length - fixed).unwrap_or(u32::MAX) & !CLEAN
+fn put<const N: usize>(data: &mut [u8], at: usize, bytes: [u8; N]) {
+    data[at..at + N].copy_from_slice(&bytes);
+}
+
+fn unquoted(written: &[u8]) -> &[u8] {
+    written.get(1..written.len().saturating_sub(1)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -193,7 +220,18 @@ mod tests {
         let row = Row::new(&mut Shapes::default(), &properties, DateTime::MIN);
         assert_eq!(row.properties().collect::<Vec<_>>(), properties);
         let mut out = Vec::new();
+        row.render(&mut out, Metadata::None);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#","a":"clean","b":"-5","c":"\"gr\u00f6\u00dfe\"","d":"AP8H","e":"Infinity","f":0.5,"g":true,"h":"00000000-0000-0000-0000-00000000002a","i":-1,"j":"9999-12-31T23:59:59.9999999Z","k":"""#
+        );
+        let mut out = Vec::new();
         row.render(&mut out, Metadata::Minimal);
+        let mut one_by_one = Vec::new();
+        for slot in row.shape().slots() {
+            row.render_one(&mut one_by_one, Metadata::Full, slot);
+        }
+        assert_eq!(out, one_by_one);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             r#","a":"clean","b@odata.type":"Edm.Int64","b":"-5","c":"\"gr\u00f6\u00dfe\"","d@odata.type":"Edm.Binary","d":"AP8H","e@odata.type":"Edm.Double","e":"Infinity","f":0.5,"g":true,"h@odata.type":"Edm.Guid","h":"00000000-0000-0000-0000-00000000002a","i":-1,"j@odata.type":"Edm.DateTime","j":"9999-12-31T23:59:59.9999999Z","k":"""#

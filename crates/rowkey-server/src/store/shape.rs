@@ -1,7 +1,7 @@
 //! The names and types of an entity's properties, kept once for all rows that have the same ones.
 //!
-//! A [`Shape`] knows where each value lies in a row's bytes, and holds the text that stands before
-//! it in an answer. So names cost a row nothing, and rendering one is mostly copying.
+//! A [`Shape`] knows where a row keeps what of each value, and holds the text that stands before it in
+//! an answer.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,15 +10,18 @@ use std::sync::{Arc, Weak};
 use rowkey_wire::edm::{Type, ValueRef};
 use rowkey_wire::odata::render::Prefix;
 
+/// Bytes of the end of a value. Ends lie side by side where a row begins.
+pub(crate) const END_WIDTH: usize = size_of::<u32>();
+
 /// A property of a [`Shape`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// The type of the value.
     pub(crate) edm_type: Type,
-    /// Where the value, or the end of its text or bytes, lies in the row's fixed part.
-    pub(crate) at: u32,
-    /// For text and bytes: where the end of the ones before lies. `None` for the first.
-    pub(crate) before: Option<u32>,
+    /// Its place among the properties, and so of its end among the ends.
+    pub(crate) index: usize,
+    /// Where a number or an instant lies in the row's fixed part.
+    pub(crate) at: usize,
     name: (u32, u32),
     prefix: (u32, u32, u32),
 }
@@ -30,7 +33,7 @@ pub(crate) struct Shape {
     /// Names and prefixes, one after the other.
     text: Box<str>,
     /// Bytes that the fixed parts take together.
-    fixed: u32,
+    fixed: usize,
     hash: u64,
 }
 
@@ -38,26 +41,15 @@ impl Shape {
     fn new(properties: &[(&str, ValueRef<'_>)], hash: u64) -> Self {
         let mut text = String::new();
         let mut slots = Vec::with_capacity(properties.len());
-        let (mut fixed, mut before) = (0, None);
-        for (name, value) in properties {
+        let mut fixed = properties.len() * END_WIDTH;
+        for (index, (name, value)) in properties.iter().enumerate() {
             let edm_type = value.edm_type();
             let name_start = offset(text.len());
             text.push_str(name);
             let start = offset(text.len());
             let plain = offset(Prefix::write(&mut text, name, edm_type));
             let prefix = (start, plain, offset(text.len()));
-            let variable = matches!(edm_type, Type::Binary | Type::String);
-            let name_range = (name_start, start);
-            slots.push(Slot {
-                edm_type,
-                at: fixed,
-                before: if variable { before } else { None },
-                name: name_range,
-                prefix,
-            });
-            if variable {
-                before = Some(fixed);
-            }
+            slots.push(Slot { edm_type, index, at: fixed, name: (name_start, start), prefix });
             fixed += width(edm_type);
         }
         Self { slots: slots.into(), text: text.into(), fixed, hash }
@@ -68,9 +60,9 @@ impl Shape {
         &self.slots
     }
 
-    /// Bytes of a row before its text and bytes begin.
+    /// Bytes of a row before its text begins.
     pub(crate) fn fixed(&self) -> usize {
-        self.fixed as usize
+        self.fixed
     }
 
     /// The name of a property.
@@ -108,6 +100,8 @@ pub(crate) struct Shapes {
     last: Option<Arc<Shape>>,
     /// How many may be known before those without rows are looked for.
     sweep_at: usize,
+    /// Where rows are put together, so that each takes the memory that it needs.
+    pub(super) scratch: Vec<u8>,
 }
 
 impl Shapes {
@@ -154,13 +148,12 @@ impl Shapes {
     }
 }
 
-/// Bytes that a value takes in the fixed part of a row. Of text and bytes it is the end.
-const fn width(edm_type: Type) -> u32 {
+/// Bytes that a value takes in the fixed part of a row, besides its end.
+const fn width(edm_type: Type) -> usize {
     match edm_type {
-        Type::Boolean => 1,
-        Type::Binary | Type::Int32 | Type::String => 4,
+        Type::Binary | Type::Boolean | Type::Guid | Type::String => 0,
+        Type::Int32 => 4,
         Type::DateTime | Type::Double | Type::Int64 => 8,
-        Type::Guid => 16,
     }
 }
 
@@ -190,17 +183,17 @@ mod tests {
     }
 
     #[test]
-    fn values_lie_one_after_the_other() {
+    fn numbers_lie_behind_the_ends() {
         let properties = [
             ("s", ValueRef::String("x".into())),
-            ("b", ValueRef::Boolean(true)),
-            ("t", ValueRef::Binary(b"y".as_slice().into())),
+            ("i", ValueRef::Int32(1)),
+            ("l", ValueRef::Int64(2)),
             ("g", ValueRef::Guid(rowkey_wire::edm::Guid::nil())),
         ];
         let shape = Shapes::default().intern(&properties);
-        let places: Vec<_> = shape.slots().iter().map(|slot| (slot.at, slot.before)).collect();
-        assert_eq!(places, [(0, None), (4, None), (5, Some(0)), (9, None)]);
-        assert_eq!(shape.fixed(), 25);
+        let places: Vec<_> = shape.slots().iter().map(|slot| (slot.index, slot.at)).collect();
+        assert_eq!(places, [(0, 16), (1, 16), (2, 20), (3, 28)]);
+        assert_eq!(shape.fixed(), 28);
         assert_eq!(shape.prefix(&shape.slots()[3]).annotated, r#","g@odata.type":"Edm.Guid","g":"#);
     }
 }

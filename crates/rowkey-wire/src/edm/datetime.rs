@@ -64,7 +64,10 @@ impl DateTime {
     pub fn iso(self) -> Iso {
         let (year, month, day) = civil(self.0.div_euclid(DAY));
         let time = self.0.rem_euclid(DAY);
-        let (seconds, fraction) = (time / SECOND, time % SECOND);
+        // Small numbers are faster to divide.
+        let small = |number: i64| u32::try_from(number).unwrap_or_default();
+        let (year, month, day) = (small(year), small(month), small(day));
+        let (seconds, fraction) = (small(time / SECOND), small(time % SECOND));
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
         pair(&mut text, 0, year / 100);
         pair(&mut text, 2, year % 100);
@@ -153,8 +156,11 @@ impl Iso {
     }
 
     /// What stands before, between and after the two colons.
-    pub fn around_colons(&self) -> [&[u8]; 3] {
-        [&self.text[..13], &self.text[14..16], &self.text[17..self.length]]
+    pub fn around_colons(&self) -> ([u8; 13], [u8; 2], &[u8]) {
+        let (mut hours, mut minutes) = ([0; 13], [0; 2]);
+        hours.copy_from_slice(&self.text[..13]);
+        minutes.copy_from_slice(&self.text[14..16]);
+        (hours, minutes, &self.text[17..self.length])
     }
 }
 
@@ -315,7 +321,7 @@ fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
 }
 
 /// Writes two digits.
-fn pair(text: &mut [u8; 28], at: usize, value: i64) {
+fn pair(text: &mut [u8; 28], at: usize, value: u32) {
     let value = u8::try_from(value).unwrap_or_default();
     text[at] = b'0' + value / 10;
     text[at + 1] = b'0' + value % 10;

@@ -101,9 +101,9 @@ pub fn timestamp(out: &mut Vec<u8>, level: Metadata, timestamp: &Iso) {
     if level == Metadata::Full {
         out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
     }
-    for part in [b"\"Timestamp\":\"", timestamp.as_bytes(), b"\""] {
-        out.extend_from_slice(part);
-    }
+    out.extend_from_slice(b"\"Timestamp\":\"");
+    out.extend_from_slice(timestamp.as_bytes());
+    out.push(b'"');
 }
 
 /// What stands before a property's value, for one name and type.
@@ -165,9 +165,9 @@ pub fn binary(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends an instant as text.
 pub fn datetime(out: &mut Vec<u8>, instant: DateTime) {
-    for part in [b"\"", instant.iso().as_bytes(), b"\""] {
-        out.extend_from_slice(part);
-    }
+    out.push(b'"');
+    out.extend_from_slice(instant.iso().as_bytes());
+    out.push(b'"');
 }
 
 /// Appends a number, or the name of one that JSON cannot write as text.
