@@ -85,9 +85,8 @@ pub async fn load(loader: &str, host: &str) -> Result<(f64, f64)> {
         "by hand" => {
             let transactions = stream::iter((0..ENTITIES).step_by(100)).map(|first| {
                 let hundred = (first..first + 100).map(|n| Reading::numbered(n, PER_PARTITION));
-                let all = hundred.fold(table.transaction(), |all: Transaction, reading| {
-                    all.upsert(&reading)
-                });
+                let all = hundred
+                    .fold(table.transaction(), |all: Transaction, reading| all.upsert(&reading));
                 all.submit()
             });
             let answers = transactions.buffer_unordered(IN_FLIGHT);

@@ -1,6 +1,6 @@
 //! What the programs share.
 //!
-//! - [`servers`], [`million`], [`clients`], [`bulk`], [`indexed`]: the comparisons
+//! - [`servers`], [`million`], [`clients`], [`bulk`], [`indexed`], [`scan`]: the comparisons
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
@@ -16,6 +16,7 @@ pub mod model;
 pub mod process;
 pub mod report;
 pub mod requests;
+pub mod scan;
 pub mod servers;
 pub mod sign;
 pub mod small;

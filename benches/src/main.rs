@@ -1,4 +1,4 @@
-//! `compare [servers|million|clients|bulk|indexed] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
+//! `compare [servers|million|clients|bulk|indexed|scan] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
 //! by default.
 //!
 //! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
@@ -6,9 +6,9 @@
 use std::env;
 
 use compare::clients::run::Result;
-use compare::{bare, bulk, clients, indexed, million, servers};
+use compare::{bare, bulk, clients, indexed, million, scan, servers};
 
-const PARTS: [&str; 5] = ["servers", "million", "clients", "bulk", "indexed"];
+const PARTS: [&str; 6] = ["servers", "million", "clients", "bulk", "indexed", "scan"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -49,6 +49,9 @@ fn main() -> Result<()> {
         }
         if chosen("indexed") {
             println!("{}", indexed::compare(rounds).await?);
+        }
+        if chosen("scan") {
+            println!("{}", scan::compare(rounds).await?);
         }
         Ok(())
     })

@@ -50,7 +50,15 @@ impl Hand {
     }
 
     pub fn query(&self, partition: &str) -> Parts {
-        let query = format!("?$filter=PartitionKey%20eq%20'{partition}'");
+        self.query_from(partition, None)
+    }
+
+    /// A query that goes on after a continuation token, which needs no escapes here.
+    pub fn query_from(&self, partition: &str, next: Option<&(String, String)>) -> Parts {
+        let mut query = format!("?$filter=PartitionKey%20eq%20'{partition}'");
+        if let Some((partition_key, row_key)) = next {
+            query += &format!("&NextPartitionKey={partition_key}&NextRowKey={row_key}");
+        }
         self.parts("GET", &format!("/{ACCOUNT}/{TABLE}()"), &query, "", Vec::new())
     }
 

@@ -5,7 +5,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 
 use super::by_hand::{self, Hand, Parts};
 use super::run::{Client, Result};
-use crate::model::Reading;
+use crate::model::{Page, Read, Reading};
 
 #[derive(Debug)]
 pub struct OverReqwest {
@@ -19,6 +19,28 @@ impl OverReqwest {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build()?;
         Ok(Self { hand, client })
+    }
+
+    /// Reads a partition, page by page: how many entities there are, and the sum of `weigh`.
+    pub async fn scan(
+        &self,
+        partition: &str,
+        weigh: impl Fn(&Read) -> u64,
+    ) -> Result<(usize, u64)> {
+        let (mut count, mut weight, mut next) = (0, 0, None);
+        loop {
+            let answer = self.send(self.hand.query_from(partition, next.as_ref())).await?;
+            let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+            let partition_key = header("x-ms-continuation-NextPartitionKey").map(str::to_owned);
+            let row_key = header("x-ms-continuation-NextRowKey").map(str::to_owned);
+            next = partition_key.zip(row_key);
+            let page: Page = serde_json::from_slice(&answer.bytes().await?)?;
+            count += page.value.len();
+            weight += page.value.iter().map(&weigh).sum::<u64>();
+            if next.is_none() {
+                return Ok((count, weight));
+            }
+        }
     }
 
     async fn send(&self, parts: Parts) -> Result<Response> {
