@@ -17,6 +17,17 @@ pub mod source;
 pub mod steps;
 pub mod task;
 pub mod worker;
+//! | [`remote_index_entity`] | index entities, in another partition or table | a list names every entity with its value once all changes are settled; a lookup returns none without it |
+//! | [`view`] | materialised view | a summary of a group is what its entities add up to, once all changes are settled, however often and in whatever order |
+//!
+//! [`task`] is what they share: typed tasks as messages of a queue. [`repair`] compares what follows
+//! the entities of a table with them.
+
+pub mod remote_index_entity;
+pub mod repair;
+mod settling;
+pub mod task;
+pub mod view;
 
 pub use task::{Task, Tasks};
 pub use worker::Worker;

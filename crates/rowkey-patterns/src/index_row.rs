@@ -47,6 +47,9 @@ pub struct IndexRow<'e, E> {
     entity: Held<'e, E>,
 }
 
+/// The property that tells the type where the rows do not.
+const KIND: &str = "EntityType";
+
 /// A PartitionKey and a RowKey.
 pub(crate) type Keys = (String, String);
 
@@ -131,6 +134,18 @@ pub fn primary_key<E>(row: &DynamicEntity) -> Option<Key<E>> {
     };
     let partition = text(PRIMARY_PARTITION_KEY).unwrap_or(&row.partition_key);
     Some(Key::new(partition, text(PRIMARY_ROW_KEY)?))
+}
+
+/// Whether a row is an entity of this type, and no copy of one.
+pub fn is_entity<E: Entity>(row: &DynamicEntity) -> bool {
+    let in_rows = match E::ROWS {
+        Rows::All => true,
+        Rows::Head(head) => row.row_key.starts_with(head),
+        Rows::One(row_key) => row.row_key == row_key,
+    };
+    in_rows
+        && row.get(PRIMARY_ROW_KEY).is_none()
+        && E::KIND.is_none_or(|kind| row.get(KIND) == Some(&kind.into()))
 }
 
 /// Reads a copy of all properties. One of some is not a whole entity: read it as a

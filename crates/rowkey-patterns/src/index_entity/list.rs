@@ -117,7 +117,7 @@ impl List {
                 let Some(Value::Int32(stored)) = entity.get(COUNT) else { return None };
                 count = usize::try_from(*stored).ok()?;
             }
-            let mut keys: Vec<_> = texts(&entity).flat_map(keys_of).collect();
+            let mut keys: Vec<_> = keys_of(&entity).map(str::to_owned).collect();
             keys.sort_unstable();
             list.rows.insert(number, Row { keys, changed: false });
         }
@@ -257,16 +257,14 @@ impl Row {
     }
 }
 
-/// The texts of a row's list properties.
-fn texts(entity: &DynamicEntity) -> impl Iterator<Item = &str> {
-    entity.iter().filter(|(name, _)| name.starts_with(KEYS)).filter_map(|(_, value)| match value {
-        Value::String(text) => Some(text.as_str()),
+/// The keys that one row of a list has.
+pub fn keys_of(row: &DynamicEntity) -> impl Iterator<Item = &str> {
+    let texts = row.iter().filter(|(name, _)| name.starts_with(KEYS));
+    let texts = texts.filter_map(|(_, value)| match value {
+        Value::String(text) => Some(text),
         _ => None,
-    })
-}
-
-fn keys_of(text: &str) -> impl Iterator<Item = String> {
-    text.split(SEPARATOR).map(str::to_owned)
+    });
+    texts.flat_map(|text| text.split(SEPARATOR))
 }
 
 /// The keys as texts that fit into a property each.
@@ -321,8 +319,11 @@ mod tests {
     #[test]
     fn what_is_packed_reads_back() {
         let keys = ids(0..10_000);
-        let read: Vec<_> = pack(&keys).iter().flat_map(|text| keys_of(text)).collect();
-        assert_eq!(read, keys);
+        let mut row = DynamicEntity::new("sales", "last_Jones_0000");
+        for (at, text) in pack(&keys).into_iter().enumerate() {
+            row.set(format!("{KEYS}{at}"), text);
+        }
+        assert_eq!(keys_of(&row).collect::<Vec<_>>(), keys);
     }
 
     #[test]

@@ -6,16 +6,13 @@ use std::fmt;
 use futures_util::stream::iter;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey::index::PRIMARY_ROW_KEY;
-use rowkey::{DynamicEntity, Entity, Result, Rows, ScanPolicy, Stored, Table};
+use rowkey::{DynamicEntity, Entity, Result, ScanPolicy, Stored, Table};
 
 use super::Verify;
 use super::examine::Examiner;
 use super::pace::Pace;
 use super::report::{Checkpoint, Drift, Finding, Report};
-use crate::index_row::{IndexRow, position_of, primary_key};
-
-/// The property that tells the type where the rows do not.
-const KIND: &str = "EntityType";
+use crate::index_row::{IndexRow, is_entity, position_of, primary_key};
 
 /// A run of [`Verify`]: [`run`](Self::run) to its end, or [`step`](Self::step) by step, storing the
 /// [`checkpoint`](Self::checkpoint) after each.
@@ -144,7 +141,7 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
                 if !in_step {
                     doubts.push(Doubt::Copy(position, row.clone()));
                 }
-            } else if here && is_of::<E>(&row.entity) {
+            } else if here && is_entity::<E>(&row.entity) {
                 report.entities += 1;
                 let Ok(entity) = row.entity.read_as::<E>() else {
                     doubts.push(Doubt::Unfit(row.entity.clone()));
@@ -224,16 +221,6 @@ fn names_of<E: Entity>(sources: &[(Table, Vec<usize>)]) -> Vec<Vec<String>> {
         indexes.map(|(_, index)| index.name.to_owned()).collect()
     };
     sources.iter().map(|(_, places)| names(places)).collect()
-}
-
-/// Whether a row that is no copy is one of this type.
-fn is_of<E: Entity>(row: &DynamicEntity) -> bool {
-    let in_rows = match E::ROWS {
-        Rows::All => true,
-        Rows::Head(head) => row.row_key.starts_with(head),
-        Rows::One(row_key) => row.row_key == row_key,
-    };
-    in_rows && E::KIND.is_none_or(|kind| row.get(KIND) == Some(&kind.into()))
 }
 
 impl<E> fmt::Debug for Run<E> {

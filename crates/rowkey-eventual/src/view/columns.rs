@@ -1,0 +1,193 @@
+//! The columns of a summary: what each says of a group, and how it follows one entity's change.
+
+use std::sync::Arc;
+
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Error, ErrorKind, Property, Result};
+
+/// What a summary says of its group, column by column.
+pub(super) struct Columns<E>(Vec<(&'static str, Kind<E>)>);
+
+pub(super) enum Kind<E> {
+    /// How many entities there are.
+    Count,
+    /// The sum of a number of each.
+    Sum(Arc<dyn Fn(&E) -> i64 + Send + Sync>),
+    /// The first value in an order.
+    First { of: ValueOf<E>, precedes: Precedes },
+}
+
+type ValueOf<E> = Arc<dyn Fn(&E) -> Result<Option<Value>> + Send + Sync>;
+
+/// Whether one value comes before another.
+pub(super) type Precedes = fn(&Value, &Value) -> Result<bool>;
+
+/// A value of an entity, as it is stored.
+pub(super) fn stored<P: Property>(name: &'static str, value: Option<&P>) -> Result<Option<Value>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.to_value() {
+        Ok(value) => Ok(value.map(rowkey::edm::ValueRef::into_owned)),
+        Err(error) => {
+            let what = format!("the entity has a value that the column `{name}` cannot take");
+            Err(Error::refused(ErrorKind::Invalid, what).with_source(error))
+        }
+    }
+}
+
+/// The order of a type, for values of it that are stored.
+pub(super) fn less<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
+    Ok(read::<P>(a)? < read::<P>(b)?)
+}
+
+/// The reverse.
+pub(super) fn greater<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
+    less::<P>(b, a)
+}
+
+fn read<P: Property>(value: &Value) -> Result<P> {
+    P::from_value(value.as_ref()).map_err(|error| {
+        let what = "a value in the view is not of the column's type";
+        Error::refused(ErrorKind::Decode, what)
+            .with_source(error)
+            .advise("if the declaration of the view has changed, repair the view")
+    })
+}
+
+impl<E> Columns<E> {
+    pub(super) fn push(&mut self, name: &'static str, kind: Kind<E>) {
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, kind));
+    }
+
+    /// Adds to a contribution what `entity` adds to its group.
+    pub(super) fn contribute(&self, entity: &E, contribution: &mut DynamicEntity) -> Result<()> {
+        for (name, kind) in &self.0 {
+            let value = match kind {
+                Kind::Count => None,
+                Kind::Sum(of) => Some(of(entity).into()),
+                Kind::First { of, .. } => of(entity)?,
+            };
+            if let Some(value) = value {
+                contribution.set(*name, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of a group without entities.
+    pub(super) fn empty(&self, summary: &mut DynamicEntity) {
+        for (name, kind) in &self.0 {
+            match kind {
+                Kind::Count | Kind::Sum(_) => drop(summary.set(*name, 0_i64)),
+                Kind::First { .. } => drop(summary.remove(name)),
+            }
+        }
+    }
+
+    /// Puts `new` in the place of `old` among the contributions that `summary` sums up. Says whether
+    /// that was possible: what remains when the first value goes, only the others know.
+    pub(super) fn replace<'v>(
+        &self,
+        summary: &mut DynamicEntity,
+        old: Option<&'v DynamicEntity>,
+        new: Option<&'v DynamicEntity>,
+    ) -> Result<bool> {
+        for (name, kind) in &self.0 {
+            let value = |row: Option<&'v DynamicEntity>| row.and_then(|row| row.get(name));
+            let known = match kind {
+                Kind::Count => {
+                    let one = |row: Option<&DynamicEntity>| i64::from(row.is_some());
+                    step(summary, name, one(old), one(new))?
+                }
+                Kind::Sum(_) => step(summary, name, number(value(old)), number(value(new)))?,
+                Kind::First { precedes, .. } => {
+                    match first_of(summary.get(name), value(old), value(new), *precedes)? {
+                        First::Same => true,
+                        First::New(first) => {
+                            let first = first.clone();
+                            summary.set(*name, first);
+                            true
+                        }
+                        First::Unknown => false,
+                    }
+                }
+            };
+            if !known {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether both say the same in every column.
+    pub(super) fn agree(&self, a: &DynamicEntity, b: &DynamicEntity) -> bool {
+        self.0.iter().all(|(name, _)| a.get(name) == b.get(name))
+    }
+}
+
+/// Moves a number of the summary; not if it has none.
+fn step(summary: &mut DynamicEntity, name: &'static str, old: i64, new: i64) -> Result<bool> {
+    let Some(Value::Int64(sum)) = summary.get(name) else { return Ok(false) };
+    // 128 bits, so that the order of adding and taking away does not matter.
+    let sum = i128::from(*sum) - i128::from(old) + i128::from(new);
+    let Ok(sum) = i64::try_from(sum) else {
+        let what = format!("the sum `{name}` of a group does not fit an Int64");
+        return Err(Error::refused(ErrorKind::TooLarge, what)
+            .advise("sum up a coarser unit, or make the groups smaller"));
+    };
+    summary.set(name, sum);
+    Ok(true)
+}
+
+fn number(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int64(number)) => *number,
+        _ => 0,
+    }
+}
+
+/// What becomes of the first value when one changes.
+enum First<'v> {
+    New(&'v Value),
+    Same,
+    /// Only the other values can tell.
+    Unknown,
+}
+
+fn first_of<'v>(
+    first: Option<&Value>,
+    old: Option<&Value>,
+    new: Option<&'v Value>,
+    precedes: Precedes,
+) -> Result<First<'v>> {
+    Ok(match (first, old, new) {
+        (None, None, Some(new)) => First::New(new),
+        // It comes first whatever becomes of the old one.
+        (Some(first), _, Some(new)) if !precedes(first, new)? => First::New(new),
+        (Some(first), Some(old), _) if precedes(first, old)? => First::Same,
+        (_, None, None) | (Some(_), None, Some(_)) => First::Same,
+        (_, Some(_), _) => First::Unknown,
+    })
+}
+
+impl<E> Clone for Columns<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.iter().map(|(name, kind)| (*name, kind.clone())).collect())
+    }
+}
+
+impl<E> Clone for Kind<E> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Count => Self::Count,
+            Self::Sum(of) => Self::Sum(Arc::clone(of)),
+            Self::First { of, precedes } => Self::First { of: Arc::clone(of), precedes: *precedes },
+        }
+    }
+}
+
+impl<E> Default for Columns<E> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}

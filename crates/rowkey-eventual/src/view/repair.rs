@@ -1,0 +1,138 @@
+//! A view compared with the entities it is of, and built for those that were there before.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, Table};
+use rowkey_patterns::index_row::primary_key;
+use rowkey_patterns::rounds::Rounds;
+
+use super::group::{Group, is_of_view};
+use super::{BATCH, OPERATION, View};
+use crate::repair::{Following, Run};
+use crate::settling::all;
+
+/// Verifying.
+impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<E, S> {
+    /// Compares the view with a scan of the entities, and writes nothing.
+    ///
+    /// What a worker has yet to settle counts as out of step.
+    pub fn check(&self) -> Run<E> {
+        Run::new(self.clone(), false)
+    }
+
+    /// Compares the view with a scan of the entities, and mends it. Writers and workers may go on.
+    ///
+    /// For a view of entities that were there before, and after a change of what it says: let all
+    /// workers use the declaration first, then run this.
+    pub fn repair(&self) -> Run<E> {
+        Run::new(self.clone(), true)
+    }
+
+    async fn drifted(&self, group: &Group, keys: &[Key<E>]) -> Result<Vec<Key<E>>> {
+        let mut rounds = Rounds::new(&self.table, group.address());
+        let (mut drifted, mut keys) = (Vec::new(), keys.to_vec());
+        loop {
+            let stored = self.stored(group, &keys).await?;
+            let read = keys.iter().zip(&stored);
+            let settled: Vec<_> =
+                read.map(|(key, stored)| self.is_settled(group, key, stored.as_ref())).collect();
+            let settled = all(settled, BATCH).await?;
+            let doubts = keys.iter().zip(stored).zip(settled).filter(|(_, settled)| !settled);
+            let (doubts, before): (Vec<_>, Vec<_>) =
+                doubts.map(|((key, stored), _)| (key.clone(), stored)).unzip();
+            // Unless it has changed, it was as it was read when the entity was read.
+            let after = self.stored(group, &doubts).await?;
+            keys = Vec::new();
+            for ((key, before), after) in doubts.into_iter().zip(before).zip(after) {
+                let is_same = before.map(|row| row.etag) == after.map(|row| row.etag);
+                if is_same { drifted.push(key) } else { keys.push(key) }
+            }
+            if keys.is_empty() {
+                return Ok(drifted);
+            }
+            if !rounds.again().await {
+                return Err(self.restless());
+            }
+        }
+    }
+
+    /// Whether a contribution that was read is what the entity at `key` is to contribute by now. Of an
+    /// entity that cannot be read nobody knows, and the contribution is left.
+    async fn is_settled(
+        &self,
+        group: &Group,
+        key: &Key<E>,
+        stored: Option<&rowkey::Stored<DynamicEntity>>,
+    ) -> Result<bool> {
+        let row = self.entities.get::<DynamicEntity>(key.clone().cast()).await?;
+        let wanted = match row {
+            None => None,
+            Some(row) => {
+                let entity = row.entity.read_as::<E>();
+                match entity.and_then(|entity| self.contribution(group, key, &entity)) {
+                    Ok(wanted) => wanted,
+                    Err(_) => return Ok(true),
+                }
+            }
+        };
+        Ok(super::settle::is_settled(stored, wanted.as_ref()))
+    }
+
+    fn group_at(&self, address: &str) -> Result<Group> {
+        Group::at(address).ok_or_else(|| {
+            let what = "the text is not the address of a summary";
+            Error::refused(ErrorKind::Invalid, what).of(OPERATION, self.table.name())
+        })
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Following<E>
+    for View<E, S>
+{
+    fn tables(&self) -> [&Table; 2] {
+        [&self.entities, &self.table]
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    fn address(&self, entity: &E) -> Result<Option<String>> {
+        let summary = (self.group)(entity);
+        summary.map(|summary| Group::of(&summary).map(|group| group.address())).transpose()
+    }
+
+    fn claims(&self, row: &DynamicEntity) -> Option<(String, Vec<Key<E>>)> {
+        let entity = primary_key(row).filter(|_| is_of_view(row, self.name))?;
+        Some((Group::of_contribution(row)?.address(), vec![entity]))
+    }
+
+    fn drifted<'a>(
+        &'a self,
+        address: &'a str,
+        keys: &'a [Key<E>],
+    ) -> BoxFuture<'a, Result<Vec<Key<E>>>> {
+        async move { self.drifted(&self.group_at(address)?, keys).await }.boxed()
+    }
+
+    fn settle<'a>(&'a self, address: &'a str, keys: &'a [Key<E>]) -> BoxFuture<'a, Result<()>> {
+        async move { self.settle_all(&self.group_at(address)?, keys).await }.boxed()
+    }
+
+    fn is_sound<'a>(&'a self, row: &'a DynamicEntity, mend: bool) -> BoxFuture<'a, Result<bool>> {
+        async move {
+            if !is_of_view(row, self.name) {
+                return Ok(true);
+            }
+            match Group::of_contribution(row) {
+                Some(group) => {
+                    let summary = self.table.get::<DynamicEntity>(group.summary()).await?;
+                    // It is looked at in its place.
+                    Ok(summary.is_some() || self.recount(&group, mend).await?)
+                }
+                None => self.recount(&Group::of(&row.key())?, mend).await,
+            }
+        }
+        .boxed()
+    }
+}
