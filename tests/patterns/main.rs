@@ -20,4 +20,5 @@ mod rollover;
 mod series;
 mod spread;
 mod verify;
+mod view;
 mod wide;

@@ -44,13 +44,20 @@ pub(crate) trait Following<E>: Send + Sync {
         &'a self,
         address: &'a str,
         keys: &'a [Key<E>],
-    ) -> BoxFuture<'a, Result<Vec<Key<E>>>>;
+    ) -> BoxFuture<'a, Result<Vec<Drifted<E>>>>;
 
     /// Makes the address agree with the entities.
     fn settle<'a>(&'a self, address: &'a str, keys: &'a [Key<E>]) -> BoxFuture<'a, Result<()>>;
 
     /// Whether what a row says of its address as a whole is right; mends it if asked to.
     fn is_sound<'a>(&'a self, row: &'a DynamicEntity, mend: bool) -> BoxFuture<'a, Result<bool>>;
+}
+
+/// An entity that is out of step with an address.
+pub(crate) struct Drifted<E> {
+    pub(crate) key: Key<E>,
+    /// Whether it has to be there.
+    pub(crate) is_wanted: bool,
 }
 
 /// A run over entities and what follows them: [`run`](Self::run) to its end, or [`step`](Self::step)
@@ -210,9 +217,9 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
                 Err(_) => report.unfit += 1,
             }
         }
-        let (drifted, mended) = self.look_at(&demands).await?;
+        let drifted = self.look_at(&demands, |_| true).await?;
         report.missing += drifted;
-        report.mended += mended;
+        report.mended += if self.checkpoint.mend { drifted } else { 0 };
         Ok(report)
     }
 
@@ -234,9 +241,10 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
                 wholes.push(row);
             }
         }
-        let (drifted, mended) = self.look_at(&claims).await?;
-        report.orphan += drifted;
-        report.mended += mended;
+        // What is there and not as it has to be was met among the entities.
+        let orphan = self.look_at(&claims, |drifted| !drifted.is_wanted).await?;
+        report.orphan += orphan;
+        report.mended += if self.checkpoint.mend { orphan } else { 0 };
         let sound: Vec<_> =
             wholes.iter().map(|row| self.following.is_sound(row, self.checkpoint.mend)).collect();
         let sound = all(sound, self.concurrency).await?;
@@ -247,24 +255,34 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
         Ok(report)
     }
 
-    /// How many of these entities are out of step with their address, and how many were mended.
-    async fn look_at(&self, at: &BTreeMap<String, Vec<Key<E>>>) -> Result<(u64, u64)> {
-        let batch = self.following.batch();
-        let batches = at.iter().flat_map(|(address, keys)| {
-            keys.chunks(batch).map(move |keys| self.look_at_some(address, keys))
-        });
-        let batches: Vec<_> = batches.collect();
-        let drifted = all(batches, self.concurrency).await?.iter().sum::<usize>();
-        let drifted = u64::try_from(drifted).unwrap_or(u64::MAX);
-        Ok((drifted, if self.checkpoint.mend { drifted } else { 0 }))
+    /// How many of these entities are out of step with their address, and count; mends all.
+    async fn look_at(
+        &self,
+        at: &BTreeMap<String, Vec<Key<E>>>,
+        counts: fn(&Drifted<E>) -> bool,
+    ) -> Result<u64> {
+        let addresses: Vec<_> =
+            at.iter().map(|(address, keys)| self.look_at_one(address, keys, counts)).collect();
+        let drifted = all(addresses, self.concurrency).await?.iter().sum::<usize>();
+        Ok(u64::try_from(drifted).unwrap_or(u64::MAX))
     }
 
-    async fn look_at_some(&self, address: &str, keys: &[Key<E>]) -> Result<usize> {
-        let drifted = self.following.drifted(address, keys).await?;
-        if self.checkpoint.mend && !drifted.is_empty() {
-            self.following.settle(address, &drifted).await?;
+    async fn look_at_one(
+        &self,
+        address: &str,
+        keys: &[Key<E>],
+        counts: fn(&Drifted<E>) -> bool,
+    ) -> Result<usize> {
+        let mut counted = 0;
+        for keys in keys.chunks(self.following.batch()) {
+            let drifted = self.following.drifted(address, keys).await?;
+            counted += drifted.iter().filter(|drifted| counts(drifted)).count();
+            if self.checkpoint.mend && !drifted.is_empty() {
+                let keys: Vec<_> = drifted.into_iter().map(|drifted| drifted.key).collect();
+                self.following.settle(address, &keys).await?;
+            }
         }
-        Ok(drifted.len())
+        Ok(counted)
     }
 }
 

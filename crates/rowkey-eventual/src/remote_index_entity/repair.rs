@@ -1,5 +1,7 @@
 //! Lists compared with the entities they name, and built for those that were there before.
 
+use std::collections::HashSet;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, KeyPart, Result, Table};
@@ -7,7 +9,7 @@ use rowkey_patterns::index_entity::list::keys_of;
 use rowkey_patterns::rounds::Rounds;
 
 use super::{CONCURRENCY, RemoteIndexEntity, STEM};
-use crate::repair::{Following, Run};
+use crate::repair::{Drifted, Following, Run};
 use crate::settling::all;
 
 /// How many entities of a list are looked at, and settled, together.
@@ -31,20 +33,21 @@ impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + Sync + 'static>
         Run::new(self.clone(), true)
     }
 
-    async fn drifted(&self, at: &str, keys: &[Key<E>]) -> Result<Vec<Key<E>>> {
+    async fn drifted(&self, at: &str, keys: &[Key<E>]) -> Result<Vec<Drifted<E>>> {
         let mut rounds = Rounds::new(&self.lists, at);
         loop {
             let list = self.read(at).await?;
             let listed: Vec<_> = keys.iter().map(|key| self.listed(key)).collect::<Result<_>>()?;
             let wanted: Vec<_> = keys.iter().map(|key| self.is_now_wanted(at, key)).collect();
             let wanted = all(wanted, CONCURRENCY).await?;
-            let known: std::collections::HashSet<_> = list.keys().collect();
-            let is_drifted = |(listed, wanted): (&String, Option<bool>)| {
-                wanted.is_some_and(|wanted| wanted != known.contains(listed.as_str()))
-            };
-            let drifted = listed.iter().zip(wanted).map(is_drifted);
-            let drifted = keys.iter().zip(drifted).filter(|(_, drifted)| *drifted);
-            let drifted: Vec<_> = drifted.map(|(key, _)| key.clone()).collect();
+            let known: HashSet<_> = list.keys().collect();
+            let drifted =
+                keys.iter().zip(&listed).zip(wanted).filter_map(|((key, listed), wanted)| {
+                    let is_wanted = wanted?;
+                    let key = key.clone();
+                    (is_wanted != known.contains(&**listed)).then_some(Drifted { key, is_wanted })
+                });
+            let drifted: Vec<_> = drifted.collect();
             // Unless it has changed, the list was as it was read when the entities were read.
             if drifted.is_empty() || list.is_current(&self.lists).await? {
                 return Ok(drifted);
@@ -91,7 +94,7 @@ impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + Sync + 'static> Foll
         &'a self,
         address: &'a str,
         keys: &'a [Key<E>],
-    ) -> BoxFuture<'a, Result<Vec<Key<E>>>> {
+    ) -> BoxFuture<'a, Result<Vec<Drifted<E>>>> {
         self.drifted(address, keys).boxed()
     }
 

@@ -7,8 +7,9 @@ use rowkey_patterns::index_row::primary_key;
 use rowkey_patterns::rounds::Rounds;
 
 use super::group::{Group, is_of_view};
+use super::settle::{CONCURRENCY, is_settled};
 use super::{BATCH, OPERATION, View};
-use crate::repair::{Following, Run};
+use crate::repair::{Drifted, Following, Run};
 use crate::settling::all;
 
 /// Verifying.
@@ -28,24 +29,32 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         Run::new(self.clone(), true)
     }
 
-    async fn drifted(&self, group: &Group, keys: &[Key<E>]) -> Result<Vec<Key<E>>> {
+    async fn drifted(&self, group: &Group, keys: &[Key<E>]) -> Result<Vec<Drifted<E>>> {
         let mut rounds = Rounds::new(&self.table, group.address());
         let (mut drifted, mut keys) = (Vec::new(), keys.to_vec());
         loop {
-            let stored = self.stored(group, &keys).await?;
-            let read = keys.iter().zip(&stored);
-            let settled: Vec<_> =
-                read.map(|(key, stored)| self.is_settled(group, key, stored.as_ref())).collect();
-            let settled = all(settled, BATCH).await?;
-            let doubts = keys.iter().zip(stored).zip(settled).filter(|(_, settled)| !settled);
-            let (doubts, before): (Vec<_>, Vec<_>) =
-                doubts.map(|((key, stored), _)| (key.clone(), stored)).unzip();
+            let before = self.stored(group, &keys).await?;
+            let wanted: Vec<_> = keys.iter().map(|key| self.now_wanted(group, key)).collect();
+            let wanted = all(wanted, CONCURRENCY).await?;
+            let mut doubts = Vec::new();
+            for ((key, before), wanted) in keys.into_iter().zip(before).zip(wanted) {
+                if let Some(wanted) = wanted
+                    && !is_settled(before.as_ref(), wanted.as_ref())
+                {
+                    let before = before.map(|before| before.etag);
+                    doubts.push((Drifted { key, is_wanted: wanted.is_some() }, before));
+                }
+            }
             // Unless it has changed, it was as it was read when the entity was read.
-            let after = self.stored(group, &doubts).await?;
+            keys = doubts.iter().map(|(doubt, _)| doubt.key.clone()).collect();
+            let after = self.stored(group, &keys).await?;
             keys = Vec::new();
-            for ((key, before), after) in doubts.into_iter().zip(before).zip(after) {
-                let is_same = before.map(|row| row.etag) == after.map(|row| row.etag);
-                if is_same { drifted.push(key) } else { keys.push(key) }
+            for ((doubt, before), after) in doubts.into_iter().zip(after) {
+                if before == after.map(|after| after.etag) {
+                    drifted.push(doubt);
+                } else {
+                    keys.push(doubt.key);
+                }
             }
             if keys.is_empty() {
                 return Ok(drifted);
@@ -56,26 +65,17 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         }
     }
 
-    /// Whether a contribution that was read is what the entity at `key` is to contribute by now. Of an
-    /// entity that cannot be read nobody knows, and the contribution is left.
-    async fn is_settled(
+    /// What the entity at `key` is to contribute by now; `None` of one that cannot be read, and whose
+    /// contribution is left.
+    async fn now_wanted(
         &self,
         group: &Group,
         key: &Key<E>,
-        stored: Option<&rowkey::Stored<DynamicEntity>>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Option<DynamicEntity>>> {
         let row = self.entities.get::<DynamicEntity>(key.clone().cast()).await?;
-        let wanted = match row {
-            None => None,
-            Some(row) => {
-                let entity = row.entity.read_as::<E>();
-                match entity.and_then(|entity| self.contribution(group, key, &entity)) {
-                    Ok(wanted) => wanted,
-                    Err(_) => return Ok(true),
-                }
-            }
-        };
-        Ok(super::settle::is_settled(stored, wanted.as_ref()))
+        let Some(row) = row else { return Ok(Some(None)) };
+        let entity = row.entity.read_as::<E>();
+        Ok(entity.and_then(|entity| self.contribution(group, key, &entity)).ok())
     }
 
     fn group_at(&self, address: &str) -> Result<Group> {
@@ -111,7 +111,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Follo
         &'a self,
         address: &'a str,
         keys: &'a [Key<E>],
-    ) -> BoxFuture<'a, Result<Vec<Key<E>>>> {
+    ) -> BoxFuture<'a, Result<Vec<Drifted<E>>>> {
         async move { self.drifted(&self.group_at(address)?, keys).await }.boxed()
     }
 

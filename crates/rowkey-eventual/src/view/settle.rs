@@ -16,7 +16,7 @@ use super::{OPERATION, View};
 use crate::settling::{all, is_open};
 
 /// How many rows are read at a time.
-const CONCURRENCY: usize = 16;
+pub(super) const CONCURRENCY: usize = 16;
 
 /// What an entity contributes, and what it should.
 struct Contribution {
