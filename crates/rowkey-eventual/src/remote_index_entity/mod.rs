@@ -4,12 +4,13 @@
 //! An [`IndexEntity`](rowkey_patterns::index_entity::IndexEntity) lists the entities of its own
 //! partition and changes with them. The lists of a [`RemoteIndexEntity`] lie in partitions of their
 //! own, one for each value, in the table of the entities or in another, and follow the entities after
-//! a while: [`settle`](RemoteIndexEntity::settle) makes a list agree with what an entity is now,
-//! however often and in whatever order it is called.
+//! a while: whatever happens to an entity, its lists are settled, that is, made to agree with what the
+//! entity is now, however often and in whatever order.
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
 //! use rowkey_eventual::remote_index_entity::RemoteIndexEntity;
+//! use rowkey_eventual::source::Source;
 //!
 //! #[derive(Clone, Debug, Entity)]
 //! #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -23,16 +24,18 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = rowkey_server::Server::start().await?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! let (staff, lists) = (account.table("staff"), account.table("names"));
-//! # staff.create().await?;
+//! let (table, lists) = (account.table("staff"), account.table("names"));
 //! # lists.create().await?;
-//! let by_name = RemoteIndexEntity::new("last", staff.clone(), lists, |employee: &Employee| {
-//!     Some(employee.last_name.clone())
+//! let by_name = RemoteIndexEntity::new("last", table.clone(), lists, |e: &Employee| {
+//!     Some(e.last_name.clone())
 //! });
+//! // Whatever is written through the source, its workers carry on to the lists.
+//! let staff = Source::new(table, account.queue("staff-changes"), [by_name.follower()])?;
+//! staff.create_if_missing().await?;
 //! for (department, id) in [("sales", 7), ("research", 9)] {
 //!     let jones = Employee { department: department.into(), id, last_name: "Jones".into() };
 //!     staff.insert(&jones).await?;
-//!     by_name.settle(Employee::key(department, id), "Jones").await?;
+//!     staff.worker().step().await?;
 //! }
 //! // All Joneses, of every department.
 //! assert_eq!(by_name.find("Jones").await?.len(), 2);
@@ -52,6 +55,9 @@ use std::sync::Arc;
 
 use rowkey::key::{KeyWriter, PartFormat};
 use rowkey::{Entity, Error, ErrorKind, Key, KeyPart, Result, Rows, Table};
+
+use crate::source::{Follower, Target};
+use crate::worker::Done;
 
 const OPERATION: &str = "RemoteIndexEntity";
 const MAX_ROWS: u16 = 8;
@@ -116,6 +122,29 @@ impl<E: Entity, V: KeyPart> RemoteIndexEntity<E, V> {
     /// The table of the lists.
     pub fn table(&self) -> &Table {
         &self.lists
+    }
+}
+
+/// Keeping them in step.
+impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + Sync + 'static>
+    RemoteIndexEntity<E, V>
+{
+    /// What carries changes of the entities on to the lists: for the [`Source`](crate::source::Source)
+    /// through which they are written.
+    pub fn follower(&self) -> Follower<E> {
+        let (demands, settles) = (self.clone(), self.clone());
+        // A list says of an entity that it is there, and no more.
+        let targets = move |entity: &E| {
+            let list = demands.list_of(entity)?;
+            Ok(list.map(|list| Target::new(list).content("")).into_iter().collect())
+        };
+        Follower::new(self.name, targets, move |primary, list| {
+            let lists = settles.clone();
+            async move {
+                lists.settle_all(&list, &[primary.key().clone()]).await?;
+                Ok(Done::Applied)
+            }
+        })
     }
 }
 

@@ -2,20 +2,22 @@
 //!
 //! How many employees a department has, what they earn together and when the latest was hired is a
 //! scan of the department, or a row that somebody keeps. [`View`] keeps it: whatever happens to an
-//! entity, [`settle`](View::settle) makes the summaries agree with what the entity is now. Beside each
+//! entity, its summaries are settled, that is, made to agree with what the entity is now. Beside each
 //! summary lies a row for every entity in it, which says what the entity contributes, and one entity
 //! group transaction changes both. So the same change may be settled twice, late or out of order, and
 //! counts once.
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount, edm::DateTime};
+//! use rowkey_eventual::source::Source;
 //! use rowkey_eventual::view::View;
 //!
 //! #[derive(Clone, Debug, Entity)]
-//! #[entity(partition = "{department}", row = "id_{id:6}")]
+//! #[entity(partition = "{region}", row = "id_{id:6}")]
 //! struct Employee {
-//!     department: String,
+//!     region: String,
 //!     id: u32,
+//!     department: String,
 //!     salary: u32,
 //!     hired: DateTime,
 //! }
@@ -34,22 +36,24 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = rowkey_server::Server::start().await?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! let (staff, summaries) = (account.table("staff"), account.table("departments"));
-//! # staff.create().await?;
+//! let (table, summaries) = (account.table("staff"), account.table("departments"));
 //! # summaries.create().await?;
-//! let departments = View::new("departments", staff.clone(), summaries.clone(), |employee: &Employee| {
-//!     Some(Department::key(&employee.department))
+//! let departments = View::new("departments", table.clone(), summaries.clone(), |e: &Employee| {
+//!     Some(Department::key(&e.department))
 //! })
 //! .count(Department::HEADCOUNT)
-//! .sum(Department::SALARY, |employee| employee.salary)
-//! .latest(Department::LATEST_HIRE, |employee| employee.hired);
+//! .sum(Department::SALARY, |e| e.salary)
+//! .latest(Department::LATEST_HIRE, |e| e.hired);
 //!
+//! // Whatever is written through the source, its workers carry on to the view.
+//! let staff = Source::new(table, account.queue("staff-changes"), [departments.follower()])?;
+//! staff.create_if_missing().await?;
 //! let hired = "2026-11-20T09:00:00Z".parse()?;
-//! staff.insert(&Employee { department: "sales".into(), id: 7, salary: 4_200, hired }).await?;
-//! // Once or twice: a worker may have been interrupted.
-//! for _ in 0..2 {
-//!     departments.settle(Employee::key("sales", 7), Department::key("sales")).await?;
-//! }
+//! let department = "sales".to_owned();
+//! staff.insert(&Employee { region: "west".into(), id: 7, department, salary: 4_200, hired }).await?;
+//! staff.worker().step().await?;
+//!
+//! // One point query.
 //! let sales = summaries.get(Department::key("sales")).await?.ok_or("no summary")?;
 //! assert_eq!((sales.entity.headcount, sales.entity.salary), (1, 4_200));
 //! assert_eq!(sales.entity.latest_hire, Some(hired));
@@ -68,9 +72,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use rowkey::table::Table;
-use rowkey::{Column, Entity, Key, Property};
+use rowkey::{Column, DynamicEntity, Entity, Error, ErrorKind, Key, Property, Result};
 
+use crate::source::{Follower, Target};
+use crate::worker::Done;
 use columns::{Columns, Kind, Precedes};
+use group::Group;
 
 const OPERATION: &str = "View";
 
@@ -99,6 +106,9 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
     ///
     /// `group` says which summary an entity is part of, if any. A summary is of one view, whose `name`
     /// it carries: give each view another one, and keep it.
+    ///
+    /// The functions given to this and to the columns say what the entity alone tells, and the same
+    /// each time.
     pub fn new(
         name: &'static str,
         entities: Table,
@@ -157,6 +167,38 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         of: impl Fn(&E) -> V + Send + Sync + 'static,
     ) -> Self {
         self.max(column, of)
+    }
+
+    /// What carries changes of the entities on to the view: for the [`Source`](crate::source::Source)
+    /// through which they are written.
+    pub fn follower(&self) -> Follower<E> {
+        let (demands, settles) = (self.clone(), self.clone());
+        let targets = move |entity: &E| Ok(demands.target(entity)?.into_iter().collect());
+        Follower::new(self.name, targets, move |primary, address| {
+            let view = settles.clone();
+            async move {
+                // The condition on the summary tells what is late, so that the source need not look at
+                // the entity once more.
+                view.settle_all(&view.group_at(&address)?, &[primary.key().clone()]).await?;
+                Ok(Done::Applied)
+            }
+        })
+    }
+
+    fn target(&self, entity: &E) -> Result<Option<Target>> {
+        let Some(summary) = (self.group)(entity) else { return Ok(None) };
+        let group = Group::of(&summary).map_err(|error| self.named(error))?;
+        let contribution = self.contribution(&group, &Key::of(entity), entity)?;
+        let content = contribution.iter().flat_map(DynamicEntity::iter).map(|(_, value)| value);
+        let content = format!("{:?}", content.collect::<Vec<_>>());
+        Ok(Some(Target::new(group.address()).content(content)))
+    }
+
+    fn group_at(&self, address: &str) -> Result<Group> {
+        Group::at(address).ok_or_else(|| {
+            let what = "the text is not the address of a summary";
+            self.named(Error::refused(ErrorKind::Invalid, what))
+        })
     }
 
     /// Its name.

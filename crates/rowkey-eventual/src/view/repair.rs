@@ -2,13 +2,13 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, Table};
+use rowkey::{DynamicEntity, Entity, Key, Result, Table};
 use rowkey_patterns::index_row::primary_key;
 use rowkey_patterns::rounds::Rounds;
 
 use super::group::{Group, is_of_view};
 use super::settle::{CONCURRENCY, is_settled};
-use super::{BATCH, OPERATION, View};
+use super::{BATCH, View};
 use crate::repair::{Drifted, Following, Run};
 use crate::settling::all;
 
@@ -76,13 +76,6 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let Some(row) = row else { return Ok(Some(None)) };
         let entity = row.entity.read_as::<E>();
         Ok(entity.and_then(|entity| self.contribution(group, key, &entity)).ok())
-    }
-
-    fn group_at(&self, address: &str) -> Result<Group> {
-        Group::at(address).ok_or_else(|| {
-            let what = "the text is not the address of a summary";
-            Error::refused(ErrorKind::Invalid, what).of(OPERATION, self.table.name())
-        })
     }
 }
 
