@@ -12,6 +12,7 @@ mod heterogeneous;
 mod index_entity;
 mod lease_lock;
 mod local_index;
+mod log_blob;
 mod log_tail;
 mod lookup;
 mod parallel;

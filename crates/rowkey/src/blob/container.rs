@@ -62,6 +62,11 @@ impl Container {
         &self.name
     }
 
+    /// The account that the container is in.
+    pub fn account(&self) -> &StorageAccount {
+        &self.account
+    }
+
     /// The blob with this name in the container. Nothing is sent or checked.
     ///
     /// Names are 1 to 1,024 characters; slashes in them are what listings take for folders.

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
-use rowkey_wire::blob::{decode, name, op};
+use rowkey_wire::blob::{decode, name};
 use rowkey_wire::request::Request;
 
 use super::append::Append;
@@ -169,10 +169,22 @@ impl Blob {
     ///
     /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
     pub async fn create_append(&self) -> Result<Written> {
-        let call = self.call("PutBlob", safety(&self.conditions));
-        let none = op::ContentHeaders::default();
-        let request = encode::put_append(self.place(), &none, [], &self.conditions)
-            .map_err(metadata_error)?;
+        self.create_append_with(&ContentHeaders::default(), &[]).await
+    }
+
+    /// Makes it an empty blob that grows at its end, with the headers that it answers with and
+    /// names and values that describe it, as [`create_append`](Self::create_append) does.
+    pub async fn create_append_with(
+        &self,
+        headers: &ContentHeaders,
+        metadata: &[(&str, &str)],
+    ) -> Result<Written> {
+        let call = self.call("PutBlob", safety(&self.conditions)).expecting(&[409]);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        let headers = headers.wire().map_err(named)?;
+        let pairs = metadata.iter().copied();
+        let request = encode::put_append(self.place(), &headers, pairs, &self.conditions)
+            .map_err(|error| named(metadata_error(error)))?;
         let reply = self.send(request, call).await?;
         written(&reply, &call)
     }

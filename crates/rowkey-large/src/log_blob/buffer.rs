@@ -1,0 +1,140 @@
+//! Lines that wait to be written, in the blocks that they will be appended as.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
+use rowkey::{Error, ErrorKind, Result};
+
+use super::{line, name};
+
+/// The longest block: what every version of the service appends at once.
+const MAX_BLOCK: usize = 4 << 20;
+
+/// Lines of one period, that are appended at once.
+pub(super) struct Block {
+    /// When their period begins.
+    pub(super) begin: DateTime<Utc>,
+    pub(super) first: DateTime<Utc>,
+    pub(super) last: DateTime<Utc>,
+    pub(super) lines: u64,
+    pub(super) bytes: BytesMut,
+}
+
+/// Lines that wait, up to a limit.
+pub(super) struct Buffer {
+    blocks: VecDeque<Block>,
+    capacity: usize,
+    period: TimeDelta,
+    /// What waits or is on its way.
+    bytes: usize,
+    lines: u64,
+    /// How many lines were taken in all.
+    taken: u64,
+    last: DateTime<Utc>,
+    dropped: u64,
+    /// How many of the dropped lines the log tells of.
+    told: u64,
+    notice: fn(u64) -> String,
+}
+
+impl Buffer {
+    pub(super) fn new(capacity: usize, period: TimeDelta) -> Self {
+        Self {
+            blocks: VecDeque::new(),
+            capacity,
+            period,
+            bytes: 0,
+            lines: 0,
+            taken: 0,
+            last: DateTime::<Utc>::MIN_UTC,
+            dropped: 0,
+            told: 0,
+            notice: |lines| format!("{lines} lines were dropped: the buffer was full"),
+        }
+    }
+
+    /// Takes a line, unless there is no room for it.
+    pub(super) fn push(&mut self, time: DateTime<Utc>, text: &str) -> Result<bool> {
+        line::check(text)?;
+        if !(0..10_000).contains(&time.year()) {
+            let what = "the year of the line has not four digits, as names of blobs have";
+            return Err(Error::refused(ErrorKind::Invalid, what));
+        }
+        let length = text.len() + line::OVERHEAD;
+        if length > self.capacity {
+            let what = format!("the line has {length} bytes, and the buffer {}", self.capacity);
+            return Err(Error::refused(ErrorKind::TooLarge, what).advise("set a larger capacity"));
+        }
+        if self.bytes + length > self.capacity {
+            return Ok(false);
+        }
+        // Readers rely on the order of times in a blob, which clocks do not always keep.
+        let time = line::truncated(time).max(self.last);
+        let begin = name::begin(time, self.period);
+        let joins = |block: &Block| block.begin == begin && block.bytes.len() + length <= MAX_BLOCK;
+        if !self.blocks.back().is_some_and(joins) {
+            let bytes = BytesMut::new();
+            self.blocks.push_back(Block { begin, first: time, last: time, lines: 0, bytes });
+        }
+        let Some(block) = self.blocks.back_mut() else { return Ok(false) };
+        line::print(time, text, &mut block.bytes);
+        block.last = time;
+        block.lines += 1;
+        self.last = time;
+        self.bytes += length;
+        self.lines += 1;
+        self.taken += 1;
+        Ok(true)
+    }
+
+    /// Takes a line, or counts it: what cannot be logged, and what there is no room for.
+    pub(super) fn push_or_drop(
+        &mut self,
+        time: DateTime<Utc>,
+        text: &str,
+        notice: fn(u64) -> String,
+    ) {
+        self.notice = notice;
+        self.tell(time);
+        if !matches!(self.push(time, text), Ok(true)) {
+            self.dropped += 1;
+        }
+    }
+
+    /// Logs how many lines were dropped, if there is room.
+    pub(super) fn tell(&mut self, time: DateTime<Utc>) {
+        let untold = self.dropped - self.told;
+        if untold > 0 && matches!(self.push(time, &(self.notice)(untold)), Ok(true)) {
+            self.told = self.dropped;
+        }
+    }
+
+    /// The block that is to be written next. Its lines count as waiting until they are
+    /// [written](Self::written).
+    pub(super) fn pop(&mut self) -> Option<Block> {
+        self.blocks.pop_front()
+    }
+
+    /// Makes room: a block was written.
+    pub(super) fn written(&mut self, lines: u64, bytes: usize) {
+        self.lines -= lines;
+        self.bytes -= bytes;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

@@ -1,0 +1,74 @@
+//! A line of a log, as it is stored: its time, a space, the text, a line feed.
+
+use std::fmt;
+
+use bytes::{BufMut as _, BytesMut};
+use chrono::{DateTime, SubsecRound as _, Utc};
+use rowkey::{Error, ErrorKind, Result};
+
+use super::name;
+
+/// The longest text of a line.
+pub(super) const MAX_TEXT: usize = 1 << 20;
+
+/// What a line has beyond its text.
+pub(super) const OVERHEAD: usize = 27 + 2;
+
+/// A line that was logged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// When it was logged, to the microsecond.
+    pub time: DateTime<Utc>,
+    /// What was logged.
+    pub text: String,
+}
+
+/// Refuses what would not be one line.
+pub(super) fn check(text: &str) -> Result<()> {
+    if text.contains('\n') {
+        let what = "the text has a line break, and would be several lines";
+        return Err(
+            Error::refused(ErrorKind::Invalid, what).advise("escape line breaks, as JSON does")
+        );
+    }
+    if text.len() > MAX_TEXT {
+        let what = format!("the text has {} bytes; {MAX_TEXT} can be logged as a line", text.len());
+        return Err(
+            Error::refused(ErrorKind::TooLarge, what).advise("put it into a blob of its own")
+        );
+    }
+    Ok(())
+}
+
+/// The time as lines have it.
+pub(super) fn truncated(time: DateTime<Utc>) -> DateTime<Utc> {
+    time.trunc_subsecs(6)
+}
+
+/// Adds the line at the end.
+pub(super) fn print(time: DateTime<Utc>, text: &str, to: &mut BytesMut) {
+    to.reserve(text.len() + OVERHEAD);
+    to.put_slice(name::time(time).as_bytes());
+    to.put_u8(b' ');
+    to.put_slice(text.as_bytes());
+    to.put_u8(b'\n');
+}
+
+/// Reads a line, given without its end; `None` when no writer of logs wrote it.
+pub(super) fn parse(line: &[u8]) -> Option<LogLine> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (time, text) = line.split_once(' ')?;
+    let parsed = name::parse_time(time).filter(|_| time.len() + 2 == OVERHEAD)?;
+    Some(LogLine { time: parsed, text: text.to_owned() })
+}
+
+impl fmt::Debug for LogLine {
+    /// Shows how long the text is, not what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogLine")
+            .field("time", &self.time)
+            .field("length", &self.text.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,231 @@
+//! Reading a log: the lines of a range of time, in their order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use chrono::{DateTime, Utc};
+use futures_util::stream::{self, Peekable, StreamExt as _, TryStreamExt as _};
+use rowkey::blob::{BlobItem, Container, Download};
+use rowkey::table::Stream;
+use rowkey::{Blob, Error, ErrorKind, Result};
+
+use super::line::{self, LogLine, MAX_TEXT, OVERHEAD};
+use super::{BlobLog, name};
+
+/// How often a blob is opened anew because it grew while the connection broke.
+const MAX_REOPENS: u32 = 16;
+
+/// A blob that can have lines of a range.
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) start: DateTime<Utc>,
+    pub(super) end: DateTime<Utc>,
+    hour: DateTime<Utc>,
+}
+
+/// The lines of all writers, merged by their times. Within an hour, a blob is opened when its first
+/// line is due; those of one writer follow each other, so about as many are open as there are writers.
+pub(super) fn lines(log: BlobLog, range: Range<DateTime<Utc>>) -> Stream<LogLine> {
+    let found = found(&log, range.clone()).peekable();
+    let reader =
+        Reader { container: log.container, range, found, due: Vec::new(), open: BinaryHeap::new() };
+    let lines = stream::try_unfold(Box::new(reader), |mut reader| async move {
+        Ok(reader.next().await?.map(|line| (line, reader)))
+    });
+    lines.boxed()
+}
+
+/// The blobs that can have lines of a range, by their names.
+pub(super) fn found(log: &BlobLog, range: Range<DateTime<Utc>>) -> Stream<Found> {
+    let prefixes = if range.is_empty() { Vec::new() } else { name::prefixes(&log.service, &range) };
+    let container = log.container.clone();
+    let blobs = stream::iter(prefixes)
+        .flat_map(move |prefix| container.blobs().starting_with(&prefix).with_metadata().stream());
+    let service = log.service.clone();
+    blobs
+        .try_filter_map(move |blob| {
+            std::future::ready(Ok(Found::of(&service, &blob).filter(|found| {
+                blob.properties.length > 0 && found.start < range.end && found.end >= range.start
+            })))
+        })
+        .boxed()
+}
+
+impl Found {
+    pub(super) fn of(service: &str, blob: &BlobItem) -> Option<Self> {
+        let (begin, _) = name::parse(service, &blob.name)?;
+        let (start, end) = name::span(begin, &blob.properties.metadata);
+        Some(Self { name: blob.name.clone(), start, end, hour: name::hour(begin) })
+    }
+
+    /// The hour that its lines are of.
+    pub(super) fn hour(&self) -> DateTime<Utc> {
+        self.hour
+    }
+}
+
+struct Reader {
+    container: Container,
+    range: Range<DateTime<Utc>>,
+    found: Peekable<Stream<Found>>,
+    /// The blobs of this hour that are not open yet, the last one first.
+    due: Vec<Found>,
+    open: BinaryHeap<Reverse<Head>>,
+}
+
+/// An open blob and its next line.
+struct Head {
+    line: LogLine,
+    name: String,
+    lines: Lines,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<Option<LogLine>> {
+        if self.open.is_empty() && self.due.is_empty() {
+            self.next_hour().await?;
+        }
+        while let Some(found) = self.due.last() {
+            if self.open.peek().is_some_and(|Reverse(head)| head.line.time < found.start) {
+                break;
+            }
+            let Some(found) = self.due.pop() else { break };
+            let lines = Lines::new(self.container.blob(&found.name));
+            self.push(found.name, lines).await?;
+            if self.due.is_empty() && self.open.is_empty() {
+                self.next_hour().await?;
+            }
+        }
+        let Some(Reverse(Head { line, name, lines })) = self.open.pop() else { return Ok(None) };
+        self.push(name, lines).await?;
+        Ok(Some(line))
+    }
+
+    /// Finds the blobs of the next hour that has some.
+    async fn next_hour(&mut self) -> Result<()> {
+        let Some(first) = self.found.try_next().await? else { return Ok(()) };
+        let hour = first.hour;
+        self.due.push(first);
+        let same = |found: &Result<Found>| found.as_ref().map_or(true, |found| found.hour == hour);
+        while let Some(found) = std::pin::Pin::new(&mut self.found).next_if(same).await {
+            self.due.push(found?);
+        }
+        self.due.sort_by(|a, b| (b.start, &b.name).cmp(&(a.start, &a.name)));
+        Ok(())
+    }
+
+    /// Keeps a blob open until its next line of the range is due.
+    async fn push(&mut self, name: String, mut lines: Lines) -> Result<()> {
+        while let Some(line) = lines.next().await? {
+            if line.time >= self.range.end {
+                break;
+            }
+            if line.time >= self.range.start {
+                self.open.push(Reverse(Head { line, name, lines }));
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a blob, as far as it had come when it was opened.
+struct Lines {
+    blob: Blob,
+    download: Option<Download>,
+    /// What has come and is not read yet, and how much of it has no line feed.
+    bytes: BytesMut,
+    searched: usize,
+    /// How much has come, and how much will.
+    at: u64,
+    end: Option<u64>,
+}
+
+impl Lines {
+    fn new(blob: Blob) -> Self {
+        Self { blob, download: None, bytes: BytesMut::new(), searched: 0, at: 0, end: None }
+    }
+
+    async fn next(&mut self) -> Result<Option<LogLine>> {
+        loop {
+            if let Some(length) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') {
+                let line = self.bytes.split_to(self.searched + length + 1);
+                self.searched = 0;
+                let line = line::parse(&line[..line.len() - 1]);
+                return line.map(Some).ok_or_else(|| self.foreign());
+            }
+            self.searched = self.bytes.len();
+            if self.searched > MAX_TEXT + OVERHEAD {
+                return Err(self.foreign());
+            }
+            match self.piece().await? {
+                Some(piece) => self.bytes.extend_from_slice(&piece),
+                None if self.bytes.is_empty() => return Ok(None),
+                None => return Err(self.foreign()),
+            }
+        }
+    }
+
+    /// What comes next. Blobs that are read may grow, and a connection that breaks then is taken up
+    /// anew.
+    async fn piece(&mut self) -> Result<Option<Bytes>> {
+        let mut reopened = 0;
+        loop {
+            let download = match (&mut self.download, self.end) {
+                (Some(download), _) => download,
+                (None, Some(end)) if self.at >= end => return Ok(None),
+                (None, end) => {
+                    let read = match end {
+                        Some(end) => self.blob.read().range(self.at..end),
+                        None => self.blob.read(),
+                    };
+                    // Deleted since it was listed, as is done with old ones.
+                    let Some(download) = read.open().await? else { return Ok(None) };
+                    self.end.get_or_insert(download.properties().length);
+                    self.download.insert(download)
+                }
+            };
+            match download.next().await {
+                Ok(Some(piece)) => {
+                    self.at += piece.len() as u64;
+                    return Ok(Some(piece));
+                }
+                Ok(None) => return Ok(None),
+                Err(error) if error.is_conflict() && reopened < MAX_REOPENS => {
+                    reopened += 1;
+                    self.download = None;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn foreign(&self) -> Error {
+        let what = "a blob of the log has something in it that is no line of a log";
+        Error::refused(ErrorKind::Decode, what)
+            .of("ReadLog", self.blob.container())
+            .advise("something else has written to it")
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.line.time, &self.name).cmp(&(other.line.time, &other.name))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}

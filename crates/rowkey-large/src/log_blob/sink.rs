@@ -1,0 +1,212 @@
+//! Where a writer's lines go: the blob that it has begun, and the block on its way there.
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures_util::TryStreamExt as _;
+use rowkey::blob::{Conditions, ContentHeaders};
+use rowkey::{Blob, ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
+
+use super::buffer::Block;
+use super::{BlobLog, name};
+
+/// What an append blob has at most.
+const MAX_BLOCKS: u32 = 50_000;
+
+/// In how many blobs a block is tried before that is an error.
+const MAX_BLOBS: usize = 4;
+
+/// The writing end of a writer: one task at a time has it.
+#[derive(Default)]
+pub(super) struct Sink {
+    /// A block that is not known to be in a blob. It stays here while that is unknown, also when the
+    /// task that sends it is dropped, and is sent to the same place again.
+    pub(super) sending: Option<Sending>,
+    open: Option<Open>,
+    /// How many lines were written in all.
+    pub(super) written: u64,
+}
+
+/// A block on its way.
+pub(super) struct Sending {
+    begin: DateTime<Utc>,
+    first: DateTime<Utc>,
+    last: DateTime<Utc>,
+    pub(super) lines: u64,
+    pub(super) bytes: Bytes,
+}
+
+/// A blob that this writer has made and nobody else appends to.
+struct Open {
+    blob: Blob,
+    begin: DateTime<Utc>,
+    number: u32,
+    length: u64,
+    blocks: u32,
+    first: DateTime<Utc>,
+    /// The time of the last line; `None` while there is none.
+    last: Option<DateTime<Utc>>,
+}
+
+impl From<Block> for Sending {
+    fn from(block: Block) -> Self {
+        let Block { begin, first, last, lines, bytes } = block;
+        Self { begin, first, last, lines, bytes: bytes.freeze() }
+    }
+}
+
+impl Sink {
+    /// Appends the block that is on its way, wherever it has come to.
+    pub(super) async fn send(&mut self, log: &BlobLog) -> Result<()> {
+        let Self { sending: Some(block), open, written } = self else { return Ok(()) };
+        for _ in 0..MAX_BLOBS {
+            let number = match open {
+                Some(full) if !full.takes(block, log) => {
+                    let next = (full.begin == block.begin).then_some(full.number + 1);
+                    // The end that it has stays true; it only makes readers open more.
+                    if let Err(error) = full.seal().await {
+                        tracing::debug!(%error, "a blob of a log keeps the end of its period");
+                    }
+                    *open = None;
+                    next
+                }
+                _ => None,
+            };
+            let blob = match open {
+                Some(blob) => blob,
+                None => open.insert(Open::create(log, block, number.unwrap_or(1)).await?),
+            };
+            if blob.append(block).await? {
+                *written += block.lines;
+                self.sending = None;
+                return Ok(());
+            }
+            // Deleted, or written by somebody else: what is not in it goes to another one.
+            *open = None;
+        }
+        let what = "every blob that was begun for the log was deleted or changed by somebody else";
+        Err(Error::refused(ErrorKind::Conflict, what).of("WriteLog", log.container.name()))
+    }
+
+    /// Ends the blob: its metadata says when its last line was logged, and what follows goes to
+    /// another one.
+    pub(super) async fn close(&mut self) -> Result<()> {
+        if let Some(open) = &self.open {
+            open.seal().await?;
+        }
+        self.open = None;
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Makes the next blob of a period. Numbers that others have taken are left to them.
+    async fn create(log: &BlobLog, block: &Sending, mut number: u32) -> Result<Self> {
+        let Sending { begin, first, .. } = *block;
+        // A repeated request finds the blob of the first one, which is left behind empty.
+        let retry = log.container.options().retry.clone();
+        let options = ClientOptions {
+            retry: RetryOptions { repeat_inserts: true, ..retry },
+            ..log.container.options().clone()
+        };
+        let end = begin + log.period_delta() - name::STEP;
+        let metadata = [(name::START, &*name::time(first)), (name::END, &*name::time(end))];
+        let headers = ContentHeaders {
+            content_type: Some("text/plain; charset=utf-8".into()),
+            ..ContentHeaders::default()
+        };
+        let mut listed = false;
+        loop {
+            if number > name::MAX_NUMBER {
+                let what = format!("the period of the log has {} blobs", name::MAX_NUMBER);
+                return Err(Error::refused(ErrorKind::TooLarge, what)
+                    .of("WriteLog", log.container.name())
+                    .advise("let blobs become larger, or periods shorter"));
+            }
+            let blob = log.container.blob(&name::blob(&log.service, begin, number));
+            let missing = blob.with_options(options.clone()).with_conditions(Conditions::missing());
+            match missing.create_append_with(&headers, &metadata).await {
+                Ok(_) => {
+                    return Ok(Self {
+                        blob,
+                        begin,
+                        number,
+                        length: 0,
+                        blocks: 0,
+                        first,
+                        last: None,
+                    });
+                }
+                Err(error) if error.is_already_exists() => {
+                    number += 1;
+                    if !listed {
+                        listed = true;
+                        number = number.max(Self::last_number(log, begin).await? + 1);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn last_number(log: &BlobLog, begin: DateTime<Utc>) -> Result<u32> {
+        let folder = name::folder(&log.service, begin);
+        let blobs = log.container.blobs().starting_with(&folder).stream();
+        let last = blobs.try_fold(0, async |last, blob| {
+            let number = name::parse(&log.service, &blob.name).map_or(0, |(_, number)| number);
+            Ok(number.max(last))
+        });
+        last.await
+    }
+
+    fn takes(&self, block: &Sending, log: &BlobLog) -> bool {
+        let fits = self.length == 0 || self.length + block.bytes.len() as u64 <= log.max_blob;
+        self.begin == block.begin && fits && self.blocks < MAX_BLOCKS
+    }
+
+    /// Appends the block where the blob ends, or finds that it is there already. `false`: the blob is
+    /// not what this writer left.
+    async fn append(&mut self, block: &Sending) -> Result<bool> {
+        let end = self.length + block.bytes.len() as u64;
+        self.blocks = match self.blob.append(block.bytes.clone()).at(self.length).send().await {
+            Ok(appended) => appended.blocks,
+            Err(error) if error.is_conflict() => match self.landed(block).await? {
+                Some(blocks) => blocks,
+                None => return Ok(false),
+            },
+            Err(error) if error.outcome() == Outcome::Rejected && is_lost(error.kind()) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.length = end;
+        self.last = Some(block.last);
+        Ok(true)
+    }
+
+    /// Whether an earlier attempt, whose answer was lost, has appended the block: then how many
+    /// blocks there are.
+    async fn landed(&self, block: &Sending) -> Result<Option<u32>> {
+        let range = self.length..self.length + block.bytes.len() as u64;
+        let Some(properties) = self.blob.properties().await? else { return Ok(None) };
+        if properties.length != range.end {
+            return Ok(None);
+        }
+        let there = self.blob.read().range(range).bytes().await?;
+        let same = there.is_some_and(|there| there.bytes == block.bytes);
+        Ok(same.then_some(properties.blocks.unwrap_or(self.blocks + 1)))
+    }
+
+    async fn seal(&self) -> Result<()> {
+        let Some(last) = self.last else { return Ok(()) };
+        let metadata = [(name::START, &*name::time(self.first)), (name::END, &*name::time(last))];
+        match self.blob.set_metadata(&metadata).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+}
+
+/// Whether nothing more can be appended to the blob by this writer.
+fn is_lost(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::Leased)
+}

@@ -1,0 +1,84 @@
+//! Events of `tracing` as lines of a log.
+
+use rowkey_large::BlobLog;
+use rowkey_server::Operation;
+use rowkey_tests::TestResult;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::{start, texts};
+
+#[tokio::test]
+async fn events_are_lines_of_json_with_their_spans() -> TestResult {
+    let (_server, _, container) = start().await?;
+    let log = BlobLog::new(container, "web");
+    let writer = log.writer()?;
+    let subscriber = tracing_subscriber::registry().with(writer.layer());
+    tracing::subscriber::with_default(subscriber, || {
+        let _request = tracing::info_span!("request", path = "/menu").entered();
+        tracing::info!(guests = 3, "two\nlines");
+    });
+    writer.close().await?;
+    let texts = texts(&log).await?;
+    let event: serde_json::Value = serde_json::from_str(&texts[0])?;
+    assert_eq!(event["level"], "INFO");
+    assert_eq!(event["fields"]["message"], "two\nlines");
+    assert_eq!(event["fields"]["guests"], 3);
+    assert_eq!(event["span"]["path"], "/menu");
+    assert_eq!(event["target"], module_path!());
+    assert!(event.get("timestamp").is_none(), "the line has it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_that_find_no_room_are_counted_in_an_event() -> TestResult {
+    let (_server, _, container) = start().await?;
+    let log = BlobLog::new(container, "web").capacity(400).flush_bytes(400);
+    let writer = log.writer()?;
+    let subscriber = tracing_subscriber::registry().with(writer.layer());
+    let _default = tracing::subscriber::set_default(subscriber);
+    for number in 0..10 {
+        tracing::info!(number, "event");
+    }
+    let dropped = writer.dropped();
+    assert!((1..10).contains(&dropped), "{dropped}");
+    writer.flush().await?;
+    tracing::info!("after");
+    writer.close().await?;
+    let texts = texts(&log).await?;
+    let events: Vec<serde_json::Value> =
+        texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>()?;
+    let told = &events[events.len() - 2]["fields"];
+    assert_eq!(
+        (&told["message"], &told["events"]),
+        (&"events were dropped".into(), &dropped.into())
+    );
+    assert_eq!(events.len() as u64, 10 - dropped + 2, "none is lost silently");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_requests_of_the_log_are_not_logged_and_those_of_the_program_are() -> TestResult {
+    let (server, _, container) = start().await?;
+    let log = BlobLog::new(container.clone(), "web");
+    let writer = log.writer()?;
+    // At every level, and also what the HTTP library traces in tasks of its own.
+    let subscriber = tracing_subscriber::registry().with(writer.layer());
+    let _default = tracing::subscriber::set_default(subscriber);
+    tracing::info!("one");
+    for _ in 0..5 {
+        writer.flush().await?;
+    }
+    assert_eq!(server.journal().count(Operation::AppendBlock), 1, "nothing follows from a flush");
+    // A failure that the client reports as an event.
+    let refused = container.blob("no lease").put("x").metadata(&[("1", "")]).send().await;
+    assert!(refused.is_err());
+    let table = container.account().table("missing");
+    let missing = table.insert(&rowkey::DynamicEntity::new("p", "r")).await;
+    assert!(missing.is_err());
+    writer.close().await?;
+    let texts = texts(&log).await?;
+    assert!(texts[0].contains(r#""message":"one""#));
+    assert!(texts.len() > 1, "the failed insert is an event of the program");
+    assert!(texts[1..].iter().all(|text| text.contains(r#""target":"rowkey""#)), "{texts:?}");
+    Ok(())
+}
