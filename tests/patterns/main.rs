@@ -23,3 +23,4 @@ mod spread;
 mod verify;
 mod view;
 mod wide;
+mod worker;

@@ -112,7 +112,6 @@ pub async fn sweep<T>(
 ///
 /// Whether the answer to the request before had been read makes no difference: nobody lives who
 /// could know it. Scenarios need not send the same requests each time.
-#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request<T>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,

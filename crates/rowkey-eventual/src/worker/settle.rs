@@ -32,7 +32,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             id = tracing::field::Empty,
             attempt = message.dequeue_count
         );
-        let step = self.settled(message, asked).instrument(span).await;
+        let step = Box::pin(self.settled(message, asked)).instrument(span).await;
         let mut counts = self.counting();
         match step {
             Ok(Step::Handled) => counts.handled += 1,

@@ -1,0 +1,262 @@
+//! What cannot be done: tried again, put aside with its reason and history, and put back.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use rowkey::queue::Body;
+use rowkey_eventual::worker::Step;
+use rowkey_server::{Fault, JournalEntry, Operation};
+use rowkey_tests::TestResult;
+use serde_json::Value;
+
+use super::{Deed, VISIBILITY, claims, done, large, resize, start, tasks, texts, worker};
+
+/// Longer than anything is hidden, and not so long that requests are too old.
+const LONG: Duration = Duration::from_secs(200);
+
+#[tokio::test]
+async fn a_task_that_failed_waits_longer_each_time_and_carries_its_history() -> TestResult {
+    let (server, account) = start().await?;
+    let id = tasks(&account).put(&resize(7, Deed::Fail)).await?;
+    let worker = worker(&account).max_attempts(4);
+    for (attempt, longest) in [(1, 2), (2, 4), (3, 8)] {
+        assert_eq!(worker.step().await?, Step::Retried);
+        let now = server.clock().now().to_chrono();
+        let snapshot = server.snapshot();
+        let message = snapshot.queue("jobs").unwrap().messages().next().unwrap();
+        let hidden = (message.visible_at().to_chrono() - now).num_seconds();
+        assert!((longest / 2..=longest).contains(&hidden), "{attempt}: {hidden}");
+        let text: Value = serde_json::from_str(message.text())?;
+        assert_eq!(text["id"], id.to_string());
+        assert_eq!(text["history"].as_array().unwrap().len(), attempt);
+        assert_eq!(text["history"][0]["error"], "the resizer is down; try again later");
+        server.clock().advance(Duration::from_secs(8));
+    }
+    assert_eq!(worker.step().await?, Step::Poisoned);
+    assert_eq!(texts(&server.snapshot(), "jobs").len(), 0);
+    let counts = worker.counts();
+    assert_eq!((counts.retried, counts.poisoned, counts.handled), (3, 1, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_poison_queue_says_what_why_how_often_and_since_when() -> TestResult {
+    let (server, account) = start().await?;
+    let put = server.clock().now().to_chrono();
+    let id = tasks(&account).put(&resize(7, Deed::Fail)).await?;
+    let worker = worker(&account).max_attempts(2);
+    assert_eq!(worker.step().await?, Step::Retried);
+    server.clock().advance(LONG);
+    assert_eq!(worker.step().await?, Step::Poisoned);
+    let put = put.to_rfc3339_opts(chrono::SecondsFormat::Secs, true).replace('Z', ".000Z");
+    // The account's clock stands still here.
+    let failure = format!(r#"{{"at":"{put}","error":"the resizer is down; try again later"}}"#);
+    assert_eq!(
+        texts(&server.snapshot(), "jobs-poison"),
+        [format!(
+            r#"{{"kind":"resize","id":"{id}","task":{{"picture":7,"deed":"Fail"}},"reason":"the resizer is down; try again later","attempts":2,"firstSeen":"{put}","history":[{failure},{failure}]}}"#
+        )]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_handler_may_say_at_once_that_a_task_can_never_be_done() -> TestResult {
+    let (server, account) = start().await?;
+    tasks(&account).put(&resize(7, Deed::Poison)).await?;
+    let before = server.journal();
+    assert_eq!(worker(&account).step().await?, Step::Poisoned);
+    let sent = server.journal().since(&before);
+    let operations: Vec<_> = sent.iter().map(JournalEntry::operation).collect();
+    assert_eq!(
+        operations,
+        [
+            Operation::GetMessages,
+            Operation::UpdateMessage,
+            Operation::PutMessage,
+            Operation::DeleteMessage
+        ]
+    );
+    let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
+    assert_eq!((&text["reason"], &text["attempts"]), (&"it is no picture".into(), &1.into()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_poison_queue_is_made_when_it_is_missing() -> TestResult {
+    let (server, account) = start().await?;
+    account.queue("jobs-poison").delete_queue().await?;
+    server.clock().advance(LONG);
+    tasks(&account).put(&resize(7, Deed::Poison)).await?;
+    assert_eq!(tasks(&account).redrive(1).await?, 0);
+    assert_eq!(worker(&account).step().await?, Step::Poisoned);
+    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_kept_as_it_was_and_goes_back_so() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    for (text, reason) in [
+        ("resize picture 7", "its text is neither JSON nor JSON in base64"),
+        (r#"{"kind":"crop","task":{"picture":7}}"#, "it is of another kind than `resize`"),
+        (r#"{"picture":"seven"}"#, "it is no task `resize`: see line 1, column 18 of its JSON"),
+    ] {
+        tasks.queue().put(Body::text(text)).send().await?;
+        assert_eq!(worker(&account).step().await?, Step::Poisoned, "{text}");
+        let kept: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
+        assert_eq!(kept["reason"], reason);
+        assert_eq!(kept["kind"], "resize");
+        let is_task = kept.get("task").is_some();
+        assert!(is_task || kept["text"] == text, "{kept}");
+        assert_eq!(tasks.redrive(1).await?, 1);
+        let back = texts(&server.snapshot(), "jobs").remove(0);
+        assert!(back == text || is_task && back.contains(text), "{back}");
+        assert_eq!(worker(&account).step().await?, Step::Poisoned, "{text}");
+        tasks.poison_queue().clear().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_too_long_to_say_its_reason_is_kept_whole() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    let text = "?".repeat(64 * 1024);
+    tasks.queue().put(Body::text(&text)).send().await?;
+    assert_eq!(worker(&account).step().await?, Step::Poisoned);
+    assert_eq!(texts(&server.snapshot(), "jobs-poison"), std::slice::from_ref(&text));
+    assert_eq!(tasks.redrive(1).await?, 1);
+    assert_eq!(texts(&server.snapshot(), "jobs"), [text]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_whose_workers_die_is_put_aside_without_being_tried_again() -> TestResult {
+    let (server, account) = start().await?;
+    tasks(&account).put(&resize(7, Deed::Succeed)).await?;
+    for _ in 0..3 {
+        let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).hold());
+        let worker = worker(&account);
+        let (step, held) = (pin!(worker.step()), pin!(held.wait_until_held()));
+        // The worker is dropped with what it does.
+        assert!(matches!(select(held, step).await, Either::Left(_)));
+        server.clock().advance(VISIBILITY);
+    }
+    let before = server.journal();
+    assert_eq!(worker(&account).max_attempts(3).step().await?, Step::Poisoned);
+    let sent = server.journal().since(&before);
+    assert_eq!(sent.count(Operation::InsertOrReplaceEntity), 0);
+    let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
+    assert_eq!(
+        text["reason"],
+        "it was received 4 times and is tried 3 times; no worker came to an end with it"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn redriven_tasks_are_tried_as_often_as_new_ones_and_keep_their_history() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    let id = tasks.put(&resize(7, Deed::FailFirst)).await?;
+    let hasty = worker(&account).max_attempts(1);
+    assert_eq!(hasty.step().await?, Step::Poisoned);
+    server.clock().advance(LONG);
+    assert_eq!(tasks.redrive(10).await?, 1);
+    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 0);
+    let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs")[0])?;
+    assert_eq!(text["id"], id.to_string());
+    assert_eq!(text["history"].as_array().unwrap().len(), 1);
+    assert!(text["firstSeen"].is_string() && text.get("reason").is_none());
+    let patient = worker(&account);
+    assert_eq!(patient.step().await?, Step::Retried);
+    server.clock().advance(LONG);
+    assert_eq!(patient.step().await?, Step::Handled);
+    assert_eq!(done(&server.snapshot()), [7]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn redriving_moves_no_more_than_it_is_told() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    for picture in 0..40 {
+        tasks.put(&resize(picture, Deed::Poison)).await?;
+        assert_eq!(worker(&account).step().await?, Step::Poisoned);
+    }
+    let before = server.journal();
+    assert_eq!(tasks.redrive(35).await?, 35);
+    assert_eq!(server.journal().since(&before).len(), 2 + 35 * 2);
+    assert_eq!(texts(&server.snapshot(), "jobs").len(), 35);
+    assert_eq!(tasks.redrive(35).await?, 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_poisoned_task_in_a_blob_can_be_done_after_all() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    tasks.put(&large(7, Deed::FailFirst)).await?;
+    assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
+    assert_eq!(tasks.redrive(1).await?, 1);
+    assert_eq!(worker(&account).step().await?, Step::Retried);
+    server.clock().advance(LONG);
+    assert_eq!(worker(&account).step().await?, Step::Handled);
+    assert_eq!(claims(&account).await?.len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_was_put_back_twice_is_done_once() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    tasks.put(&large(7, Deed::FailFirst)).await?;
+    assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
+    let lost = server.inject(Fault::on(Operation::DeleteMessage).close_before_commit());
+    assert!(tasks.redrive(1).await.is_err());
+    drop(lost);
+    server.clock().advance(LONG);
+    assert_eq!(tasks.redrive(1).await?, 1);
+    assert_eq!(texts(&server.snapshot(), "jobs").len(), 2);
+    let worker = worker(&account);
+    for _ in 0..2 {
+        assert_eq!(worker.step().await?, Step::Retried);
+    }
+    server.clock().advance(LONG);
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(worker.step().await?, Step::Suppressed, "its blob went with the first");
+    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_whose_blob_is_gone_or_another_is_put_aside_with_that_as_the_reason() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = tasks(&account);
+    for (changed, reason) in [
+        (false, "the blob with its task is gone"),
+        (
+            true,
+            "GetTask on claims: the blob with the task is not the one that the message names; \
+             send or read it again",
+        ),
+    ] {
+        let id = tasks.put(&large(7, Deed::Succeed)).await?;
+        let blob = account.container("claims").blob(&format!("jobs/{id}"));
+        if changed {
+            blob.put(r#"{"picture":8,"deed":"Succeed"}"#).send().await?;
+        } else {
+            blob.delete().await?;
+        }
+        assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
+        let kept = texts(&server.snapshot(), "jobs-poison").pop().unwrap();
+        let kept: Value = serde_json::from_str(&kept)?;
+        assert_eq!(kept["reason"], reason);
+        assert_eq!(kept["claim"], format!("jobs/{id}"));
+    }
+    assert_eq!(done(&server.snapshot()), [0; 0]);
+    Ok(())
+}

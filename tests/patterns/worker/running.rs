@@ -1,0 +1,181 @@
+//! A worker that runs: how many tasks at a time, how it waits, and how it stops.
+
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::join;
+use rowkey::{ErrorKind, ManualClock};
+use rowkey_eventual::Worker;
+use rowkey_eventual::worker::{Attempt, Done, Handler};
+use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_tests::TestResult;
+
+use super::{Deed, Resize, done, on_clock, resize, standing, start, tasks, worker};
+
+/// Completes when the condition holds, looking each time the worker is polled.
+fn when(condition: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send {
+    poll_fn(move |_| if condition() { Poll::Ready(()) } else { Poll::Pending })
+}
+
+#[tokio::test]
+async fn it_works_on_as_many_tasks_as_it_is_told_and_receives_them_together() -> TestResult {
+    let (server, account) = start().await?;
+    for picture in 0..64 {
+        tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
+    }
+    let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (now, most) = (&now, &most);
+    let handler = |_: Resize, _: Attempt| async move {
+        most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        while now.load(Ordering::Relaxed) < 32 && most.load(Ordering::Relaxed) < 32 {
+            tokio::task::yield_now().await;
+        }
+        now.fetch_sub(1, Ordering::Relaxed);
+        Ok(Done::Applied)
+    };
+    let many = Worker::new(tasks(&account), handler).concurrency(32);
+    let counts = many.run_until(when(|| many.counts().handled == 64)).await?;
+    assert_eq!((counts.handled, most.load(Ordering::Relaxed)), (64, 32));
+    assert!(server.journal().count(Operation::GetMessages) < 64, "not one request for each");
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_at_a_time_is_the_default() -> TestResult {
+    let (_server, account) = start().await?;
+    for picture in 0..5 {
+        tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
+    }
+    let order = Mutex::new(Vec::new());
+    let order = &order;
+    let handler = |task: Resize, _: Attempt| async move {
+        order.lock().unwrap().push(task.picture);
+        tokio::task::yield_now().await;
+        order.lock().unwrap().push(task.picture);
+        Ok(Done::Applied)
+    };
+    let one = Worker::new(tasks(&account), handler);
+    one.run_until(when(|| one.counts().handled == 5)).await?;
+    assert_eq!(*order.lock().unwrap(), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_worker_waits_twice_as_long_each_time_until_there_is_something() -> TestResult {
+    let (server, _) = start().await?;
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let account = on_clock(&server, clock.clone())?;
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(16));
+    let idle = worker(&account).idle_backoff(least, most);
+    idle.run_until(when(|| clock.slept().len() == 8)).await?;
+    let longest = [1, 2, 4, 8, 16, 16, 16, 16].map(Duration::from_secs);
+    for (slept, longest) in clock.slept().into_iter().zip(longest) {
+        assert!(slept >= longest / 2 && slept <= longest, "{slept:?} of {longest:?}");
+    }
+    assert_eq!(server.journal().count(Operation::GetMessages), 8);
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_shutdown_what_was_received_is_finished_and_nothing_more_is_taken() -> TestResult {
+    let (server, account) = start().await?;
+    for picture in 0..8 {
+        tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
+    }
+    let (account, _) = standing(&server)?;
+    let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).times(4).hold());
+    let worker = worker(&account).concurrency(4);
+    let (stop, mut stopped) = tokio::sync::watch::channel(false);
+    let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    let (counts, ()) = join(worker.run_until(shutdown), async {
+        held.wait_until_hit(4).await;
+        stop.send_replace(true);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        held.release();
+    })
+    .await;
+    assert_eq!(counts?.handled, 4);
+    assert_eq!(done(&server.snapshot()), [0, 1, 2, 3]);
+    let left = server.snapshot();
+    let left: Vec<_> = left.queue("jobs").unwrap().messages().collect();
+    assert_eq!(left.len(), 4);
+    assert!(left.iter().all(|message| message.dequeue_count() == 0), "nobody waits for them");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_being_received_on_shutdown_is_done_and_not_left_hidden() -> TestResult {
+    let (server, account) = start().await?;
+    tasks(&account).put(&resize(7, Deed::Succeed)).await?;
+    let (account, _) = standing(&server)?;
+    let held = server.inject(Fault::on(Operation::GetMessages).times(1).hold());
+    let worker = worker(&account);
+    let (stop, mut stopped) = tokio::sync::watch::channel(false);
+    let shutdown = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    let (counts, ()) = join(worker.run_until(shutdown), async {
+        held.wait_until_held().await;
+        stop.send_replace(true);
+        tokio::task::yield_now().await;
+        held.release();
+    })
+    .await;
+    assert_eq!(counts?.handled, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_goes_on_after_failures_that_pass_and_stops_at_those_that_do_not() -> TestResult {
+    let (server, account) = start().await?;
+    tasks(&account).put(&resize(7, Deed::Succeed)).await?;
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(4));
+    let down =
+        server.inject(Fault::on(Operation::GetMessages).times(12).reject(ErrorCode::SERVER_BUSY));
+    let worker = worker(&account).idle_backoff(least, most);
+    worker.run_until(when(|| worker.counts().handled == 1)).await?;
+    assert_eq!(down.hits(), 12);
+
+    tasks(&account).queue().delete_queue().await?;
+    server.clock().advance(Duration::from_secs(60));
+    let error = worker.run_until(std::future::pending()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_says_how_far_it_is_behind() -> TestResult {
+    let (server, account) = start().await?;
+    tasks(&account).put(&resize(1, Deed::Succeed)).await?;
+    server.clock().advance(Duration::from_secs(90));
+    tasks(&account).put(&resize(2, Deed::Succeed)).await?;
+    let (account, _) = standing(&server)?;
+    let worker = worker(&account);
+    for oldest in [90, 0, 0] {
+        let _ = worker.step().await?;
+        assert_eq!(worker.counts().oldest, Duration::from_secs(oldest));
+    }
+    Ok(())
+}
+
+/// Programs spawn workers, which must be able to move between threads.
+#[tokio::test]
+async fn running_workers_may_be_spawned() -> TestResult {
+    fn spawnable<T: Send>(future: T) -> T {
+        future
+    }
+    let (_server, account) = start().await?;
+    let worker = worker(&account);
+    spawnable(worker.run_until(std::future::ready(()))).await?;
+    let _ = spawnable(worker.step()).await?;
+    Ok(())
+}
+
+#[test]
+fn closures_and_types_are_handlers() {
+    fn is_handler<H: Handler<Resize>>(_: &H) {}
+    is_handler(&|_: Resize, _: Attempt| async { Ok(Done::Applied) });
+}

@@ -1,0 +1,208 @@
+//! Every request of a worker failed in every way, and the worker ended at each of them.
+
+use std::time::Duration;
+
+use rowkey::StorageAccount;
+use rowkey::queue::Body;
+use rowkey_eventual::worker::Step;
+use rowkey_server::{Server, Snapshot};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+
+use super::{Deed, claims, done, large, resize, start, tasks, texts, worker};
+
+/// Works until there is nothing to receive.
+async fn work(account: &StorageAccount) -> TestResult {
+    let worker = worker(account).retry_backoff(Duration::ZERO, Duration::ZERO);
+    for _ in 0..20 {
+        if worker.step().await? == Step::Idle {
+            return Ok(());
+        }
+    }
+    Err("there is always something to do".into())
+}
+
+/// What a new worker does afterwards, and the job that looks for blobs once a day.
+async fn recover(account: &StorageAccount) -> TestResult {
+    work(account).await?;
+    tasks(account).sweep_claims(Duration::from_secs(45)).await?;
+    Ok(())
+}
+
+/// The ids of what is in the poison queue, each once.
+fn poisoned(snapshot: &Snapshot) -> Vec<String> {
+    let mut ids: Vec<_> = texts(snapshot, "jobs-poison")
+        .iter()
+        .map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap()["id"].to_string())
+        .collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// The scenario with the client's repetitions and without.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+async fn swept(
+    server: &Server,
+    scenario: impl AsyncFn(&StorageAccount) -> TestResult,
+    recover: impl AsyncFn(&StorageAccount) -> TestResult,
+    invariants: impl Fn(&Snapshot),
+) -> TestResult {
+    for repeats in [true, false] {
+        sweep(
+            server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                scenario(&account).await.is_ok()
+            },
+            async |account, _| recover(account).await,
+            |snapshot, _| invariants(snapshot),
+        )
+        .await?;
+    }
+    stopped_at_every_request(server, scenario, recover, invariants).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_fails_a_task_is_done_and_nothing_is_left_of_it() -> TestResult {
+    for task in [resize(7, Deed::Succeed), large(7, Deed::Succeed), large(7, Deed::FailFirst)] {
+        let (server, account) = start().await?;
+        tasks(&account).put(&task).await?;
+        swept(
+            &server,
+            async |account| worker(account).step().await.map(drop).map_err(Into::into),
+            async |account| {
+                recover(account).await?;
+                assert_eq!(claims(account).await?.len(), 0);
+                Ok(())
+            },
+            |snapshot| {
+                assert_eq!(done(snapshot), [7]);
+                assert_eq!(texts(snapshot, "jobs"), [""; 0]);
+                assert_eq!(poisoned(snapshot).len(), 0);
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_fails_a_task_that_cannot_be_done_is_in_the_poison_queue() -> TestResult {
+    for (task, blobs) in
+        [(Some(resize(7, Deed::Poison)), 0), (Some(large(7, Deed::Poison)), 1), (None, 0)]
+    {
+        let (server, account) = start().await?;
+        match task {
+            Some(task) => drop(tasks(&account).put(&task).await?),
+            None => drop(account.queue("jobs").put(Body::text("unreadable")).send().await?),
+        }
+        swept(
+            &server,
+            async |account| worker(account).step().await.map(drop).map_err(Into::into),
+            async |account| {
+                recover(account).await?;
+                assert_eq!(claims(account).await?.len(), blobs, "what is poisoned is kept");
+                Ok(())
+            },
+            |snapshot| {
+                assert_eq!(done(snapshot), [0; 0]);
+                assert_eq!(texts(snapshot, "jobs"), [""; 0]);
+                assert_eq!(poisoned(snapshot).len(), 1);
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_fails_while_tasks_are_put_back_they_are_done() -> TestResult {
+    let (server, account) = start().await?;
+    let hasty = worker(&account).max_attempts(1);
+    for task in [resize(1, Deed::FailFirst), large(2, Deed::FailFirst), large(3, Deed::FailFirst)] {
+        tasks(&account).put(&task).await?;
+        assert_eq!(hasty.step().await?, Step::Poisoned);
+    }
+    let recover = async |account: &StorageAccount| {
+        tasks(account).redrive(10).await?;
+        work(account).await?;
+        assert_eq!(claims(account).await?.len(), 0);
+        Ok(())
+    };
+    swept(
+        &server,
+        async |account| tasks(account).redrive(10).await.map(drop).map_err(Into::into),
+        recover,
+        |snapshot| {
+            assert_eq!(done(snapshot), [1, 2, 3]);
+            assert_eq!(poisoned(snapshot).len(), 0);
+            assert_eq!(texts(snapshot, "jobs"), [""; 0]);
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn whatever_fails_a_task_that_was_put_is_done() -> TestResult {
+    let (server, _) = start().await?;
+    for task in [resize(7, Deed::Succeed), large(7, Deed::Succeed)] {
+        for repeats in [true, false] {
+            sweep(
+                &server,
+                async |account| {
+                    let account = if repeats { account.clone() } else { once(account) };
+                    tasks(&account).put(&task).await.is_ok()
+                },
+                async |account, _| {
+                    recover(account).await?;
+                    assert_eq!(claims(account).await?.len(), 0);
+                    Ok(())
+                },
+                |snapshot, put| {
+                    // What is reported as failed may have been put nevertheless.
+                    assert!(!put || done(snapshot) == [7]);
+                    assert_eq!(poisoned(snapshot).len(), 0);
+                },
+            )
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_with_many_tasks_may_end_at_any_request() -> TestResult {
+    let (server, account) = start().await?;
+    for (picture, deed) in
+        [(1, Deed::Succeed), (2, Deed::FailFirst), (3, Deed::Poison), (4, Deed::Succeed)]
+    {
+        tasks(&account).put(&resize(picture, deed)).await?;
+        tasks(&account).put(&large(picture + 10, deed)).await?;
+    }
+    stopped_at_every_request(
+        &server,
+        async |account| {
+            let worker = worker(account).concurrency(4);
+            let all_settled = std::future::poll_fn(|_| {
+                let counts = worker.counts();
+                let settled = counts.handled + counts.poisoned + counts.retried;
+                if settled >= 8 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            });
+            worker.run_until(all_settled).await
+        },
+        async |account| {
+            recover(account).await?;
+            assert_eq!(claims(account).await?.len(), 1, "the poisoned one");
+            Ok(())
+        },
+        |snapshot| {
+            assert_eq!(done(snapshot), [1, 2, 4, 11, 12, 14]);
+            assert_eq!(texts(snapshot, "jobs"), [""; 0]);
+            assert_eq!(poisoned(snapshot).len(), 2);
+        },
+    )
+    .await?;
+    Ok(())
+}
