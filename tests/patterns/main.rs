@@ -16,6 +16,7 @@ mod log_blob;
 mod log_tail;
 mod lookup;
 mod parallel;
+mod outbox;
 mod relationships;
 mod rollover;
 mod series;

@@ -11,6 +11,7 @@ use rowkey::{
     Continuation, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Partition, Query, Result,
     ScanPolicy,
 };
+use serde::{Deserialize, Serialize};
 
 use super::intent::{self, Address, HEAD, KIND};
 use super::{Delivery, Notice};
@@ -28,13 +29,23 @@ type Failed = dyn Fn(&Key<DynamicEntity>, &Error) + Send + Sync;
 /// An intent whose handling fails stays, is counted, and does not keep the others from their turn.
 pub struct Drain<T, H> {
     delivery: Delivery<T, H>,
-    older_than: Duration,
     partition: Option<String>,
     page_size: u32,
     failed: Arc<Failed>,
+    /// The end of what is old enough; another one would be another query.
+    end: String,
     next: Option<Continuation>,
     ended: bool,
     drained: Drained,
+}
+
+/// Where a [`Drain`] stands: to go on in another process.
+///
+/// It holds a continuation token, which may contain keys: treat it as you treat the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    end: String,
+    next: Continuation,
 }
 
 /// What a [`Drain`] has done so far.
@@ -52,12 +63,15 @@ pub struct Drained {
 
 impl<T: Task, H: Handler<T>> Drain<T, H> {
     pub(super) fn new(delivery: Delivery<T, H>, older_than: Duration) -> Self {
+        let now = delivery.outbox.table().account().clock().now();
+        let age = TimeDelta::from_std(older_than).unwrap_or(TimeDelta::MAX);
+        let before = now.checked_sub_signed(age).and_then(|at| DateTime::try_from(at).ok());
         Self {
             delivery,
-            older_than,
             partition: None,
             page_size: PAGE,
             failed: Arc::new(|_, _| {}),
+            end: intent::head(before.unwrap_or(DateTime::MIN)),
             next: None,
             ended: false,
             drained: Drained::default(),
@@ -88,10 +102,12 @@ impl<T: Task, H: Handler<T>> Drain<T, H> {
         self
     }
 
-    /// Goes on where another drain stood, of the same table and the same partition.
+    /// Goes on where another drain stood, of the same table and the same partition, with the intents
+    /// that were old then.
     #[must_use = "the drain itself does not change"]
-    pub fn resume(mut self, continuation: Continuation) -> Self {
-        self.next = Some(continuation);
+    pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
+        self.end = checkpoint.end;
+        self.next = Some(checkpoint.next);
         self
     }
 
@@ -144,8 +160,9 @@ impl<T: Task, H: Handler<T>> Drain<T, H> {
     }
 
     /// Where the drain stands; `None` at its beginning and at its end.
-    pub fn continuation(&self) -> Option<&Continuation> {
-        self.next.as_ref()
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let next = self.next.clone()?;
+        Some(Checkpoint { end: self.end.clone(), next })
     }
 
     /// What was done so far.
@@ -155,23 +172,19 @@ impl<T: Task, H: Handler<T>> Drain<T, H> {
 
     fn query(&self) -> Query<DynamicEntity> {
         let table = self.delivery.outbox.table();
-        let now = table.account().clock().now();
-        let age = TimeDelta::from_std(self.older_than).unwrap_or(TimeDelta::MAX);
-        let before = now.checked_sub_signed(age).and_then(|at| DateTime::try_from(at).ok());
-        let end = intent::head(before.unwrap_or(DateTime::MIN));
         let of_this_kind =
             Filter::dynamic(KIND, Operator::Equal, self.delivery.outbox.kind.as_ref());
         let query = match &self.partition {
             Some(partition_key) => {
                 let bound = |row: &str| Key::new(&**partition_key, row);
                 let rows = Partition::<DynamicEntity>::new(&**partition_key);
-                table.query(rows.range(bound(HEAD)..bound(&end)))
+                table.query(rows.range(bound(HEAD)..bound(&self.end)))
             }
             None => table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow).filter(
                 Filter::dynamic("RowKey", Operator::GreaterOrEqual, HEAD).and(Filter::dynamic(
                     "RowKey",
                     Operator::Less,
-                    &*end,
+                    &*self.end,
                 )),
             ),
         };
@@ -181,9 +194,6 @@ impl<T: Task, H: Handler<T>> Drain<T, H> {
 
 impl<T, H> fmt::Debug for Drain<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drain")
-            .field("older_than", &self.older_than)
-            .field("drained", &self.drained)
-            .finish_non_exhaustive()
+        f.debug_struct("Drain").field("drained", &self.drained).finish_non_exhaustive()
     }
 }

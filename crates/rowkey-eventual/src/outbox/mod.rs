@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::task::{Task, Tasks};
 use crate::worker::{Attempt, Done, Handler, Worker};
-pub use drain::{Drain, Drained};
+pub use drain::{Checkpoint, Drain, Drained};
 use intent::Intent;
 
 /// Tasks that are written together with what they follow from.
@@ -209,7 +209,18 @@ impl<T: Task> Outbox<T> {
 }
 
 impl<T: Task, H: Handler<T>> Handler<Notice<T>> for Delivery<T, H> {
-    async fn handle(&self, notice: Notice<T>, attempt: Attempt) -> Result<Done> {
+    fn handle(
+        &self,
+        notice: Notice<T>,
+        attempt: Attempt,
+    ) -> impl Future<Output = Result<Done>> + Send {
+        // Handlers may be large, and this one is in the future of a worker.
+        Box::pin(self.deliver(notice, attempt))
+    }
+}
+
+impl<T: Task, H: Handler<T>> Delivery<T, H> {
+    async fn deliver(&self, notice: Notice<T>, attempt: Attempt) -> Result<Done> {
         let table = &self.outbox.table;
         if notice.table != table.name() {
             let reason = "the message tells of an intent in another table; \
