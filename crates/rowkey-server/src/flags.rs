@@ -13,7 +13,7 @@ use rowkey_server::{Server, ServerBuilder};
 
 #[cfg(feature = "durable")]
 const NOT_KEPT_YET: &str =
-    "--location keeps tables; queues and blobs are in memory alone and end with the program";
+    "--location keeps tables and queues; blobs are in memory alone and end with the program";
 
 /// A server that speaks the real Azure Table storage protocol.
 ///

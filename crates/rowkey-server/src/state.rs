@@ -166,6 +166,7 @@ impl Account {
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
         self.store().touched.watch();
+        self.queues().watch();
         self.records = Some(records);
     }
 

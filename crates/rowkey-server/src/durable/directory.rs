@@ -22,8 +22,8 @@ const STORE_IS_MADE: &str = "version";
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// Locked until it is closed.
-    _marker: File,
+    /// Locked until this is dropped.
+    marker: File,
 }
 
 impl Directory {
@@ -72,12 +72,20 @@ impl Directory {
             // Its maker died while it was made, so nothing was ever kept in it.
             fs::remove_dir_all(&store)?;
         }
-        Ok(Self { path: path.to_owned(), _marker: marker })
+        Ok(Self { path: path.to_owned(), marker })
     }
 
     /// Where the embedded store is.
     pub(super) fn store(&self) -> PathBuf {
         self.path.join(STORE)
+    }
+}
+
+impl Drop for Directory {
+    #[expect(clippy::incompatible_msrv, reason = "the feature needs Rust 1.90, as its store does")]
+    fn drop(&mut self) {
+        // Closing it would not do while a process that is just being started has it, too.
+        let _ = self.marker.unlock();
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `code` | numbers, texts and documents as bytes |
 //! | `names` | the rows that describe accounts, tables, queues and containers |
 //! | `tables` | tables and entities: to rows and back |
+//! | `queues` | queues and messages: to rows and back |
 //! | `open` | from a directory to the accounts of a server |
 
 #[cfg(feature = "durable")]
@@ -35,6 +36,8 @@ pub(crate) mod open;
 #[cfg(feature = "durable")]
 mod policy;
 pub(crate) mod progress;
+#[cfg(feature = "durable")]
+mod queues;
 #[cfg(feature = "durable")]
 mod tables;
 #[cfg(feature = "durable")]

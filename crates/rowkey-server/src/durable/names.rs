@@ -8,7 +8,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::metadata::{Metadata, Spelling};
 use rowkey_wire::xml::{
     ServiceProperties, SignedIdentifier, parse_acl, parse_properties, render_acl, render_properties,
 };
@@ -27,11 +29,29 @@ pub(super) enum Kind {
     TableBlocked = 3,
     /// The properties of the Table service.
     TableProperties = 4,
+    /// A queue.
+    Queue = 5,
+    /// Until when the name of a queue is blocked.
+    QueueBlocked = 6,
+    /// The properties of the Queue service.
+    QueueProperties = 7,
 }
 
 impl Kind {
-    const ALL: [Self; 4] =
-        [Self::LastTimestamp, Self::Table, Self::TableBlocked, Self::TableProperties];
+    const ALL: [Self; 7] = [
+        Self::LastTimestamp,
+        Self::Table,
+        Self::TableBlocked,
+        Self::TableProperties,
+        Self::Queue,
+        Self::QueueBlocked,
+        Self::QueueProperties,
+    ];
+
+    /// Whether it has rows of its own, and its value begins with its number.
+    pub(super) fn is_owner(self) -> bool {
+        matches!(self, Self::Queue | Self::Table)
+    }
 }
 
 /// A key: the account's name after its length, the kind, the name.
@@ -62,6 +82,39 @@ pub(super) fn read_policies(read: &mut In<'_>) -> io::Result<Vec<SignedIdentifie
         [] => Ok(Vec::new()),
         document => parse_acl(document).map_err(invalid),
     }
+}
+
+/// Metadata, as a head of HTTP has it.
+pub(super) fn metadata(out: &mut Out, metadata: &Metadata) {
+    let mut answer = Response::new(());
+    metadata.write(&mut answer);
+    let mut head = Vec::new();
+    for (name, value) in answer.headers() {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.push(b':');
+        head.extend_from_slice(value.as_bytes());
+        head.push(b'\n');
+    }
+    if let Some(spelling) = answer.extensions().get::<Spelling>() {
+        spelling.restore(&mut head);
+    }
+    out.bytes(&head);
+}
+
+pub(super) fn read_metadata(read: &mut In<'_>) -> io::Result<Metadata> {
+    let head = read.bytes()?;
+    let mut headers = HeaderMap::new();
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let end = line.iter().position(|byte| *byte == b':');
+        let end = end.ok_or_else(|| invalid("metadata has no value"))?;
+        let name = HeaderName::from_bytes(&line[..end]).map_err(invalid)?;
+        headers.insert(name, HeaderValue::from_bytes(&line[end + 1..]).map_err(invalid)?);
+    }
+    let mut metadata =
+        Metadata::parse(&headers).map_err(|rejection| invalid(rejection.message.into_owned()))?;
+    metadata.spell(&Spelling::of_head(head));
+    Ok(metadata)
 }
 
 pub(super) fn properties(properties: &ServiceProperties) -> Vec<u8> {
@@ -129,6 +182,18 @@ mod tests {
         }
         assert!(read_key(&[1, b'a', 200]).is_err());
         assert_eq!(read_properties(&properties(&initial())).unwrap(), initial());
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ms-meta-one", HeaderValue::from_static("a: b"));
+        headers.insert("x-ms-meta-two", HeaderValue::from_bytes(b"gr\xF6\xDFe").unwrap());
+        let mut written = Metadata::parse(&headers).unwrap();
+        written.spell(&Spelling::of_head(b"X-MS-Meta-One: a"));
+        for written in [written, Metadata::default()] {
+            let mut out = Out::default();
+            metadata(&mut out, &written);
+            let read = read_metadata(&mut In(&out.finish())).unwrap();
+            assert_eq!(read, written);
+            assert_eq!(read.iter().collect::<Vec<_>>(), written.iter().collect::<Vec<_>>());
+        }
         let policy = SignedIdentifier {
             id: "id".to_owned(),
             start: Some("2026-01-01T00:00:00.1234567Z".parse().unwrap()),

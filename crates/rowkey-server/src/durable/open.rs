@@ -15,7 +15,7 @@ use super::journal::{Journal, Keep, Space, Unit, Writer};
 use super::names::{self, Desk, Kind};
 use super::policy::SyncPolicy;
 use super::progress::Progress;
-use super::{Durable, tables, tail};
+use super::{Durable, queues, tables, tail};
 use crate::state::{Holdings, State};
 use crate::store::Key;
 
@@ -42,11 +42,12 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     let next_owner = Arc::new(AtomicU64::new(next_owner));
     for (account, loaded) in state.accounts.iter_mut().zip(accounts) {
         let desk = Desk::new(&account.name, &journal, &next_owner);
-        let tables = tables::Tables::new(desk, loaded.tables);
+        let tables = tables::Tables::new(desk.clone(), loaded.tables);
+        let queues = queues::Queues::new(desk, loaded.queues);
         account.replace(loaded.holdings);
         account.keep(Records {
             tables: Box::new(tables),
-            queues: Box::new(NotKept),
+            queues: Box::new(queues),
             blobs: Box::new(NotKept),
         });
     }
@@ -74,11 +75,16 @@ struct Load {
 struct Loaded {
     holdings: Holdings,
     tables: tables::Known,
+    queues: queues::Known,
 }
 
 /// Whose rows are read.
 #[derive(Clone, Debug)]
 enum Owner {
+    Queue {
+        account: usize,
+        name: String,
+    },
     Table {
         account: usize,
         name: Key,
@@ -93,6 +99,7 @@ impl Load {
         let loaded = |_: &_| Loaded {
             holdings: Holdings::new(state.strict, now),
             tables: tables::Known::default(),
+            queues: queues::Known::default(),
         };
         Self {
             accounts: state.accounts.iter().map(loaded).collect(),
@@ -114,14 +121,26 @@ impl Load {
         let (account, kind, name) = names::read_key(key)?;
         let Some(index) = self.names.iter().position(|known| known == account) else {
             self.unserved.insert(account.to_owned());
-            if kind == Kind::Table {
+            if kind.is_owner() {
                 self.own(names::read_owner(value)?, Owner::Unserved);
             }
             return Ok(());
         };
-        let Loaded { holdings, tables } = &mut self.accounts[index];
+        let Loaded { holdings, tables, queues } = &mut self.accounts[index];
         let store = &mut holdings.tables;
         match kind {
+            Kind::Queue => {
+                let owner = queues::read_queue(&mut holdings.queues, name, value)?;
+                queues.owners.insert(name.to_owned(), owner);
+                self.own(owner, Owner::Queue { account: index, name: name.to_owned() });
+            }
+            Kind::QueueBlocked => {
+                holdings.queues.restore_blocked(name, names::read_instant(value)?);
+                queues.blocked.insert(name.to_owned());
+            }
+            Kind::QueueProperties => {
+                *holdings.queues.properties_mut() = names::read_properties(value)?;
+            }
             Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
             Kind::Table => {
                 let owner = tables::read_table(store, value)?;
@@ -151,6 +170,14 @@ impl Load {
                 let timestamp = tables::read_entity(store, name, rest, value)?;
                 store.resume_after(timestamp);
                 self.entities += 1;
+            }
+            Some(Owner::Queue { account, name }) => {
+                queues::read_message(
+                    &mut self.accounts[*account].holdings.queues,
+                    name,
+                    rest,
+                    value,
+                )?;
             }
             Some(Owner::Unserved) => {}
             None => {

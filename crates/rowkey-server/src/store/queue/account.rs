@@ -15,6 +15,7 @@ use uuid::{Builder, Uuid};
 
 use super::messages::Queue;
 use crate::store::properties;
+use crate::store::touched::Touched;
 
 /// How long the name of a deleted queue is blocked: 30 s in ticks. The service says "at least".
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
@@ -29,6 +30,16 @@ pub(crate) struct Queues {
     strict: Strictness,
     /// Where the ids of messages come from.
     seed: u64,
+    pub(crate) touched: Touched<Touch>,
+}
+
+/// What of an account's queues has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// The service's properties.
+    Properties,
+    /// A queue: it came, went or may have changed; or its name is not blocked any more.
+    Queue(String),
 }
 
 /// What came of creating a queue.
@@ -48,6 +59,7 @@ impl Queues {
             properties: properties::initial(),
             strict,
             seed,
+            touched: Touched::default(),
         }
     }
 
@@ -69,6 +81,7 @@ impl Queues {
             return Err(Rejection::new(ErrorCode::QUEUE_BEING_DELETED));
         }
         self.blocked.remove(name);
+        self.touched.note(|| Touch::Queue(name.to_owned()));
         self.by_name.insert(name.to_owned(), Queue::new(metadata));
         Ok(Created::New)
     }
@@ -76,7 +89,15 @@ impl Queues {
     /// Takes a queue away. The caller drops it, which takes a while if it is large.
     pub(crate) fn delete(&mut self, name: &str, now: DateTime) -> Result<Queue, Rejection> {
         let queue = self.by_name.remove(name).ok_or_else(not_found)?;
-        self.blocked.retain(|_, until| now < *until);
+        self.touched.note(|| Touch::Queue(name.to_owned()));
+        let touched = &mut self.touched;
+        self.blocked.retain(|name, until| {
+            let is_blocked = now < *until;
+            if !is_blocked {
+                touched.note(|| Touch::Queue(name.clone()));
+            }
+            is_blocked
+        });
         if self.strict == Strictness::Strict
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
@@ -92,6 +113,7 @@ impl Queues {
 
     /// The same, to change it.
     pub(crate) fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, Rejection> {
+        self.touched.note(|| Touch::Queue(name.to_owned()));
         self.by_name.get_mut(name).ok_or_else(not_found)
     }
 
@@ -130,7 +152,52 @@ impl Queues {
 
     /// The same, to change them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
+        self.touched.note(|| Touch::Properties);
         &mut self.properties
+    }
+}
+
+/// For whoever keeps queues elsewhere, too.
+#[cfg(feature = "durable")]
+impl Queues {
+    /// The queue with this name, to ask it what has changed.
+    pub(crate) fn touched_queue(&mut self, name: &str) -> Option<&mut Queue> {
+        self.by_name.get_mut(name)
+    }
+
+    /// Until when the name of a deleted queue is blocked.
+    pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
+        self.blocked.get(name).copied()
+    }
+
+    /// Puts a queue back that was there before.
+    pub(crate) fn restore_queue(&mut self, name: &str, queue: Queue) {
+        self.by_name.insert(name.to_owned(), queue);
+    }
+
+    /// Blocks a name as it was before.
+    pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
+        self.blocked.insert(name.to_owned(), until);
+    }
+
+    /// Asks from now on for what changes.
+    pub(crate) fn watch(&mut self) {
+        self.touched.watch();
+        for queue in self.by_name.values_mut() {
+            queue.touched.watch();
+        }
+    }
+
+    /// Notes everything as changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note(|| Touch::Properties);
+        for name in self.blocked.keys() {
+            self.touched.note(|| Touch::Queue(name.clone()));
+        }
+        for (name, queue) in &mut self.by_name {
+            self.touched.note(|| Touch::Queue(name.clone()));
+            queue.touch_all();
+        }
     }
 }
 

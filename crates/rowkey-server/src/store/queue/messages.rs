@@ -13,6 +13,8 @@ use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::SignedIdentifier;
 use uuid::Uuid;
 
+use crate::store::touched::Touched;
+
 /// Ticks (100 ns) in a second.
 const SECOND: i64 = 10_000_000;
 
@@ -28,6 +30,18 @@ pub(crate) struct Queue {
     expiries: BTreeMap<Place, Uuid>,
     /// How many messages were put so far.
     put: u64,
+    pub(crate) touched: Touched<Touch>,
+}
+
+/// What of a queue has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// All messages are gone.
+    Cleared,
+    /// Its metadata or policies.
+    Description,
+    /// A message.
+    Message(Uuid),
 }
 
 /// An instant, and the number of a message: no two messages share a place.
@@ -47,7 +61,8 @@ pub(crate) struct Message {
     /// later than before, so that no receipt is good twice.
     pub(crate) stamp: i64,
     pub(crate) text: Box<str>,
-    number: u64,
+    /// Messages that become visible at one instant are delivered by it.
+    pub(crate) number: u64,
 }
 
 impl Queue {
@@ -80,6 +95,7 @@ impl Queue {
             self.expiries.insert((expires, number), id);
         }
         let stamp = visible.ticks();
+        self.touched.note(|| Touch::Message(id));
         let message =
             Message { id, inserted: now, expires, visible, dequeued: 0, stamp, text, number };
         self.messages.entry(id).or_insert(message)
@@ -100,6 +116,7 @@ impl Queue {
             message.dequeued = message.dequeued.saturating_add(1);
             message.hide(after(now, visibility));
             self.order.insert((message.visible, message.number), id);
+            self.touched.note(|| Touch::Message(id));
             each(message);
         }
     }
@@ -131,6 +148,7 @@ impl Queue {
         if let Some(text) = text {
             message.text = text;
         }
+        self.touched.note(|| Touch::Message(id));
         Ok(message)
     }
 
@@ -140,12 +158,14 @@ impl Queue {
         if let Some(message) = self.messages.remove(&id) {
             self.order.remove(&(message.visible, message.number));
             self.expiries.remove(&(message.expires, message.number));
+            self.touched.note(|| Touch::Message(id));
         }
         Ok(())
     }
 
     /// Takes all messages away. The caller drops them, which takes a while if they are many.
     pub(crate) fn clear(&mut self) -> Self {
+        self.touched.note(|| Touch::Cleared);
         Self {
             messages: std::mem::take(&mut self.messages),
             order: std::mem::take(&mut self.order),
@@ -170,6 +190,7 @@ impl Queue {
     }
 
     pub(crate) fn set_metadata(&mut self, metadata: Metadata) {
+        self.touched.note(|| Touch::Description);
         self.metadata = metadata;
     }
 
@@ -178,6 +199,7 @@ impl Queue {
     }
 
     pub(crate) fn set_policies(&mut self, policies: Vec<SignedIdentifier>) {
+        self.touched.note(|| Touch::Description);
         self.policies = policies;
     }
 
@@ -208,7 +230,36 @@ impl Queue {
             let id = first.remove();
             if let Some(message) = self.messages.remove(&id) {
                 self.order.remove(&(message.visible, message.number));
+                self.touched.note(|| Touch::Message(id));
             }
+        }
+    }
+}
+
+/// For whoever keeps a queue elsewhere, too.
+#[cfg(feature = "durable")]
+impl Queue {
+    /// The message with this id.
+    pub(crate) fn message(&self, id: Uuid) -> Option<&Message> {
+        self.messages.get(&id)
+    }
+
+    /// Puts a message back that was there before.
+    pub(crate) fn restore(&mut self, message: Message) {
+        let Message { id, visible, expires, number, .. } = message;
+        self.order.insert((visible, number), id);
+        if expires != DateTime::MAX {
+            self.expiries.insert((expires, number), id);
+        }
+        self.put = self.put.max(number + 1);
+        self.messages.insert(id, message);
+    }
+
+    /// Notes everything as changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note(|| Touch::Description);
+        for id in self.messages.keys() {
+            self.touched.note(|| Touch::Message(*id));
         }
     }
 }

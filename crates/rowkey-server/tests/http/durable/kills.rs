@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::program::{Directory, Program};
+use super::queues::Line;
 use super::tables::Partition;
 use super::worker::{Random, Work, Worker};
 
@@ -29,9 +30,11 @@ async fn kill(seed: u64, flags: &[&str]) {
     let directory = Directory::new();
     let mut random = Random(seed);
     let mut workers: Vec<Box<dyn Work>> = Vec::new();
-    for number in 0..4 {
-        let partition = Partition::new("things", format!("w{number}"));
-        workers.push(Box::new(Worker::new(seed << 8 | number, partition)));
+    for number in 0..3 {
+        let seed = seed << 8 | number;
+        let name = format!("w{number}");
+        workers.push(Box::new(Worker::new(seed, Partition::new("things", name.clone()))));
+        workers.push(Box::new(Worker::new(seed, Line::new(format!("queue-{name}")))));
     }
     let mut total = 0;
     for round in 0..kills {
@@ -50,9 +53,9 @@ async fn kill(seed: u64, flags: &[&str]) {
                     });
                 });
             }
-            for _ in 0..wanted {
-                told.recv().unwrap();
-            }
+            drop(tell);
+            // It ends early when all workers failed, which is said below.
+            told.iter().take(wanted as usize).for_each(drop);
             program.kill();
         });
         total += wanted;

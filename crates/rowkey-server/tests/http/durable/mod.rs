@@ -5,6 +5,7 @@
 //! | [`kills`] | the program is killed at random points under load, and nothing acknowledged is lost |
 //! | [`worker`] | what one client did, and what may therefore be there |
 //! | [`tables`] | what it does with entities |
+//! | [`queues`] | what it does with messages |
 //! | [`directory`] | directories that are refused, and torn journals |
 //! | [`restart`] | everything that can be kept is the same after a restart |
 //! | [`program`] | the program in a process of its own; directories for a test |
@@ -12,6 +13,7 @@
 mod directory;
 mod kills;
 mod program;
+mod queues;
 mod restart;
 mod tables;
 mod worker;

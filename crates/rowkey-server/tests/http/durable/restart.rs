@@ -1,6 +1,6 @@
 //! Everything that can be kept is the same after a restart.
 
-use rowkey_server::{Server, ServerClock, SyncPolicy};
+use rowkey_server::{Server, ServerClock, Service, SyncPolicy};
 
 use super::program::Directory;
 use crate::support::Client;
@@ -69,6 +69,73 @@ async fn policies_and_properties_of_the_table_service_come_back() {
     drop(server);
     let server = directory.serve().await;
     assert_eq!(ask(&mut Client::of(&server)), before);
+}
+
+#[tokio::test]
+async fn queues_and_messages_come_back_with_their_order_receipts_and_times() {
+    let directory = Directory::new();
+    let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+    let serve = async || {
+        let builder = Server::builder().location(directory.path(), SyncPolicy::Always);
+        let server = builder.clock(clock.clone()).start().await.unwrap();
+        let client = Client::to(&server, Service::Queue);
+        (server, client)
+    };
+    let (server, mut client) = serve().await;
+    let xml = [("content-type", "application/xml"), ("accept", "application/xml")];
+    let described = [xml[0], xml[1], ("X-MS-Meta-Color", "Red"), ("x-ms-meta-size", "1")];
+    assert_eq!(client.send("PUT", "/jobs", &described, "").status, 201);
+    assert_eq!(client.send("PUT", "/cleared", &xml, "").status, 201);
+    assert_eq!(client.send("PUT", "/gone", &xml, "").status, 201);
+    let put = |client: &mut Client, queue: &str, text: &str, options: &str| {
+        let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+        let answer = client.send("POST", &format!("/{queue}/messages{options}"), &xml, &body);
+        assert_eq!(answer.status, 201, "{answer:?}");
+    };
+    for text in ["one", "two", "three"] {
+        put(&mut client, "jobs", text, "");
+        put(&mut client, "cleared", text, "");
+        put(&mut client, "gone", text, "");
+    }
+    put(&mut client, "jobs", "short", "?messagettl=60");
+    put(&mut client, "jobs", "late", "?visibilitytimeout=30");
+    let gotten = client.send("GET", "/jobs/messages?visibilitytimeout=20", &xml, "").body;
+    assert!(gotten.contains("<MessageText>one<"), "{gotten}");
+    assert_eq!(client.send("DELETE", "/cleared/messages", &xml, "").status, 204);
+    put(&mut client, "cleared", "after", "");
+    assert_eq!(client.send("DELETE", "/gone", &xml, "").status, 204);
+    drop(server);
+
+    let (server, mut client) = serve().await;
+    let texts = |client: &mut Client, queue: &str| {
+        let peeked = format!("/{queue}/messages?peekonly=true&numofmessages=32");
+        let body = client.send("GET", &peeked, &xml, "").body;
+        let texts = body.split("<MessageText>").skip(1);
+        texts.map(|rest| rest.split('<').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&mut client, "jobs"), ["two", "three", "short"]);
+    assert_eq!(texts(&mut client, "cleared"), ["after"]);
+    let described = client.send("GET", "/jobs?comp=metadata", &xml, "");
+    assert_eq!(described.header("x-ms-meta-color"), Some("Red"));
+    assert!(described.spelled.iter().any(|name| name == "X-MS-Meta-Color"), "{described:?}");
+    let again = client.send("PUT", "/gone", &xml, "");
+    assert_eq!((again.status, again.code()), (409, "QueueBeingDeleted"));
+    // The receipt from before is good, and good once.
+    let field = |name: &str| {
+        let (_, rest) = gotten.split_once(&format!("<{name}>")).unwrap();
+        rest.split('<').next().unwrap().replace('+', "%2B").replace('/', "%2F").replace('=', "%3D")
+    };
+    let handle =
+        format!("/jobs/messages/{}?popreceipt={}", field("MessageId"), field("PopReceipt"));
+    assert_eq!(client.send("DELETE", &handle, &xml, "").status, 204);
+    clock.advance(std::time::Duration::from_secs(60));
+    client.set_date(&server);
+    assert_eq!(texts(&mut client, "jobs"), ["two", "three", "late"], "one has expired");
+    drop(server);
+
+    let (_server, mut client) = serve().await;
+    assert_eq!(texts(&mut client, "jobs"), ["two", "three", "late"]);
+    assert_eq!(client.send("PUT", "/gone", &xml, "").status, 201);
 }
 
 #[tokio::test]

@@ -1,0 +1,184 @@
+//! Queues and messages: to rows and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use uuid::Uuid;
+
+use super::code::{In, Out, invalid};
+use super::held::Record;
+use super::journal::{Space, Unit};
+use super::names::{self, Desk, Kind};
+use crate::store::queue::account::Touch;
+use crate::store::queue::messages::Touch as QueueTouch;
+use crate::store::queue::{Message, Queue, Queues as Store};
+
+/// Records the queues of an account.
+#[derive(Debug)]
+pub(super) struct Queues {
+    desk: Desk,
+    known: Mutex<Known>,
+}
+
+/// What has rows.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Queues and their numbers.
+    pub(super) owners: BTreeMap<String, u64>,
+    /// Names that are blocked.
+    pub(super) blocked: BTreeSet<String>,
+}
+
+impl Queues {
+    pub(super) fn new(desk: Desk, known: Known) -> Self {
+        Self { desk, known: Mutex::new(known) }
+    }
+
+    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Known, unit: &mut Unit) {
+        let name = match touch {
+            Touch::Properties => {
+                let key = self.desk.key(Kind::QueueProperties, "");
+                return unit.put(Space::Names, key, names::properties(store.properties()));
+            }
+            Touch::Queue(name) => name,
+        };
+        if let Some(queue) = store.touched_queue(name) {
+            self.note_queue(name, queue, known, unit);
+        } else if let Some(owner) = known.owners.remove(name) {
+            unit.remove(Space::Names, self.desk.key(Kind::Queue, name));
+            unit.swept.push((Space::Rows, owner));
+        }
+        // Most that is noted is of queues that are there.
+        if known.blocked.contains(name) || !known.owners.contains_key(name) {
+            let key = self.desk.key(Kind::QueueBlocked, name);
+            if let Some(until) = store.blocked_until(name) {
+                known.blocked.insert(name.clone());
+                unit.put(Space::Names, key, Out::default().instant(until).finish());
+            } else if known.blocked.remove(name) {
+                unit.remove(Space::Names, key);
+            }
+        }
+    }
+
+    fn note_queue(&self, name: &str, queue: &mut Queue, known: &mut Known, unit: &mut Unit) {
+        let mut touched = queue.touched.take();
+        let mut owner = known.owners.get(name).copied().unwrap_or_else(|| {
+            queue.touched.watch();
+            touched.insert(0, QueueTouch::Description);
+            self.desk.new_owner()
+        });
+        for touch in touched {
+            match touch {
+                QueueTouch::Cleared => {
+                    unit.swept.push((Space::Rows, owner));
+                    owner = self.desk.new_owner();
+                    unit.put(
+                        Space::Names,
+                        self.desk.key(Kind::Queue, name),
+                        describe(owner, queue),
+                    );
+                }
+                QueueTouch::Description => {
+                    unit.put(
+                        Space::Names,
+                        self.desk.key(Kind::Queue, name),
+                        describe(owner, queue),
+                    );
+                }
+                QueueTouch::Message(id) => {
+                    let mut key = owner.to_be_bytes().to_vec();
+                    key.extend_from_slice(id.as_bytes());
+                    match queue.message(id) {
+                        Some(message) => unit.put(Space::Rows, key, write_message(message)),
+                        None => unit.remove(Space::Rows, key),
+                    }
+                }
+            }
+        }
+        known.owners.insert(name.to_owned(), owner);
+    }
+}
+
+impl Record<Store> for Queues {
+    fn record(&self, store: &mut Store) {
+        let touched = store.touched.take();
+        if touched.is_empty() {
+            return;
+        }
+        let mut unit = Unit::default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for touch in &touched {
+            self.note(touch, store, &mut known, &mut unit);
+        }
+        self.desk.hand_over(unit);
+    }
+
+    fn replace(&self, store: &mut Store) {
+        store.watch();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unit = Unit::default();
+        let Known { owners, blocked } = std::mem::take(&mut *known);
+        for (name, owner) in owners {
+            unit.remove(Space::Names, self.desk.key(Kind::Queue, &name));
+            unit.swept.push((Space::Rows, owner));
+        }
+        for name in blocked {
+            unit.remove(Space::Names, self.desk.key(Kind::QueueBlocked, &name));
+        }
+        store.touch_all();
+        for touch in store.touched.take() {
+            self.note(&touch, store, &mut known, &mut unit);
+        }
+        self.desk.hand_over(unit);
+    }
+}
+
+fn describe(owner: u64, queue: &Queue) -> Vec<u8> {
+    let mut out = Out::default();
+    out.u64(owner);
+    names::metadata(&mut out, queue.metadata());
+    names::policies(&mut out, queue.policies());
+    out.finish()
+}
+
+/// Reads a queue's row: its number, metadata and policies.
+pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
+    let mut read = In(value);
+    let owner = read.u64()?;
+    let mut queue = Queue::new(names::read_metadata(&mut read)?);
+    queue.set_policies(names::read_policies(&mut read)?);
+    store.restore_queue(name, queue);
+    Ok(owner)
+}
+
+fn write_message(message: &Message) -> Vec<u8> {
+    let mut out = Out::with_capacity(message.text.len() + 64);
+    out.instant(message.inserted).instant(message.expires).instant(message.visible);
+    out.fixed(message.dequeued.to_le_bytes()).i64(message.stamp).u64(message.number);
+    out.text(&message.text).finish()
+}
+
+/// Puts a message back. `id` is the key without the owner.
+pub(super) fn read_message(
+    store: &mut Store,
+    name: &str,
+    id: &[u8],
+    value: &[u8],
+) -> io::Result<()> {
+    let mut read = In(value);
+    let message = Message {
+        id: Uuid::from_slice(id).map_err(invalid)?,
+        inserted: read.instant()?,
+        expires: read.instant()?,
+        visible: read.instant()?,
+        dequeued: u32::from_le_bytes(read.fixed()?),
+        stamp: read.i64()?,
+        number: read.u64()?,
+        text: read.text()?.into(),
+    };
+    if let Some(queue) = store.touched_queue(name) {
+        queue.restore(message);
+    }
+    Ok(())
+}
