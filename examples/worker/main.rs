@@ -1,0 +1,128 @@
+//! Work that must not be lost: a photo service puts a task for each upload into a queue, and workers
+//! make small pictures. One worker dies at its work, one picture is too large for a message, and one
+//! task cannot be done before somebody mends the program; all three are done in the end.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use std::time::Duration;
+
+use rowkey::queue::Body;
+use rowkey::{Clock, Entity, ManualClock, StorageAccount, Table};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Step};
+use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_server::{Fault, Operation, Server};
+use serde::{Deserialize, Serialize};
+
+/// The work, as it waits in the queue.
+#[derive(Serialize, Deserialize)]
+struct Shrink {
+    photo: u64,
+    format: String,
+    pixels: String,
+}
+
+impl Task for Shrink {
+    const KIND: &'static str = "shrink-photo";
+}
+
+/// What the work leaves behind.
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "thumbnails", row = "{photo}")]
+struct Thumbnail {
+    photo: u64,
+    pixels: i32,
+}
+
+/// Does the work. It may be asked twice for the same photo, so it upserts.
+struct Shrinker {
+    thumbnails: Table,
+    formats: &'static [&'static str],
+}
+
+impl Handler<Shrink> for Shrinker {
+    async fn handle(&self, task: Shrink, attempt: Attempt) -> rowkey::Result<Done> {
+        if !self.formats.contains(&task.format.as_str()) {
+            // It would fail each time: no need to try again.
+            return Ok(Done::Poison(format!("there is no decoder for {}", task.format)));
+        }
+        let pixels = i32::try_from(task.pixels.len() / 2).unwrap_or(i32::MAX);
+        self.thumbnails.upsert(&Thumbnail { photo: task.photo, pixels }).await?;
+        println!("photo {} is done in attempt {}", task.photo, attempt.number());
+        Ok(Done::Applied)
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Clocks are moved by hand, so that nobody waits for a message to be seen again.
+    let server = Server::builder().manual_clock().start().await?;
+    let clock = ManualClock::new(server.clock().now().to_chrono());
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(clock.clone())
+        .build()?;
+    let thumbnails = account.table("thumbnails");
+    thumbnails.create().await?;
+    let photo = |photo, format: &str, pixels| Shrink {
+        photo,
+        format: format.to_owned(),
+        pixels: "#".repeat(pixels),
+    };
+
+    // Uploads. The second one is too large for a message, and lies in a blob until it is done.
+    let claims = account.container("claims");
+    let tasks = Tasks::<Shrink>::new(account.queue("photos")).claims(claims.clone());
+    tasks.create_if_missing().await?;
+    tasks.put(&photo(1, "jpeg", 64)).await?;
+    tasks.put(&photo(2, "jpeg", 100_000)).await?;
+    tasks.put(&photo(3, "heic", 64)).await?;
+    // A script in another language writes what it needs to, and no more.
+    let by_hand = Body::text(r#"{"photo": 4, "format": "jpeg", "pixels": "abcd"}"#);
+    tasks.queue().put(by_hand).send().await?;
+
+    // A worker receives the first task and dies at its work: the message is hidden, and not gone.
+    let visibility = Duration::from_secs(30);
+    let worker = |formats| {
+        let handler = Shrinker { thumbnails: thumbnails.clone(), formats };
+        Worker::new(tasks.clone(), handler).visibility(visibility)
+    };
+    let power_cut = server.inject(Fault::on(Operation::InsertOrReplaceEntity).times(1).hold());
+    let doomed = worker(&["jpeg"]);
+    tokio::select! {
+        _ = doomed.step() => unreachable!("the table does not answer it"),
+        () = power_cut.wait_until_held() => println!("the first worker died"),
+    }
+    drop(doomed);
+
+    // Another one goes on. It runs until it has nothing to do; a program would run until it is told
+    // to stop, and finish what it has begun.
+    let second = worker(&["jpeg"]);
+    while second.step().await? != Step::Idle {}
+    assert!(thumbnails.get(Thumbnail::key(1)).await?.is_none(), "its message is hidden still");
+    server.clock().advance(visibility);
+    clock.advance(visibility);
+    assert_eq!(second.step().await?, Step::Handled);
+    for photo in [1, 2, 4] {
+        assert!(thumbnails.get(Thumbnail::key(photo)).await?.is_some());
+    }
+    let counts = second.counts();
+    assert_eq!((counts.handled, counts.poisoned), (3, 1));
+    assert!(claims.blobs().all().await?.is_empty(), "the large one's blob went with its message");
+
+    // The third is in the poison queue, with the reason.
+    let poison = tasks.poison_queue().peek(1).await?;
+    let kept: serde_json::Value = serde_json::from_str(poison[0].text())?;
+    assert_eq!(kept["task"]["photo"], 3);
+    println!("photo 3 was put aside: {}", kept["reason"]);
+
+    // Somebody adds the decoder, and puts it back.
+    assert_eq!(tasks.redrive(100).await?, 1);
+    let third = worker(&["jpeg", "heic"]);
+    assert_eq!(third.step().await?, Step::Handled);
+    assert!(thumbnails.get(Thumbnail::key(3)).await?.is_some());
+    assert!(tasks.poison_queue().peek(1).await?.is_empty());
+    assert_eq!(third.step().await?, Step::Idle);
+    println!("everything is done at {}", clock.now());
+    drop(power_cut);
+    Ok(())
+}
