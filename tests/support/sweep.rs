@@ -78,17 +78,30 @@ pub async fn sweep<T>(
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
 ) -> Result<Runs, Box<dyn std::error::Error>> {
+    sweep_on(server, account, scenario, recover, invariants).await
+}
+
+/// A [`sweep`] of what uses more than one account of the server: `connect` makes what a program has,
+/// with [`account_named`].
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn sweep_on<A, T>(
+    server: &Server,
+    connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
+    scenario: impl AsyncFn(&A) -> T,
+    recover: impl AsyncFn(&A, &T) -> TestResult,
+    invariants: impl Fn(&Snapshot, &T),
+) -> Result<Runs, Box<dyn std::error::Error>> {
     let one = async |fault: Option<(u64, Mode)>| -> Result<u64, Box<dyn std::error::Error>> {
         let _context = Context(fault);
         let server = server.fork().await?;
         let injected = fault.map(|(request, mode)| server.inject(mode.fault(request)));
-        let result = scenario(&account(&server)?).await;
+        let result = scenario(&connect(&server)?).await;
         let requests = u64::try_from(server.journal().len())?;
         if let Some(injected) = injected {
             assert_eq!(injected.hits(), 1, "the scenario does not send this request every time");
         }
         server.clock().advance(HEALING);
-        recover(&account(&server)?, &result).await?;
+        recover(&connect(&server)?, &result).await?;
         invariants(&server.snapshot(), &result);
         Ok(requests)
     };
@@ -118,20 +131,31 @@ pub async fn stopped_at_every_request<T>(
     recover: impl AsyncFn(&StorageAccount) -> TestResult,
     invariants: impl Fn(&Snapshot),
 ) -> Result<Runs, Box<dyn std::error::Error>> {
+    stopped_at_every_request_on(server, account, scenario, recover, invariants).await
+}
+
+/// The same for what uses more than one account of the server, as [`sweep_on`] does.
+pub async fn stopped_at_every_request_on<A, T>(
+    server: &Server,
+    connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
+    scenario: impl AsyncFn(&A) -> T,
+    recover: impl AsyncFn(&A) -> TestResult,
+    invariants: impl Fn(&Snapshot),
+) -> Result<Runs, Box<dyn std::error::Error>> {
     for request in 1.. {
         let _context = Stopped(request);
         let server = server.fork().await?;
         let held = server.inject(Fault::any().nth(request).hold());
-        let account = account(&server)?;
+        let connected = connect(&server)?;
         let end = {
-            let (run, stop) = (pin!(scenario(&account)), pin!(held.wait_until_held()));
+            let (run, stop) = (pin!(scenario(&connected)), pin!(held.wait_until_held()));
             matches!(select(stop, run).await, Either::Right(_))
         };
         // What the request would have done is not done there, however late the server learns that
         // nobody waits for its answer.
         let server = server.fork().await?;
         server.clock().advance(HEALING);
-        recover(&self::account(&server)?).await?;
+        recover(&connect(&server)?).await?;
         invariants(&server.snapshot());
         if end {
             let runs = Runs { requests: request - 1, failures: request - 1 };
@@ -147,8 +171,18 @@ pub async fn stopped_at_every_request<T>(
 /// when somebody waits for less than five seconds, as the client does between attempts. Longer waits
 /// do not end: what a program does now and then while it works has no part in a sweep.
 pub fn account(server: &Server) -> Result<StorageAccount, rowkey::Error> {
+    impatient(server, server.connection_string())
+}
+
+/// Another account of the server, if all have the same key.
+pub fn account_named(server: &Server, name: &str) -> Result<StorageAccount, rowkey::Error> {
+    let first = account(server)?;
+    impatient(server, &server.connection_string().replace(first.name(), name))
+}
+
+fn impatient(server: &Server, connection_string: &str) -> Result<StorageAccount, rowkey::Error> {
     StorageAccount::builder()
-        .connection_string(server.connection_string())?
+        .connection_string(connection_string)?
         .clock(Impatient(ManualClock::auto_advancing(server.clock().now().to_chrono())))
         .build()
 }
