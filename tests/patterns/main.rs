@@ -21,6 +21,7 @@ mod relationships;
 mod rollover;
 mod series;
 mod spread;
+mod steps;
 mod verify;
 mod view;
 mod wide;

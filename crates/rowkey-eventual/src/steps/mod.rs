@@ -8,6 +8,7 @@
 //! ```
 //! use rowkey::{Entity, StorageAccount};
 //! use rowkey_eventual::steps::{self, Steps};
+//! use rowkey_eventual::worker::Done;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
 //! #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -31,7 +32,7 @@
 //!         .delete(&current, &employee);
 //!     Ok(Some(steps))
 //! });
-//! assert_eq!(done.await?, steps::Done::Applied);
+//! assert_eq!(done.await?, Done::Applied);
 //! # assert!(current.get(Employee::key("sales", 7)).await?.is_none());
 //! # assert!(archive.get(Employee::key("sales", 7)).await?.is_some());
 //! # Ok(()) }
@@ -69,16 +70,9 @@ use rowkey::{
 };
 use rowkey_patterns::rounds::Rounds;
 
-mod file;
+use crate::worker::Done;
 
-/// What became of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// There was nothing to do: it had been done before.
-    AlreadyApplied,
-    /// Steps were run, and now all is done.
-    Applied,
-}
+mod file;
 
 /// Runs the steps that `read` returns until all are done or one fails for good.
 ///
@@ -98,7 +92,8 @@ where
     let mut rounds = Rounds::of(account, seed);
     let mut done = Done::AlreadyApplied;
     loop {
-        let Some(steps) = read().await? else { return Ok(done) };
+        // Readings make several requests, and their futures would make those of workers large.
+        let Some(steps) = Box::pin(read()).await? else { return Ok(done) };
         done = Done::Applied;
         match steps.run_once().await {
             Ok(()) => return Ok(done),

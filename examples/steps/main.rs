@@ -1,0 +1,183 @@
+//! The archive worker: employees who left move from one account to another, with a photo in a blob
+//! and a contract on the disk.
+//!
+//! No transaction spans accounts, blobs and files. A task on a queue says who left; a worker does
+//! what is to be done in steps that are safe to repeat, and deletes the message last. Whatever stops
+//! it in between, the message comes back, and the next worker finds out by reading what is left.
+
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
+use std::path::{Path, PathBuf};
+
+use rowkey::blob::Conditions;
+use rowkey::{Container, Entity, StorageAccount, Table};
+use rowkey_eventual::steps::{self, Steps};
+use rowkey_eventual::worker::{Attempt, Done, Step};
+use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_server::{Fault, Operation, Server};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{department}", row = "id_{id:6}")]
+struct Employee {
+    department: String,
+    id: u32,
+    name: String,
+    salary: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ArchiveEmployee {
+    department: String,
+    id: u32,
+}
+
+impl Task for ArchiveEmployee {
+    const KIND: &'static str = "archive-employee";
+}
+
+/// Where things are, and where they go.
+#[derive(Clone)]
+struct Archiver {
+    current: Table,
+    photos: Container,
+    contracts: PathBuf,
+    archive: Table,
+    archived_photos: Container,
+    archived_contracts: PathBuf,
+}
+
+// ANCHOR: archiver
+impl Archiver {
+    async fn archive(&self, task: &ArchiveEmployee) -> rowkey::Result<Done> {
+        // The plan is made anew whenever somebody wrote what was read for the last one.
+        steps::run(self.current.account(), || self.plan(task)).await
+    }
+
+    async fn plan(&self, task: &ArchiveEmployee) -> rowkey::Result<Option<Steps>> {
+        let key = Employee::key(&task.department, task.id);
+        let file = format!("{}.txt", task.id);
+        let photo = self.photos.blob(&task.id.to_string());
+        let archived_photo = self.archived_photos.blob(&task.id.to_string());
+
+        // First what is in the place of the copies, so that a worker that is overtaken now, by
+        // another one with the same task, loses when it writes.
+        let there = self.archive.get(key.clone()).await?;
+        let photo_there = match archived_photo.properties().await? {
+            Some(properties) => Conditions::unchanged(&properties.etag),
+            None => Conditions::missing(),
+        };
+
+        // Then what is to be moved. Without it, all is done.
+        let Some(employee) = self.current.get(key).await? else { return Ok(None) };
+        let mut steps = Steps::new().write(&self.archive, there.as_ref(), employee.entity.clone());
+        if let Some(content) = photo.get().await? {
+            steps = steps
+                .put_blob(archived_photo.with_conditions(photo_there).put(content.bytes))
+                .delete_blob(&photo, &content.properties.etag);
+        }
+        steps = steps
+            .move_file(self.contracts.join(&file), self.archived_contracts.join(&file))
+            .call("tell payroll", async || {
+                println!("  payroll is told, perhaps twice");
+                Ok(())
+            })
+            // Last, and only if nobody changed it: until then everything can begin anew.
+            .delete(&self.current, &employee);
+        Ok(Some(steps))
+    }
+}
+// ANCHOR_END: archiver
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // One server with two accounts; in Azure they may be in different regions.
+    let key = ["a2V5"];
+    let server = Server::builder().account("staff", key).account("archive", key).start().await?;
+    let staff = StorageAccount::from_connection_string(server.connection_string())?;
+    let in_archive = server.connection_string().replace("staff", "archive");
+    let archive = StorageAccount::from_connection_string(&in_archive)?;
+
+    let folder = std::env::temp_dir().join(format!("rowkey-example-{}", std::process::id()));
+    let archiver = Archiver {
+        current: staff.table("current"),
+        photos: staff.container("photos"),
+        contracts: folder.join("contracts"),
+        archive: archive.table("archive"),
+        archived_photos: archive.container("photos"),
+        archived_contracts: folder.join("archive"),
+    };
+    archiver.current.create().await?;
+    archiver.photos.create().await?;
+    archiver.archive.create().await?;
+    archiver.archived_photos.create().await?;
+    std::fs::create_dir_all(&archiver.contracts)?;
+    std::fs::create_dir_all(&archiver.archived_contracts)?;
+    let result = run(&server, &archiver, Tasks::new(staff.queue("leavers"))).await;
+    std::fs::remove_dir_all(&folder)?;
+    result
+}
+
+async fn run(
+    server: &Server,
+    archiver: &Archiver,
+    tasks: Tasks<ArchiveEmployee>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    for (id, name) in [(7, "Ada"), (8, "Grace")] {
+        let employee = Employee { department: "sales".into(), id, name: name.into(), salary: 1e5 };
+        archiver.current.insert(&employee).await?;
+        archiver.photos.blob(&id.to_string()).put(format!("{name}'s photo")).send().await?;
+        std::fs::write(archiver.contracts.join(format!("{id}.txt")), format!("{name}'s contract"))?;
+    }
+
+    // ANCHOR: worker
+    tasks.create_if_missing().await?;
+    tasks.put(&ArchiveEmployee { department: "sales".into(), id: 7 }).await?;
+
+    let handler = archiver.clone();
+    let worker = Worker::new(tasks.clone(), move |task: ArchiveEmployee, _: Attempt| {
+        let archiver = handler.clone();
+        async move { archiver.archive(&task).await }
+    });
+    assert_eq!(Box::pin(worker.step()).await?, Step::Handled);
+    // ANCHOR_END: worker
+    is_archived(archiver, 7).await?;
+    println!("Ada, her photo and her contract are in the archive");
+
+    // A raise, while a worker is about to delete the old row: it must not be lost.
+    tasks.put(&ArchiveEmployee { department: "sales".into(), id: 8 }).await?;
+    let held = server.inject(Fault::on(Operation::DeleteEntity).nth(1).hold());
+    let raise = async {
+        held.wait_until_held().await;
+        let key = Employee::key("sales", 8);
+        let raised = archiver.current.update(key, |grace| grace.salary += 5_000.0).await;
+        held.release();
+        raised
+    };
+    let (step, raised) = tokio::join!(Box::pin(worker.step()), raise);
+    assert_eq!(step?, Step::Handled);
+    let grace = is_archived(archiver, 8).await?;
+    assert_eq!(grace, raised?.entity);
+    println!("Grace got her raise, and it is in the archive: {}", grace.salary);
+
+    // The same task again, as a queue may deliver it: there is nothing left to do.
+    tasks.put(&ArchiveEmployee { department: "sales".into(), id: 8 }).await?;
+    assert_eq!(Box::pin(worker.step()).await?, Step::Suppressed);
+    Ok(())
+}
+
+async fn is_archived(archiver: &Archiver, id: u32) -> Result<Employee, Box<dyn std::error::Error>> {
+    let key = Employee::key("sales", id);
+    assert!(archiver.current.get(key.clone()).await?.is_none());
+    let archived = archiver.archive.get(key).await?.ok_or("no row in the archive")?;
+
+    let name = &archived.entity.name;
+    assert!(archiver.photos.blob(&id.to_string()).get().await?.is_none());
+    let photo = archiver.archived_photos.blob(&id.to_string()).get().await?.ok_or("no photo")?;
+    assert_eq!(photo.bytes, format!("{name}'s photo"));
+
+    let contract = |folder: &Path| std::fs::read_to_string(folder.join(format!("{id}.txt")));
+    assert!(contract(&archiver.contracts).is_err());
+    assert_eq!(contract(&archiver.archived_contracts)?, format!("{name}'s contract"));
+    Ok(archived.entity)
+}
