@@ -10,6 +10,7 @@ mod denormalized;
 mod encryption;
 mod heterogeneous;
 mod index_entity;
+mod large_entity;
 mod lease_lock;
 mod local_index;
 mod log_blob;
