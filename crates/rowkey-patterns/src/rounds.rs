@@ -52,8 +52,9 @@ impl<'a> Rounds<'a> {
 /// Whether a write was refused because of what somebody else wrote since the reading. Not when
 /// nobody knows whether it was refused: then the caller has to.
 pub fn was_lost(error: &Error) -> bool {
+    let whole = [&ErrorCode::CONTAINER_NOT_FOUND, &ErrorCode::TABLE_NOT_FOUND];
     error.outcome() == Outcome::Rejected
-        && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND)
+        && error.code().is_none_or(|code| !whole.contains(&code))
         && matches!(
             error.kind(),
             ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rowkey_wire::edm::{DateTime, Value};
 
 use crate::state::Holdings;
+use crate::store::blob::Container;
 use crate::store::queue::{Message, Queue};
 use crate::store::table::Table;
 use crate::store::{Key, Row};
@@ -79,7 +80,7 @@ impl Snapshot {
     /// The names of the blobs in a container, in their order; none if there is no such container.
     pub fn blobs(&self, container: &str) -> impl Iterator<Item = &str> {
         let container = self.shown().blobs.container(container).ok();
-        container.into_iter().flat_map(|container| container.blobs())
+        container.into_iter().flat_map(Container::blobs)
     }
 
     fn shown(&self) -> &Holdings {

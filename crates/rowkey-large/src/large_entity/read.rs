@@ -8,13 +8,13 @@ use futures_util::{Stream, StreamExt as _, stream};
 use rowkey::blob::Download;
 use rowkey::sas::{BlobPermissions, BlobSas};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Result, Stored};
+use rowkey_patterns::rounds::{Rounds, was_lost};
 
 use super::Large;
 use super::coding::{Decoder, Encoder, Tally, damaged};
 use super::pointer::{self, Encoding, Kind, Pointer, SUFFIX, bytes_of};
 use super::store::{Fresh, OPERATION, Store, Upload};
 use super::write::not_found;
-use crate::rounds::{Rounds, was_lost};
 
 /// Reading.
 impl<E: Entity + Send + 'static> Large<E> {
@@ -184,13 +184,13 @@ impl Store {
         (pointer.length, pointer.sha256) =
             tally.lock().unwrap_or_else(PoisonError::into_inner).finish();
         let text = pointer.print()?;
-        let mut rounds = Rounds::new(key.parts().ok());
+        let mut rounds = Rounds::new(&self.table, key.parts().ok());
         loop {
             let mut row = stored.entity.clone();
             row.remove(property);
             row.set(Pointer::name(property), text.as_str());
             match self.put_row(&row, Some(&stored.entity), Some(stored.etag), fresh).await {
-                Err(error) if was_lost(&error) && rounds.again(self.clock()).await => {
+                Err(error) if was_lost(&error) && rounds.again().await => {
                     stored = self.row(key.clone()).await?.ok_or_else(not_found)?;
                 }
                 written => return written,

@@ -9,8 +9,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::blob::ContentHeaders;
 use rowkey::edm::Value;
 use rowkey::{
-    ClientOptions, Clock, Container, DynamicEntity, Error, ErrorKind, Key, Result, RetryOptions,
-    Stored, Table,
+    ClientOptions, Container, DynamicEntity, Error, ErrorKind, Key, Result, RetryOptions, Stored,
+    Table,
 };
 
 use super::coding;
@@ -280,12 +280,8 @@ impl Store {
         }
     }
 
-    pub(super) fn clock(&self) -> &dyn Clock {
-        self.table.account().clock()
-    }
-
     pub(super) fn now(&self) -> DateTime<Utc> {
-        self.clock().now()
+        self.table.account().clock().now()
     }
 
     pub(super) fn error(&self, error: Error) -> Error {

@@ -3,11 +3,11 @@
 
 use rowkey::entity::Write;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored};
+use rowkey_patterns::rounds::{Rounds, was_lost};
 
 use super::Large;
 use super::pointer::Pointer;
 use super::store::{Fresh, Store, names};
-use crate::rounds::{Rounds, was_lost};
 
 /// Writing: blobs first, then the row, then what the row does not name any more is freed.
 ///
@@ -120,13 +120,13 @@ impl<E: Entity + Send + 'static> Large<E> {
         change: &mut impl FnMut(&mut E),
         fresh: &mut Fresh,
     ) -> Result<Stored<E>> {
-        let mut rounds = Rounds::new(key.parts().ok());
+        let mut rounds = Rounds::new(&self.store.table, key.parts().ok());
         loop {
             let before = self.store.row(key.clone().cast()).await?.ok_or_else(not_found)?;
             let Some(whole) = self.store.complete(before.entity.clone()).await? else {
                 // Another version has taken its place; if not, reading says what is wrong.
                 self.get(key.clone()).await?;
-                if rounds.again(self.store.clock()).await {
+                if rounds.again().await {
                     continue;
                 }
                 return Err(conflict());
@@ -139,7 +139,7 @@ impl<E: Entity + Send + 'static> Large<E> {
             }
             let etag = match self.store.put(sent.clone(), Some(before), fresh).await {
                 Ok(etag) => etag,
-                Err(error) if was_lost(&error) && rounds.again(self.store.clock()).await => {
+                Err(error) if was_lost(&error) && rounds.again().await => {
                     continue;
                 }
                 Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
@@ -215,7 +215,7 @@ impl Store {
         insert: bool,
         fresh: &mut Fresh,
     ) -> Result<ETag> {
-        let mut rounds = Rounds::new((&entity.partition_key, &entity.row_key));
+        let mut rounds = Rounds::new(&self.table, (&entity.partition_key, &entity.row_key));
         loop {
             let before = self.row(entity.key()).await?;
             match (&before, condition) {
@@ -225,16 +225,14 @@ impl Store {
             }
             match self.put(entity.clone(), before, fresh).await {
                 Err(error)
-                    if was_lost(&error)
-                        && *condition == Match::Any
-                        && rounds.again(self.clock()).await => {}
+                    if was_lost(&error) && *condition == Match::Any && rounds.again().await => {}
                 written => return written,
             }
         }
     }
 
     async fn delete(&self, key: Key<DynamicEntity>, condition: &Match) -> Result<bool> {
-        let mut rounds = Rounds::new(key.parts().ok());
+        let mut rounds = Rounds::new(&self.table, key.parts().ok());
         loop {
             let Some(before) = self.row(key.clone()).await? else { return Ok(false) };
             if matches!(condition, Match::ETag(etag) if before.etag != *etag) {
@@ -248,9 +246,7 @@ impl Store {
                     return Ok(true);
                 }
                 Err(error)
-                    if was_lost(&error)
-                        && *condition == Match::Any
-                        && rounds.again(self.clock()).await => {}
+                    if was_lost(&error) && *condition == Match::Any && rounds.again().await => {}
                 Err(error) => return Err(error),
             }
         }
