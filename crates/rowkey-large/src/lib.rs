@@ -15,7 +15,6 @@
 pub mod large_entity;
 pub mod lease_lock;
 pub mod log_blob;
-mod rounds;
 
 pub use large_entity::Large;
 pub use lease_lock::LeaseLock;
