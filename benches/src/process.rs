@@ -108,10 +108,11 @@ pub fn cpu(process: &str) -> io::Result<Duration> {
 }
 
 /// `cargo run` of a program; cargo is replaced by the program, so that the child is it.
-pub fn cargo_run(manifest: &str, package: &str, program: &str) -> Command {
+pub fn cargo_run(manifest: &str, package: &str, program: &str, features: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let manifest = folder().join(manifest);
     command.args(["run", "--release", "--quiet", "-p", package, "--bin", program]);
+    command.args(["--features", &features.join(",")]);
     command.arg("--manifest-path").arg(manifest).arg("--");
     command
 }
@@ -128,7 +129,7 @@ fn bare(all_headers: bool) -> io::Result<Server> {
 }
 
 fn rowkey() -> io::Result<Server> {
-    let mut command = cargo_run("../Cargo.toml", "rowkey-server", "rowkey-server");
+    let mut command = cargo_run("../Cargo.toml", "rowkey-server", "rowkey-server", &["program"]);
     command.args(["--tablePort", "0", "--blobPort", "0", "--queuePort", "0", "--silent"]);
     let (mut server, line) = Server::spawn(command)?;
     let ready: serde_json::Value = serde_json::from_str(&line)?;

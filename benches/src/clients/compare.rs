@@ -75,7 +75,7 @@ pub async fn compare(rounds: usize, only: &[&str]) -> Result<String> {
         }
         let mut allocations = <[Rounds; CLIENTS.len()]>::default();
         for at in [OURS, REQWEST, OLD] {
-            let command = cargo_run("Cargo.toml", "rowkey-benches", "allocations");
+            let command = cargo_run("Cargo.toml", "rowkey-benches", "allocations", &[]);
             let (_, count) = child(command, CLIENTS[at], workload, server.host(Service::Table))?;
             allocations[at].push(count);
         }

@@ -11,6 +11,11 @@ use tracing::Level;
 
 use flags::Flags;
 
+// Entities come and go in all sizes: the system's allocator keeps what a dropped table leaves.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let flags = Flags::parse();
