@@ -2,6 +2,7 @@
 
 mod repair;
 mod settle;
+mod worker;
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ async fn summaries_are_what_their_groups_add_up_to() -> TestResult {
     let fixture = Fixture::new().await?;
     let (staff, view) = {
         let staff = fixture.table().await?;
-        (staff.clone(), super::view(staff, fixture.table().await?))
+        (staff.clone(), view(staff, fixture.table().await?))
     };
     assert_eq!(summary(&view, "sales").await?, None);
     for one in [employee(1, "sales", 10, 3), employee(2, "sales", 20, 5), employee(3, "", 7, 9)] {
@@ -193,7 +193,7 @@ async fn a_worker_that_comes_late_is_refused_whatever_it_decided_by() -> TestRes
 async fn eight_who_settle_one_summary_lose_nothing() -> TestResult {
     let fixture = Fixture::new().await?;
     let staff = fixture.table().await?;
-    let view = super::view(staff.clone(), fixture.table().await?);
+    let view = view(staff.clone(), fixture.table().await?);
     let work = (0..8).map(async |writer| {
         for n in 0..4 {
             let id = writer * 10 + n;
