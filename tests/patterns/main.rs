@@ -19,6 +19,7 @@ mod lookup;
 mod outbox;
 mod parallel;
 mod relationships;
+mod remote_index_entity;
 mod rollover;
 mod series;
 mod spread;

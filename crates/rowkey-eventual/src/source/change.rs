@@ -81,6 +81,8 @@ impl Change {
 enum Attempted<E> {
     /// It is as the entity demands.
     Settled,
+    /// It was written by a follower that reads the entity by other means, and looks after itself.
+    Trusted,
     /// It was written, from what was read there.
     Written(Primary<E>),
     /// Another worker wrote it meanwhile, or nobody knows.
@@ -103,6 +105,7 @@ impl<E: Entity + Send + Sync + 'static> Handler<Change> for Source<E> {
             for target in open {
                 match self.settle(&key, target).await {
                     Ok(Attempted::Settled) => {}
+                    Ok(Attempted::Trusted) => done = Done::Applied,
                     Ok(Attempted::Written(primary)) => {
                         done = Done::Applied;
                         written.push((target, primary.seen()));
@@ -152,7 +155,7 @@ impl<E: Entity + Send + Sync + 'static> Source<E> {
         match (follower.settle)(primary.clone(), target.address.clone()).await {
             Ok(Done::AlreadyApplied) => Ok(Attempted::Settled),
             Ok(Done::Poison(reason)) => Ok(Attempted::Hopeless(reason)),
-            Ok(Done::Applied) if primary.seen().is_none() => Ok(Attempted::Settled),
+            Ok(Done::Applied) if primary.seen().is_none() => Ok(Attempted::Trusted),
             Ok(Done::Applied) => Ok(Attempted::Written(primary)),
             Err(error) if was_lost(&error) || error.outcome() == Outcome::Unknown => {
                 Ok(Attempted::Lost(error))
