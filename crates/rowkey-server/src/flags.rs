@@ -11,10 +11,6 @@ use clap::Parser;
 use rowkey_server::SyncPolicy;
 use rowkey_server::{Server, ServerBuilder};
 
-#[cfg(feature = "durable")]
-const NOT_KEPT_YET: &str =
-    "--location keeps tables and queues; blobs are in memory alone and end with the program";
-
 /// A server that speaks the real Azure Table storage protocol.
 ///
 /// Listens where Azurite does, with the same account. All is in memory, and with --location on disk,
@@ -137,8 +133,6 @@ impl Flags {
                 self.in_memory_persistence,
                 "--inMemoryPersistence changes nothing: without --location all is in memory",
             ),
-            #[cfg(feature = "durable")]
-            (self.location.is_some(), NOT_KEPT_YET),
             (
                 self.skip_api_version_check,
                 "--skipApiVersionCheck changes nothing: new versions are accepted",

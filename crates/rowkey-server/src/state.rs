@@ -167,6 +167,7 @@ impl Account {
     pub(crate) fn keep(&mut self, records: Records) {
         self.store().touched.watch();
         self.queues().watch();
+        self.blobs().watch();
         self.records = Some(records);
     }
 

@@ -26,7 +26,6 @@ const SWEPT: usize = 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Space {
     /// The bytes of blobs, in pieces.
-    #[expect(dead_code, reason = "blobs are not kept yet")]
     Bytes,
     /// What describes accounts, tables, queues and containers.
     Names,

@@ -18,10 +18,16 @@
 //! | `names` | the rows that describe accounts, tables, queues and containers |
 //! | `tables` | tables and entities: to rows and back |
 //! | `queues` | queues and messages: to rows and back |
+//! | `contents` | the bytes of blobs: which piece is kept where, and who needs it |
+//! | `blobs` | containers and blobs: to rows and back |
 //! | `open` | from a directory to the accounts of a server |
 
 #[cfg(feature = "durable")]
+mod blobs;
+#[cfg(feature = "durable")]
 mod code;
+#[cfg(feature = "durable")]
+mod contents;
 #[cfg(feature = "durable")]
 mod directory;
 #[cfg(feature = "durable")]

@@ -35,10 +35,18 @@ pub(super) enum Kind {
     QueueBlocked = 6,
     /// The properties of the Queue service.
     QueueProperties = 7,
+    /// A container.
+    Container = 8,
+    /// Until when the name of a container is blocked.
+    ContainerBlocked = 9,
+    /// The properties of the Blob service.
+    BlobProperties = 10,
+    /// The latest tag of a container or a blob.
+    LastTag = 11,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 11] = [
         Self::LastTimestamp,
         Self::Table,
         Self::TableBlocked,
@@ -46,11 +54,15 @@ impl Kind {
         Self::Queue,
         Self::QueueBlocked,
         Self::QueueProperties,
+        Self::Container,
+        Self::ContainerBlocked,
+        Self::BlobProperties,
+        Self::LastTag,
     ];
 
     /// Whether it has rows of its own, and its value begins with its number.
     pub(super) fn is_owner(self) -> bool {
-        matches!(self, Self::Queue | Self::Table)
+        matches!(self, Self::Container | Self::Queue | Self::Table)
     }
 }
 

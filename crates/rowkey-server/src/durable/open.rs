@@ -8,14 +8,15 @@ use std::sync::atomic::AtomicU64;
 
 use tracing::{info, warn};
 
+use super::contents::Stored;
 use super::directory::Directory;
 use super::disk::Disk;
-use super::held::{Record, Records};
+use super::held::Records;
 use super::journal::{Journal, Keep, Space, Unit, Writer};
 use super::names::{self, Desk, Kind};
 use super::policy::SyncPolicy;
 use super::progress::Progress;
-use super::{Durable, queues, tables, tail};
+use super::{Durable, blobs, queues, tables, tail};
 use crate::state::{Holdings, State};
 use crate::store::Key;
 
@@ -43,12 +44,13 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     for (account, loaded) in state.accounts.iter_mut().zip(accounts) {
         let desk = Desk::new(&account.name, &journal, &next_owner);
         let tables = tables::Tables::new(desk.clone(), loaded.tables);
-        let queues = queues::Queues::new(desk, loaded.queues);
+        let queues = queues::Queues::new(desk.clone(), loaded.queues);
+        let blobs = blobs::Blobs::new(desk, loaded.blobs);
         account.replace(loaded.holdings);
         account.keep(Records {
             tables: Box::new(tables),
             queues: Box::new(queues),
-            blobs: Box::new(NotKept),
+            blobs: Box::new(blobs),
         });
     }
     journal.append(Unit { changes: Vec::new(), swept });
@@ -68,6 +70,7 @@ struct Load {
     next_owner: u64,
     /// Rows that nobody owns.
     swept: Vec<(Space, u64)>,
+    contents: Stored,
     entities: u64,
 }
 
@@ -76,11 +79,16 @@ struct Loaded {
     holdings: Holdings,
     tables: tables::Known,
     queues: queues::Known,
+    blobs: blobs::Known,
 }
 
 /// Whose rows are read.
 #[derive(Clone, Debug)]
 enum Owner {
+    Container {
+        account: usize,
+        name: String,
+    },
     Queue {
         account: usize,
         name: String,
@@ -89,8 +97,10 @@ enum Owner {
         account: usize,
         name: Key,
     },
-    /// Something of an account that this server does not have.
-    Unserved,
+    /// Something of an account that this server does not have, and whether it is a container.
+    Unserved {
+        has_contents: bool,
+    },
 }
 
 impl Load {
@@ -100,6 +110,7 @@ impl Load {
             holdings: Holdings::new(state.strict, now),
             tables: tables::Known::default(),
             queues: queues::Known::default(),
+            blobs: blobs::Known::default(),
         };
         Self {
             accounts: state.accounts.iter().map(loaded).collect(),
@@ -108,13 +119,20 @@ impl Load {
             owners: HashMap::new(),
             next_owner: 1,
             swept: Vec::new(),
+            contents: Stored::default(),
             entities: 0,
         }
     }
 
     fn read(&mut self, disk: &Disk) -> io::Result<()> {
         disk.read(Space::Names, |key, value| self.name(key, &value))?;
-        disk.read(Space::Rows, |key, value| self.row(key, &value))
+        disk.read(Space::Bytes, |key, value| self.contents.read(key, &value))?;
+        disk.read(Space::Rows, |key, value| self.row(key, &value))?;
+        for content in self.contents.unused() {
+            self.swept.push((Space::Bytes, content));
+        }
+        self.next_owner = self.next_owner.max(self.contents.last() + 1);
+        Ok(())
     }
 
     fn name(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -122,11 +140,12 @@ impl Load {
         let Some(index) = self.names.iter().position(|known| known == account) else {
             self.unserved.insert(account.to_owned());
             if kind.is_owner() {
-                self.own(names::read_owner(value)?, Owner::Unserved);
+                let has_contents = kind == Kind::Container;
+                self.own(names::read_owner(value)?, Owner::Unserved { has_contents });
             }
             return Ok(());
         };
-        let Loaded { holdings, tables, queues } = &mut self.accounts[index];
+        let Loaded { holdings, tables, queues, blobs } = &mut self.accounts[index];
         let store = &mut holdings.tables;
         match kind {
             Kind::Queue => {
@@ -141,6 +160,19 @@ impl Load {
             Kind::QueueProperties => {
                 *holdings.queues.properties_mut() = names::read_properties(value)?;
             }
+            Kind::BlobProperties => {
+                *holdings.blobs.properties_mut() = names::read_properties(value)?;
+            }
+            Kind::Container => {
+                let owner = blobs::read_container(&mut holdings.blobs, name, value)?;
+                blobs.owners.insert(name.into(), owner);
+                self.own(owner, Owner::Container { account: index, name: name.to_owned() });
+            }
+            Kind::ContainerBlocked => {
+                holdings.blobs.restore_blocked(name, names::read_instant(value)?);
+                blobs.blocked.insert(name.into());
+            }
+            Kind::LastTag => holdings.blobs.resume_after(names::read_owner(value)?),
             Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
             Kind::Table => {
                 let owner = tables::read_table(store, value)?;
@@ -171,6 +203,11 @@ impl Load {
                 store.resume_after(timestamp);
                 self.entities += 1;
             }
+            Some(Owner::Container { account, name }) => {
+                let Loaded { holdings, blobs, .. } = &mut self.accounts[*account];
+                let store = &mut holdings.blobs;
+                blobs::read_row(store, blobs, name, (key, rest), value, &mut self.contents)?;
+            }
             Some(Owner::Queue { account, name }) => {
                 queues::read_message(
                     &mut self.accounts[*account].holdings.queues,
@@ -179,7 +216,10 @@ impl Load {
                     value,
                 )?;
             }
-            Some(Owner::Unserved) => {}
+            Some(Owner::Unserved { has_contents: false }) => {}
+            Some(Owner::Unserved { has_contents: true }) => {
+                self.contents.spare(&blobs::read_segments(value)?);
+            }
             None => {
                 self.next_owner = self.next_owner.max(number + 1);
                 if self.swept.last() != Some(&(Space::Rows, number)) {
@@ -189,14 +229,4 @@ impl Load {
         }
         Ok(())
     }
-}
-
-/// Stands for a service whose changes are not kept.
-#[derive(Debug)]
-struct NotKept;
-
-impl<T> Record<T> for NotKept {
-    fn record(&self, _: &mut T) {}
-
-    fn replace(&self, _: &mut T) {}
 }

@@ -17,6 +17,7 @@ use super::condition;
 use super::container::Container;
 use super::lease::Subject;
 use crate::store::properties;
+use crate::store::touched::Touched;
 
 /// How long the name of a deleted container is blocked: 30 s in ticks, "at least".
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
@@ -37,6 +38,16 @@ pub(crate) struct Blobs {
     properties: ServiceProperties,
     strict: Strictness,
     last: u64,
+    pub(crate) touched: Touched<Touch>,
+}
+
+/// What of an account's containers has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// A container: it came, went or may have changed; or its name is not blocked any more.
+    Container(Box<str>),
+    /// The service's properties.
+    Properties,
 }
 
 impl Blobs {
@@ -48,6 +59,7 @@ impl Blobs {
             properties: properties::initial(),
             strict,
             last: 0,
+            touched: Touched::default(),
         }
     }
 
@@ -66,6 +78,7 @@ impl Blobs {
             return Err(Rejection::new(ErrorCode::CONTAINER_BEING_DELETED));
         }
         self.blocked.remove(name);
+        self.touched.note(|| Touch::Container(name.into()));
         let version = self.next_version(now);
         self.containers.insert(name.into(), Container::new(version, access, metadata));
         Ok(version)
@@ -82,7 +95,15 @@ impl Blobs {
         container.lease.check_write(guard.lease, Subject::Container, now)?;
         condition::for_change(&guard.conditions, container.version)?;
         let container = self.containers.remove(name).ok_or_else(not_found)?;
-        self.blocked.retain(|_, until| now < *until);
+        self.touched.note(|| Touch::Container(name.into()));
+        let touched = &mut self.touched;
+        self.blocked.retain(|name, until| {
+            let is_blocked = now < *until;
+            if !is_blocked {
+                touched.note(|| Touch::Container(name.clone()));
+            }
+            is_blocked
+        });
         if self.strict == Strictness::Strict
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
@@ -103,6 +124,7 @@ impl Blobs {
         now: DateTime,
     ) -> Result<(&mut Container, Version), Rejection> {
         let version = self.next_version(now);
+        self.touched.note(|| Touch::Container(name.into()));
         let container = self.containers.get_mut(name).ok_or_else(not_found)?;
         Ok((container, version))
     }
@@ -132,6 +154,7 @@ impl Blobs {
 
     /// The same, to change them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
+        self.touched.note(|| Touch::Properties);
         &mut self.properties
     }
 
@@ -153,6 +176,60 @@ impl Blobs {
     fn next_version(&mut self, now: DateTime) -> Version {
         self.last = now.ticks().cast_unsigned().max(self.last + 1);
         Version { tag: Tag(self.last), modified: now }
+    }
+}
+
+/// For whoever keeps containers elsewhere, too.
+#[cfg(feature = "durable")]
+impl Blobs {
+    /// The container with this name, to ask it what has changed.
+    pub(crate) fn touched_container(&mut self, name: &str) -> Option<&mut Container> {
+        self.containers.get_mut(name)
+    }
+
+    /// Until when the name of a deleted container is blocked.
+    pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
+        self.blocked.get(name).copied()
+    }
+
+    /// The latest tag that was given.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// No tag will be given that is not later than this one.
+    pub(crate) fn resume_after(&mut self, last: u64) {
+        self.last = self.last.max(last);
+    }
+
+    /// Puts a container back that was there before.
+    pub(crate) fn restore_container(&mut self, name: &str, container: Container) {
+        self.containers.insert(name.into(), container);
+    }
+
+    /// Blocks a name as it was before.
+    pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
+        self.blocked.insert(name.into(), until);
+    }
+
+    /// Asks from now on for what changes.
+    pub(crate) fn watch(&mut self) {
+        self.touched.watch();
+        for container in self.containers.values_mut() {
+            container.touched.watch();
+        }
+    }
+
+    /// Notes everything as changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note(|| Touch::Properties);
+        for name in self.blocked.keys() {
+            self.touched.note(|| Touch::Container(name.clone()));
+        }
+        for (name, container) in &mut self.containers {
+            self.touched.note(|| Touch::Container(name.clone()));
+            container.touch_all();
+        }
     }
 }
 

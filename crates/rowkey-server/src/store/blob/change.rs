@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::account::Version;
 use super::condition;
-use super::container::{Container, blob_not_found};
+use super::container::{Container, Touch, blob_not_found};
 use super::entry::Blob;
 use super::lease::{Lease, Leased, Subject};
 
@@ -51,7 +51,9 @@ impl Container {
         let blob = self.blob_mut(name)?;
         condition::for_change(conditions, blob.version)?;
         let leased = blob.lease.apply(action, fresh, Subject::Blob, now)?;
-        Ok((leased, blob.version))
+        let version = blob.version;
+        self.touched.note(|| Touch::Blob(name.into()));
+        Ok((leased, version))
     }
 
     /// Keeps what a blob is now; gives what names the snapshot, and its version.
@@ -75,6 +77,7 @@ impl Container {
         // The tag is an instant that is later than all before, near now.
         let instant = DateTime::from_ticks(version.tag.0.cast_signed()).unwrap_or(version.modified);
         entry.snapshots.insert(instant, copy);
+        self.touched.note(|| Touch::Snapshot(name.into(), instant));
         Ok((instant, snapshot_version))
     }
 
@@ -92,12 +95,15 @@ impl Container {
                 let snapshot = entry.snapshots.get(&instant).ok_or_else(blob_not_found)?;
                 condition::for_change(&guard.conditions, snapshot.version)?;
                 entry.snapshots.remove(&instant);
+                self.touched.note(|| Touch::Snapshot(name.into(), instant));
             }
             Delete::Snapshots => {
                 let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
                 blob.lease.check_write(guard.lease, Subject::Blob, now)?;
                 condition::for_change(&guard.conditions, blob.version)?;
-                entry.snapshots.clear();
+                for instant in std::mem::take(&mut entry.snapshots).into_keys() {
+                    self.touched.note(|| Touch::Snapshot(name.into(), instant));
+                }
             }
             Delete::Blob | Delete::BlobAndSnapshots => {
                 let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
@@ -105,6 +111,13 @@ impl Container {
                 condition::for_change(&guard.conditions, blob.version)?;
                 if what == Delete::Blob && !entry.snapshots.is_empty() {
                     return Err(Rejection::new(ErrorCode::SNAPSHOTS_PRESENT));
+                }
+                self.touched.note(|| Touch::Blob(name.into()));
+                for instant in entry.snapshots.keys() {
+                    self.touched.note(|| Touch::Snapshot(name.into(), *instant));
+                }
+                for id in entry.staged.keys() {
+                    self.touched.note(|| Touch::Staged(name.into(), id.clone()));
                 }
                 self.entries.remove(name);
                 return Ok(());
@@ -123,6 +136,7 @@ impl Container {
         guard: &Guard,
         version: Version,
     ) -> Result<&mut Blob, Rejection> {
+        self.touched.note(|| Touch::Blob(name.into()));
         let blob = self.blob_mut(name)?;
         blob.lease.check_write(guard.lease, Subject::Blob, version.modified)?;
         condition::for_change(&guard.conditions, blob.version)?;

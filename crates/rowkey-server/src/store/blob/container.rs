@@ -16,6 +16,7 @@ use super::account::Version;
 use super::condition;
 use super::entry::{Blob, Entry};
 use super::lease::{Lease, Leased, Subject};
+use crate::store::touched::Touched;
 
 /// The state of a container.
 #[derive(Clone, Debug)]
@@ -26,11 +27,25 @@ pub(crate) struct Container {
     pub(crate) policies: Vec<SignedIdentifier>,
     pub(crate) lease: Lease,
     pub(super) entries: BTreeMap<Box<str>, Entry>,
+    pub(crate) touched: Touched<Touch>,
+}
+
+/// What of a container has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// An append blob got longer.
+    Appended(Box<str>),
+    Blob(Box<str>),
+    /// The container itself.
+    Description,
+    Snapshot(Box<str>, DateTime),
+    /// A block that is in no list yet.
+    Staged(Box<str>, Box<str>),
 }
 
 impl Container {
     /// A container without blobs.
-    pub(super) fn new(version: Version, access: Option<PublicAccess>, metadata: Metadata) -> Self {
+    pub(crate) fn new(version: Version, access: Option<PublicAccess>, metadata: Metadata) -> Self {
         Self {
             version,
             access,
@@ -38,6 +53,7 @@ impl Container {
             policies: Vec::new(),
             lease: Lease::None,
             entries: BTreeMap::new(),
+            touched: Touched::default(),
         }
     }
 
@@ -56,6 +72,7 @@ impl Container {
         self.check_change(guard, version)?;
         self.metadata = metadata;
         self.version = version;
+        self.touched.note(|| Touch::Description);
         Ok(())
     }
 
@@ -71,6 +88,7 @@ impl Container {
         self.access = access;
         self.policies = policies;
         self.version = version;
+        self.touched.note(|| Touch::Description);
         Ok(())
     }
 
@@ -83,6 +101,7 @@ impl Container {
         now: DateTime,
     ) -> Result<Leased, Rejection> {
         condition::for_change(conditions, self.version)?;
+        self.touched.note(|| Touch::Description);
         self.lease.apply(action, fresh, Subject::Container, now)
     }
 
@@ -140,6 +159,31 @@ impl Container {
     fn check_change(&self, guard: &Guard, version: Version) -> Result<(), Rejection> {
         self.lease.check_read(guard.lease, Subject::Container, version.modified)?;
         condition::for_change(&guard.conditions, self.version)
+    }
+}
+
+/// For whoever keeps a container elsewhere, too.
+#[cfg(feature = "durable")]
+impl Container {
+    /// What had this name before, to put it back.
+    pub(crate) fn restoring(&mut self, name: &str) -> &mut Entry {
+        self.entries.entry(name.into()).or_default()
+    }
+
+    /// Notes everything as changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note(|| Touch::Description);
+        for (name, entry) in &self.entries {
+            if entry.blob.is_some() {
+                self.touched.note(|| Touch::Blob(name.clone()));
+            }
+            for instant in entry.snapshots.keys() {
+                self.touched.note(|| Touch::Snapshot(name.clone(), *instant));
+            }
+            for id in entry.staged.keys() {
+                self.touched.note(|| Touch::Staged(name.clone(), id.clone()));
+            }
+        }
     }
 }
 

@@ -46,6 +46,12 @@ impl Content {
         })
     }
 
+    /// The pieces after so many of them.
+    #[cfg(feature = "durable")]
+    pub(crate) fn pieces_after(&self, count: usize) -> impl Iterator<Item = Bytes> {
+        self.pieces.iter().skip(count).map(|(_, piece)| piece.clone())
+    }
+
     /// All pieces.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Bytes> {
         self.pieces.iter().map(|(_, piece)| piece.clone())

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     /// Blocks that were put and are in no list, by id.
     pub(crate) staged: BTreeMap<Box<str>, Content>,
     /// When the last of those was put.
-    pub(super) staged_at: Option<DateTime>,
+    pub(crate) staged_at: Option<DateTime>,
 }
 
 /// A blob.
@@ -72,10 +72,10 @@ impl Entry {
         staged.iter().map(|(id, content)| (&**id, content))
     }
 
-    /// Forgets blocks that were left for too long.
-    pub(super) fn drop_stale(&mut self, now: DateTime) {
+    /// Forgets blocks that were left for too long; `dropped` is told of each.
+    pub(super) fn drop_stale(&mut self, now: DateTime, dropped: impl FnMut(Box<str>)) {
         if self.is_stale(now) {
-            self.staged.clear();
+            std::mem::take(&mut self.staged).into_keys().for_each(dropped);
         }
     }
 

@@ -13,7 +13,7 @@ use rowkey_wire::metadata::Metadata;
 
 use super::account::Version;
 use super::condition;
-use super::container::{Container, blob_not_found};
+use super::container::{Container, Touch, blob_not_found};
 use super::content::Content;
 use super::entry::{Blob, Copied, Kind};
 use super::lease::Subject;
@@ -73,7 +73,7 @@ impl Container {
             return Err(Rejection::new(ErrorCode::LEASE_NOT_PRESENT_WITH_BLOB_OPERATION));
         }
         if let Some(entry) = entry {
-            entry.drop_stale(now);
+            entry.drop_stale(now, |id| self.touched.note(|| Touch::Staged(name.into(), id)));
             let other_length =
                 entry.staged.keys().next().is_some_and(|known| known.len() != id.len());
             let committed = match entry.blob.as_ref().map(|blob| &blob.kind) {
@@ -87,6 +87,7 @@ impl Container {
                 return Err(Rejection::new(ErrorCode::BLOCK_COUNT_EXCEEDS_LIMIT));
             }
         }
+        self.touched.note(|| Touch::Staged(name.into(), id.into()));
         let entry = self.entries.entry(name.into()).or_default();
         entry.staged.insert(id.into(), content);
         entry.staged_at = Some(now);
@@ -111,7 +112,9 @@ impl Container {
         }
         self.check_put(name, guard, version.modified)?;
         if let Some(entry) = self.entries.get_mut(name) {
-            entry.drop_stale(version.modified);
+            let touched = &mut self.touched;
+            let note = |id| touched.note(|| Touch::Staged(name.into(), id));
+            entry.drop_stale(version.modified, note);
         }
         let (blocks, content) =
             self.gather(name, list).ok_or_else(|| Rejection::new(ErrorCode::INVALID_BLOCK_LIST))?;
@@ -148,6 +151,7 @@ impl Container {
         blob.content.extend(block.pieces());
         blob.version = version;
         blob.lease.after_write(version.modified);
+        self.touched.note(|| Touch::Appended(name.into()));
         Ok(Appended { offset, blocks })
     }
 
@@ -168,7 +172,9 @@ impl Container {
             *sealed = true;
             blob.version = version;
         }
-        Ok(blob.version)
+        let version = blob.version;
+        self.touched.note(|| Touch::Blob(name.into()));
+        Ok(version)
     }
 
     /// Puts a copy of another blob in the place of what has the name.
@@ -218,8 +224,11 @@ impl Container {
         description: Description,
         version: Version,
     ) -> &mut Blob {
+        self.touched.note(|| Touch::Blob(name.into()));
         let entry = self.entries.entry(name.into()).or_default();
-        entry.staged.clear();
+        for id in std::mem::take(&mut entry.staged).into_keys() {
+            self.touched.note(|| Touch::Staged(name.into(), id));
+        }
         let (created, mut lease) = match &entry.blob {
             Some(blob) => (blob.created, blob.lease),
             None => (version.modified, super::lease::Lease::None),

@@ -5,6 +5,7 @@
 use std::sync::mpsc;
 use std::thread;
 
+use super::blobs::Shelf;
 use super::program::{Directory, Program};
 use super::queues::Line;
 use super::tables::Partition;
@@ -30,11 +31,12 @@ async fn kill(seed: u64, flags: &[&str]) {
     let directory = Directory::new();
     let mut random = Random(seed);
     let mut workers: Vec<Box<dyn Work>> = Vec::new();
-    for number in 0..3 {
+    for number in 0..2 {
         let seed = seed << 8 | number;
         let name = format!("w{number}");
         workers.push(Box::new(Worker::new(seed, Partition::new("things", name.clone()))));
         workers.push(Box::new(Worker::new(seed, Line::new(format!("queue-{name}")))));
+        workers.push(Box::new(Worker::new(seed, Shelf::new(format!("shelf-{name}")))));
     }
     let mut total = 0;
     for round in 0..kills {

@@ -6,10 +6,12 @@
 //! | [`worker`] | what one client did, and what may therefore be there |
 //! | [`tables`] | what it does with entities |
 //! | [`queues`] | what it does with messages |
+//! | [`blobs`] | what it does with blobs |
 //! | [`directory`] | directories that are refused, and torn journals |
 //! | [`restart`] | everything that can be kept is the same after a restart |
 //! | [`program`] | the program in a process of its own; directories for a test |
 
+mod blobs;
 mod directory;
 mod kills;
 mod program;

@@ -139,6 +139,112 @@ async fn queues_and_messages_come_back_with_their_order_receipts_and_times() {
 }
 
 #[tokio::test]
+async fn containers_and_blobs_come_back_with_all_that_is_known_of_them() {
+    let directory = Directory::new();
+    let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+    let serve = async || {
+        let builder = Server::builder().location(directory.path(), SyncPolicy::Always);
+        let server = builder.clock(clock.clone()).start().await.unwrap();
+        let client = Client::to(&server, Service::Blob);
+        (server, client)
+    };
+    let (server, mut client) = serve().await;
+    let ask = |client: &mut Client, method: &str, target: &str, headers: &[_], body: &str| {
+        let answer = client.send(method, target, headers, body);
+        assert!((200..300).contains(&answer.status), "{method} {target}: {answer:?}");
+        answer
+    };
+    let long = "0123456789".repeat(30_000);
+    let container = "/box?restype=container";
+    let public = [("x-ms-blob-public-access", "blob"), ("x-ms-meta-A", "1")];
+    ask(&mut client, "PUT", container, &public, "");
+    ask(&mut client, "PUT", "/gone?restype=container", &[], "");
+    let block = ("x-ms-blob-type", "BlockBlob");
+    let described = [
+        block,
+        ("x-ms-blob-content-language", "de"),
+        ("x-ms-meta-Note", "x"),
+        ("content-type", "t/u"),
+    ];
+    ask(&mut client, "PUT", "/box/plain", &described, "hello");
+    ask(&mut client, "PUT", "/box/long", &[block], &long);
+    ask(&mut client, "PUT", "/gone/long", &[block], &long);
+    ask(&mut client, "PUT", "/box/log", &[("x-ms-blob-type", "AppendBlob")], "");
+    ask(&mut client, "PUT", "/box/log?comp=appendblock", &[], "one,");
+    let snapshot = ask(&mut client, "PUT", "/box/log?comp=snapshot", &[], "");
+    let snapshot = snapshot.header("x-ms-snapshot").unwrap().replace(':', "%3A");
+    ask(&mut client, "PUT", "/box/log?comp=appendblock", &[], "two,");
+    let source = ("x-ms-copy-source", "http://localhost/devstoreaccount1/box/log");
+    ask(&mut client, "PUT", "/box/copy", &[source], "");
+    ask(&mut client, "PUT", "/box/log?comp=appendblock", &[], "three");
+    ask(&mut client, "PUT", "/box/copy?comp=appendblock", &[], "drei");
+    for (id, content) in [("AAAA", "a"), ("AAAB", &*long), ("AAAC", "c")] {
+        ask(&mut client, "PUT", &format!("/box/blocks?comp=block&blockid={id}"), &[], content);
+    }
+    let list = |ids: &[&str]| {
+        let ids: String = ids.iter().map(|id| format!("<Latest>{id}</Latest>")).collect();
+        format!("<BlockList>{ids}</BlockList>")
+    };
+    let blocks = "/box/blocks?comp=blocklist";
+    ask(&mut client, "PUT", blocks, &[], &list(&["AAAC", "AAAB", "AAAA"]));
+    ask(&mut client, "PUT", "/box/blocks?comp=block&blockid=AAAD", &[], "d");
+    let lease = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "60")];
+    let held = ask(&mut client, "PUT", "/box/plain?comp=lease", &lease, "");
+    ask(&mut client, "PUT", "/box?restype=container&comp=lease", &lease, "");
+    ask(&mut client, "DELETE", "/gone?restype=container", &[], "");
+    let look = |client: &mut Client| {
+        let list =
+            format!("{container}&comp=list&include=snapshots,metadata,uncommittedblobs,copy");
+        let targets = [
+            container,
+            &list,
+            "/box/plain",
+            "/box/long",
+            "/box/log",
+            &format!("/box/log?snapshot={snapshot}"),
+            "/box/copy",
+            "/box/blocks",
+            "/box/blocks?comp=blocklist&blocklisttype=all",
+        ];
+        targets.map(|target| {
+            let mut answer = client.send("GET", target, &[], "");
+            answer.headers.remove("x-ms-request-id");
+            let headers: std::collections::BTreeMap<_, _> = answer.headers.into_iter().collect();
+            (target.to_owned(), answer.status, headers, answer.spelled, answer.body)
+        })
+    };
+    let before = look(&mut client);
+    assert_eq!(before[4].4, "one,two,three");
+    assert_eq!(before[5].4, "one,");
+    assert_eq!(before[6].4, "one,two,drei");
+    assert_eq!(before[7].4, format!("c{long}a"));
+    drop(server);
+
+    let (server, mut client) = serve().await;
+    for (now, before) in look(&mut client).iter().zip(&before) {
+        assert!(now == before, "{} {:?}: {:?}", now.0, now.2, before.2);
+    }
+    let again = client.send("PUT", "/gone?restype=container", &[], "");
+    assert_eq!((again.status, again.code()), (409, "ContainerBeingDeleted"));
+    let refused = client.send("PUT", "/box/plain?comp=metadata", &[], "");
+    assert_eq!((refused.status, refused.code()), (412, "LeaseIdMissing"));
+    let id = held.header("x-ms-lease-id").unwrap();
+    ask(&mut client, "PUT", "/box/plain?comp=metadata", &[("x-ms-lease-id", id)], "");
+    // What was there goes on as it would have: blocks, staged ones, appends, shared pieces.
+    ask(&mut client, "PUT", blocks, &[], &list(&["AAAD", "AAAA"]));
+    ask(&mut client, "PUT", "/box/log?comp=appendblock", &[], ",four");
+    ask(&mut client, "DELETE", "/box/copy", &[], "");
+    drop(server);
+
+    let (_server, mut client) = serve().await;
+    let now = look(&mut client);
+    assert_eq!(now[4].4, "one,two,three,four");
+    assert_eq!(now[5].4, "one,");
+    assert_eq!(now[6].1, 404);
+    assert_eq!(now[7].4, "da");
+}
+
+#[tokio::test]
 async fn a_deleted_table_stays_deleted_and_its_name_blocked() {
     let directory = Directory::new();
     let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());

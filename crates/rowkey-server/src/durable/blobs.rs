@@ -1,0 +1,389 @@
+//! Containers and blobs: to rows and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use http::HeaderValue;
+use rowkey_wire::blob::op::{ContentHeaders, PublicAccess};
+use rowkey_wire::blob::tag::Tag;
+use uuid::Uuid;
+
+use super::code::{In, Out, invalid};
+use super::contents::{self, Contents, Segment, Stored};
+use super::held::Record;
+use super::journal::{Space, Unit};
+use super::names::{self, Desk, Kind};
+use crate::store::blob::account::Touch;
+use crate::store::blob::container::Touch as ContainerTouch;
+use crate::store::blob::entry::Copied;
+use crate::store::blob::lease::Lease;
+use crate::store::blob::{Blob, Blobs as Store, Container, Content, Kind as BlobKind, Version};
+
+/// After the owner in a key: what sort of row it is.
+const BLOB: u8 = b'b';
+const SNAPSHOT: u8 = b's';
+const STAGED: u8 = b't';
+
+/// Records the containers of an account.
+#[derive(Debug)]
+pub(super) struct Blobs {
+    desk: Desk,
+    known: Mutex<Known>,
+}
+
+/// What has rows.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Containers and their numbers.
+    pub(super) owners: BTreeMap<Box<str>, u64>,
+    /// Names that are blocked.
+    pub(super) blocked: BTreeSet<Box<str>>,
+    contents: Contents,
+}
+
+impl Blobs {
+    pub(super) fn new(desk: Desk, known: Known) -> Self {
+        Self { desk, known: Mutex::new(known) }
+    }
+
+    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Known, unit: &mut Unit) {
+        let name = match touch {
+            Touch::Properties => {
+                let key = self.desk.key(Kind::BlobProperties, "");
+                return unit.put(Space::Names, key, names::properties(store.properties()));
+            }
+            Touch::Container(name) => name,
+        };
+        if let Some(container) = store.touched_container(name) {
+            self.note_container(name, container, known, unit);
+        } else if let Some(owner) = known.owners.remove(name) {
+            unit.remove(Space::Names, self.desk.key(Kind::Container, name));
+            unit.swept.push((Space::Rows, owner));
+            known.contents.forget_all(owner);
+        }
+        // Most that is noted is of containers that are there.
+        if known.blocked.contains(name) || !known.owners.contains_key(name) {
+            let key = self.desk.key(Kind::ContainerBlocked, name);
+            if let Some(until) = store.blocked_until(name) {
+                known.blocked.insert(name.clone());
+                unit.put(Space::Names, key, Out::default().instant(until).finish());
+            } else if known.blocked.remove(name) {
+                unit.remove(Space::Names, key);
+            }
+        }
+    }
+
+    fn note_container(
+        &self,
+        name: &str,
+        container: &mut Container,
+        known: &mut Known,
+        unit: &mut Unit,
+    ) {
+        let mut touched = container.touched.take();
+        let owner = known.owners.get(name).copied().unwrap_or_else(|| {
+            container.touched.watch();
+            touched.insert(0, ContainerTouch::Description);
+            let owner = self.desk.new_owner();
+            known.owners.insert(name.into(), owner);
+            owner
+        });
+        for touch in &touched {
+            self.note_part(owner, touch, (name, container), &mut known.contents, unit);
+        }
+    }
+
+    fn note_part(
+        &self,
+        owner: u64,
+        touch: &ContainerTouch,
+        (container_name, container): (&str, &Container),
+        contents: &mut Contents,
+        unit: &mut Unit,
+    ) {
+        let (key, row) = match touch {
+            ContainerTouch::Appended(name) => {
+                let key = key(owner, BLOB, name);
+                let row = container.blob(name, None).ok().map(|blob| {
+                    let segments = contents.extend(&self.desk, &key, &blob.content, unit);
+                    write_blob(blob, &segments)
+                });
+                (key, row)
+            }
+            ContainerTouch::Blob(name) => {
+                let key = key(owner, BLOB, name);
+                let blob = container.blob(name, None).ok();
+                (key.clone(), blob.map(|blob| self.blob(&key, blob, contents, unit)))
+            }
+            ContainerTouch::Description => {
+                let key = self.desk.key(Kind::Container, container_name);
+                return unit.put(Space::Names, key, write_container(owner, container));
+            }
+            ContainerTouch::Snapshot(name, instant) => {
+                let mut key = key(owner, SNAPSHOT, name);
+                key.extend_from_slice(&instant.ticks().to_be_bytes());
+                let blob = container.blob(name, Some(*instant)).ok();
+                (key.clone(), blob.map(|blob| self.blob(&key, blob, contents, unit)))
+            }
+            ContainerTouch::Staged(name, id) => {
+                let mut key = key(owner, STAGED, name);
+                key.extend_from_slice(id.as_bytes());
+                let row = container.entry(name).and_then(|entry| {
+                    let content = entry.staged.get(id)?;
+                    let segments = contents.name(&self.desk, &key, content, unit);
+                    let mut out = Out::default();
+                    contents::write_segments(&mut out, &segments);
+                    Some(out.instant(entry.staged_at?).finish())
+                });
+                (key, row)
+            }
+        };
+        if let Some(row) = row {
+            unit.put(Space::Rows, key, row);
+        } else {
+            contents.forget(&key);
+            unit.remove(Space::Rows, key);
+        }
+    }
+
+    fn blob(&self, key: &[u8], blob: &Blob, contents: &mut Contents, unit: &mut Unit) -> Vec<u8> {
+        let segments = contents.name(&self.desk, key, &blob.content, unit);
+        write_blob(blob, &segments)
+    }
+
+    fn hand_over(&self, store: &Store, known: &mut Known, mut unit: Unit) {
+        known.contents.settle(&mut unit);
+        let key = self.desk.key(Kind::LastTag, "");
+        unit.put(Space::Names, key, Out::default().u64(store.last()).finish());
+        self.desk.hand_over(unit);
+    }
+}
+
+impl Record<Store> for Blobs {
+    fn record(&self, store: &mut Store) {
+        let touched = store.touched.take();
+        if touched.is_empty() {
+            return;
+        }
+        let mut unit = Unit::default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for touch in &touched {
+            self.note(touch, store, &mut known, &mut unit);
+        }
+        self.hand_over(store, &mut known, unit);
+    }
+
+    fn replace(&self, store: &mut Store) {
+        store.watch();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unit = Unit::default();
+        for (name, owner) in std::mem::take(&mut known.owners) {
+            unit.remove(Space::Names, self.desk.key(Kind::Container, &name));
+            unit.swept.push((Space::Rows, owner));
+            known.contents.forget_all(owner);
+        }
+        for name in std::mem::take(&mut known.blocked) {
+            unit.remove(Space::Names, self.desk.key(Kind::ContainerBlocked, &name));
+        }
+        // What is not there any more may lie where something else does now.
+        known.contents.settle(&mut unit);
+        store.touch_all();
+        for touch in store.touched.take() {
+            self.note(&touch, store, &mut known, &mut unit);
+        }
+        self.hand_over(store, &mut known, unit);
+    }
+}
+
+fn key(owner: u64, sort: u8, name: &str) -> Vec<u8> {
+    let mut out = Out::with_capacity(name.len() + 24);
+    out.fixed(owner.to_be_bytes()).byte(sort).text(name).finish()
+}
+
+/// Reads a container's row; gives its number.
+pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
+    let mut read = In(value);
+    let owner = read.u64()?;
+    let version = read_version(&mut read)?;
+    let access = match read.byte()? {
+        0 => None,
+        1 => Some(PublicAccess::Blob),
+        _ => Some(PublicAccess::Container),
+    };
+    let mut container = Container::new(version, access, names::read_metadata(&mut read)?);
+    container.policies = names::read_policies(&mut read)?;
+    container.lease = read_lease(&mut read)?;
+    store.resume_after(version.tag.0);
+    store.restore_container(name, container);
+    Ok(owner)
+}
+
+fn write_container(owner: u64, container: &Container) -> Vec<u8> {
+    let mut out = Out::default();
+    out.u64(owner);
+    write_version(&mut out, container.version);
+    out.byte(match container.access {
+        None => 0,
+        Some(PublicAccess::Blob) => 1,
+        Some(PublicAccess::Container) => 2,
+    });
+    names::metadata(&mut out, &container.metadata);
+    names::policies(&mut out, &container.policies);
+    write_lease(&mut out, container.lease);
+    out.finish()
+}
+
+/// The segments that a row of a container begins with.
+pub(super) fn read_segments(value: &[u8]) -> io::Result<Vec<Segment>> {
+    contents::read_segments(&mut In(value))
+}
+
+/// Puts a blob, a snapshot or a block back. `key` is also given without the owner.
+pub(super) fn read_row(
+    store: &mut Store,
+    known: &mut Known,
+    container: &str,
+    (row, key): (&[u8], &[u8]),
+    value: &[u8],
+    stored: &mut Stored,
+) -> io::Result<()> {
+    let mut key = In(key);
+    let (sort, name) = (key.byte()?, key.text()?);
+    let mut read = In(value);
+    let segments = contents::read_segments(&mut read)?;
+    let content = stored.content(&mut known.contents, row, segments)?;
+    let mut tag = 0;
+    let Some(container) = store.touched_container(container) else { return Ok(()) };
+    let entry = container.restoring(name);
+    match sort {
+        BLOB => {
+            let blob = read_blob(content, &mut read)?;
+            tag = blob.version.tag.0;
+            entry.blob = Some(blob);
+        }
+        SNAPSHOT => {
+            let instant = rowkey_wire::edm::DateTime::from_ticks(i64::from_be_bytes(key.fixed()?));
+            entry.snapshots.insert(instant.map_err(invalid)?, read_blob(content, &mut read)?);
+        }
+        STAGED => {
+            let id = std::str::from_utf8(key.0).map_err(invalid)?;
+            entry.staged.insert(id.into(), content);
+            entry.staged_at = entry.staged_at.max(Some(read.instant()?));
+        }
+        _ => return Err(invalid("a row of a container is of an unknown sort")),
+    }
+    store.resume_after(tag);
+    Ok(())
+}
+
+fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
+    let mut out = Out::default();
+    contents::write_segments(&mut out, segments);
+    match &blob.kind {
+        BlobKind::Append { blocks, sealed } => {
+            out.byte(0).fixed(blocks.to_le_bytes()).byte(u8::from(*sealed));
+        }
+        BlobKind::Block(blocks) => {
+            out.byte(1).length(blocks.len());
+            for (id, size) in blocks {
+                out.text(id).u64(*size);
+            }
+        }
+    }
+    out.instant(blob.created);
+    write_version(&mut out, blob.version);
+    let ContentHeaders { cache_control, disposition, encoding, language, md5, content_type } =
+        &blob.headers;
+    for header in [cache_control, disposition, encoding, language, content_type] {
+        option(&mut out, header.as_ref(), |out, value| out.bytes(value.as_bytes()));
+    }
+    option(&mut out, md5.as_ref(), |out, md5| out.fixed(*md5));
+    names::metadata(&mut out, &blob.metadata);
+    write_lease(&mut out, blob.lease);
+    option(&mut out, blob.copy.as_deref(), |out, copy| {
+        out.text(&copy.id).text(&copy.source).instant(copy.completed).u64(copy.length)
+    });
+    out.finish()
+}
+
+fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
+    let kind = if read.byte()? == 0 {
+        let blocks = u32::from_le_bytes(read.fixed()?);
+        BlobKind::Append { blocks, sealed: read.byte()? != 0 }
+    } else {
+        let count = read.length()?;
+        let mut blocks = Vec::with_capacity(count.min(1024));
+        for _ in 0..count {
+            blocks.push((read.text()?.into(), read.u64()?));
+        }
+        BlobKind::Block(blocks)
+    };
+    let created = read.instant()?;
+    let version = read_version(read)?;
+    let mut header =
+        || read_option(read, |read| HeaderValue::from_bytes(read.bytes()?).map_err(invalid));
+    let [cache_control, disposition, encoding, language, content_type] =
+        [header()?, header()?, header()?, header()?, header()?];
+    let md5 = read_option(read, In::fixed)?;
+    let headers =
+        ContentHeaders { cache_control, disposition, encoding, language, md5, content_type };
+    let metadata = names::read_metadata(read)?;
+    let lease = read_lease(read)?;
+    let copy = read_option(read, |read| {
+        Ok(Box::new(Copied {
+            id: read.text()?.to_owned(),
+            source: read.text()?.to_owned(),
+            completed: read.instant()?,
+            length: read.u64()?,
+        }))
+    })?;
+    Ok(Blob { kind, content, created, version, headers, metadata, lease, copy })
+}
+
+fn write_version(out: &mut Out, version: Version) {
+    out.u64(version.tag.0).instant(version.modified);
+}
+
+fn read_version(read: &mut In<'_>) -> io::Result<Version> {
+    Ok(Version { tag: Tag(read.u64()?), modified: read.instant()? })
+}
+
+fn write_lease(out: &mut Out, lease: Lease) {
+    match lease {
+        Lease::None => out.byte(0),
+        Lease::Held { id, seconds, until } => {
+            out.byte(1).fixed(*id.as_bytes());
+            option(out, seconds.as_ref(), |out, seconds| out.fixed(seconds.to_le_bytes()));
+            out.instant(until)
+        }
+        Lease::Breaking { id, until } => out.byte(2).fixed(*id.as_bytes()).instant(until),
+    };
+}
+
+fn read_lease(read: &mut In<'_>) -> io::Result<Lease> {
+    let state = read.byte()?;
+    if state == 0 {
+        return Ok(Lease::None);
+    }
+    let id = Uuid::from_bytes(read.fixed()?);
+    if state == 2 {
+        return Ok(Lease::Breaking { id, until: read.instant()? });
+    }
+    let seconds = read_option(read, |read| Ok(u32::from_le_bytes(read.fixed()?)))?;
+    Ok(Lease::Held { id, seconds, until: read.instant()? })
+}
+
+fn option<T>(out: &mut Out, value: Option<T>, write: impl FnOnce(&mut Out, T) -> &mut Out) {
+    out.byte(u8::from(value.is_some()));
+    if let Some(value) = value {
+        write(out, value);
+    }
+}
+
+fn read_option<'a, T>(
+    read: &mut In<'a>,
+    value: impl FnOnce(&mut In<'a>) -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    Ok(if read.byte()? == 0 { None } else { Some(value(read)?) })
+}

@@ -1,0 +1,239 @@
+//! The bytes of blobs: which piece is kept where, and who needs it.
+//!
+//! A *content* is a list of pieces under a number, to which pieces are only ever added. A row names
+//! *segments* of contents. So a list of blocks, a copy or a snapshot names what is there already,
+//! and an appended block adds one piece; nothing is written twice. A content goes when no row names
+//! it any more.
+//!
+//! A piece is known by where it lies in memory. As long as a row names it, the store in memory
+//! holds it as well, so nothing else can lie there.
+
+use std::collections::HashMap;
+use std::io;
+
+use bytes::Bytes;
+
+use super::code::{In, Out, invalid};
+use super::journal::{Space, Unit};
+use super::names::{Desk, split_owner};
+use crate::store::blob::Content;
+
+/// Pieces of a content, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    content: u64,
+    first: u32,
+    end: u32,
+}
+
+/// Where a piece lies in memory, and how long it is.
+type Lies = (usize, usize);
+
+/// The contents that are kept for an account.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    by_number: HashMap<u64, Kept>,
+    places: HashMap<Lies, (u64, u32)>,
+    /// The segments that each row names.
+    rows: HashMap<Vec<u8>, Vec<Segment>>,
+    /// What rows do not name any more, until their unit is complete: others may.
+    released: Vec<Segment>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    pieces: Vec<Lies>,
+    /// How often rows name it.
+    uses: usize,
+}
+
+impl Contents {
+    /// Keeps what a row is to name; gives the segments.
+    pub(super) fn name(
+        &mut self,
+        desk: &Desk,
+        row: &[u8],
+        content: &Content,
+        unit: &mut Unit,
+    ) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        for piece in content.pieces() {
+            self.add(desk, &mut segments, piece, unit);
+        }
+        self.set(row, segments.clone());
+        segments
+    }
+
+    /// The same for a row whose content has got longer at its end and is otherwise as it was.
+    pub(super) fn extend(
+        &mut self,
+        desk: &Desk,
+        row: &[u8],
+        content: &Content,
+        unit: &mut Unit,
+    ) -> Vec<Segment> {
+        let mut segments = self.rows.get(row).cloned().unwrap_or_default();
+        let known: u32 = segments.iter().map(|segment| segment.end - segment.first).sum();
+        for piece in content.pieces_after(known as usize) {
+            self.add(desk, &mut segments, piece, unit);
+        }
+        self.set(row, segments.clone());
+        segments
+    }
+
+    /// A row is gone.
+    pub(super) fn forget(&mut self, row: &[u8]) {
+        self.released.extend(self.rows.remove(row).unwrap_or_default());
+    }
+
+    /// All rows that begin so are gone.
+    pub(super) fn forget_all(&mut self, owner: u64) {
+        let released = &mut self.released;
+        self.rows.retain(|row, segments| {
+            let stays = !row.starts_with(&owner.to_be_bytes());
+            if !stays {
+                released.append(segments);
+            }
+            stays
+        });
+    }
+
+    /// The unit is complete: what nobody names is swept.
+    pub(super) fn settle(&mut self, unit: &mut Unit) {
+        for segment in std::mem::take(&mut self.released) {
+            let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
+            kept.uses -= 1;
+            if kept.uses == 0 {
+                unit.swept.push((Space::Bytes, segment.content));
+                let kept = self.by_number.remove(&segment.content).unwrap_or_default();
+                for lies in kept.pieces {
+                    self.places.remove(&lies);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, desk: &Desk, segments: &mut Vec<Segment>, piece: Bytes, unit: &mut Unit) {
+        let lies = (piece.as_ptr().addr(), piece.len());
+        let (content, place) = self.places.get(&lies).copied().unwrap_or_else(|| {
+            // It goes on where the last one ends, unless somebody else went on there.
+            let open = segments.last().filter(|last| {
+                let kept = self.by_number.get(&last.content);
+                kept.is_some_and(|kept| kept.pieces.len() == last.end as usize)
+            });
+            let content = open.map_or_else(|| desk.new_owner(), |last| last.content);
+            let kept = self.by_number.entry(content).or_default();
+            let place = u32::try_from(kept.pieces.len()).unwrap_or(u32::MAX);
+            kept.pieces.push(lies);
+            self.places.insert(lies, (content, place));
+            let mut key = Vec::with_capacity(12);
+            key.extend_from_slice(&content.to_be_bytes());
+            key.extend_from_slice(&place.to_be_bytes());
+            unit.put(Space::Bytes, key, piece);
+            (content, place)
+        });
+        match segments.last_mut() {
+            Some(last) if (last.content, last.end) == (content, place) => last.end += 1,
+            _ => segments.push(Segment { content, first: place, end: place + 1 }),
+        }
+    }
+
+    fn set(&mut self, row: &[u8], segments: Vec<Segment>) {
+        for segment in &segments {
+            if let Some(kept) = self.by_number.get_mut(&segment.content) {
+                kept.uses += 1;
+            }
+        }
+        let before = self.rows.insert(row.to_vec(), segments);
+        self.released.extend(before.unwrap_or_default());
+    }
+}
+
+pub(super) fn write_segments(out: &mut Out, segments: &[Segment]) {
+    out.length(segments.len());
+    for Segment { content, first, end } in segments {
+        out.u64(*content).length(*first as usize).length(*end as usize);
+    }
+}
+
+pub(super) fn read_segments(read: &mut In<'_>) -> io::Result<Vec<Segment>> {
+    let count = read.length()?;
+    let mut segments = Vec::with_capacity(count.min(1024));
+    for _ in 0..count {
+        let content = read.u64()?;
+        let first = u32::try_from(read.length()?).map_err(invalid)?;
+        let end = u32::try_from(read.length()?).map_err(invalid)?;
+        segments.push(Segment { content, first, end });
+    }
+    Ok(segments)
+}
+
+/// The pieces that were kept, while what names them is read.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pieces: HashMap<u64, (Vec<Bytes>, bool)>,
+    last: u64,
+}
+
+impl Stored {
+    pub(super) fn read(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let (content, place) = split_owner(key)?;
+        let (pieces, _) = self.pieces.entry(content).or_default();
+        if place != u32::try_from(pieces.len()).map_err(invalid)?.to_be_bytes() {
+            return Err(invalid("a piece of a blob is missing"));
+        }
+        // A copy: the value shares memory with all that was read with it.
+        pieces.push(Bytes::copy_from_slice(value));
+        self.last = self.last.max(content);
+        Ok(())
+    }
+
+    /// The content that a row names, noted as used.
+    pub(super) fn content(
+        &mut self,
+        contents: &mut Contents,
+        row: &[u8],
+        segments: Vec<Segment>,
+    ) -> io::Result<Content> {
+        let mut content = Content::default();
+        for segment in &segments {
+            let pieces = self.pieces.get_mut(&segment.content);
+            let (pieces, is_used) =
+                pieces.ok_or_else(|| invalid("the bytes of a blob are missing"))?;
+            *is_used = true;
+            let range = pieces.get(segment.first as usize..segment.end as usize);
+            let range = range.ok_or_else(|| invalid("some of the bytes of a blob are missing"))?;
+            content.extend(range.iter().cloned());
+            if !contents.by_number.contains_key(&segment.content) {
+                let lie = |piece: &Bytes| (piece.as_ptr().addr(), piece.len());
+                let lies: Vec<_> = pieces.iter().map(lie).collect();
+                for (place, lies) in (0..).zip(&lies) {
+                    contents.places.insert(*lies, (segment.content, place));
+                }
+                let kept = Kept { pieces: lies, uses: 0 };
+                contents.by_number.insert(segment.content, kept);
+            }
+        }
+        contents.set(row, segments);
+        Ok(content)
+    }
+
+    /// Notes as used what somebody else names.
+    pub(super) fn spare(&mut self, segments: &[Segment]) {
+        for segment in segments {
+            if let Some((_, is_used)) = self.pieces.get_mut(&segment.content) {
+                *is_used = true;
+            }
+        }
+    }
+
+    /// The contents that nobody names.
+    pub(super) fn unused(&self) -> impl Iterator<Item = u64> {
+        self.pieces.iter().filter(|(_, (_, is_used))| !is_used).map(|(content, _)| *content)
+    }
+
+    /// The greatest number of a content.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+}
