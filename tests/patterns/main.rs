@@ -24,6 +24,7 @@ mod rollover;
 mod series;
 mod spread;
 mod steps;
+mod vending;
 mod verify;
 mod view;
 mod wide;

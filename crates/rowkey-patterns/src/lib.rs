@@ -18,6 +18,7 @@
 //! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
 //! | [`parallel`] | (many partitions at once) | many queries as one stream, in order, in bounded memory, resumable |
+//! | [`vending`] | access by shared access signatures | each user's token opens the user's rows alone, for a short time |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read;
 //! [`rounds`] how what lost against another writer is tried again.
@@ -37,5 +38,6 @@ pub mod rounds;
 pub mod series;
 pub mod spread;
 mod unique;
+pub mod vending;
 pub mod verify;
 pub mod wide;
