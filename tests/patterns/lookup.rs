@@ -181,6 +181,11 @@ async fn an_outage_is_an_error_unless_old_answers_are_asked_for() -> TestResult 
     clock.advance(Duration::from_millis(1));
     assert!(lenient.get(&key("WA")).await?.is_some());
     assert_eq!(fault.hits(), 3);
+    // Who asks for a new reading is told that there is none; others still get the old one.
+    assert_eq!(lenient.refresh().await.map(drop).unwrap_err().kind(), ErrorKind::Throttled);
+    assert_eq!(fault.hits(), 4);
+    assert!(lenient.get(&key("WA")).await?.is_some());
+    assert_eq!(fault.hits(), 4);
     // Until it is too old.
     clock.advance(10 * MINUTE);
     assert_eq!(lenient.get(&key("WA")).await.unwrap_err().kind(), ErrorKind::Throttled);

@@ -162,13 +162,16 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         if let Some(error) = self.failed_since(failures) {
             return Err(error);
         }
-        self.read().await
+        self.read().await.or_else(|error| self.stale(&error).ok_or(error))
     }
 
     /// Reads the table again now, after a change of one's own for instance.
+    ///
+    /// An error is an error here, whatever [`stale_if_error`](Self::stale_if_error) says; what was
+    /// read before still answers [`get`](Self::get) if it may.
     pub async fn refresh(&self) -> Result<Arc<Snapshot<E>>> {
         let _reading = self.shared.reading.lock().await;
-        self.read().await
+        self.read().await.inspect_err(|error| drop(self.stale(error)))
     }
 
     /// Pairs each item of `items` with the entity whose key `key` makes of it, or with `None`.
@@ -212,17 +215,12 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     async fn read(&self) -> Result<Arc<Snapshot<E>>> {
         // What the service changes while it answers is as old as the question.
         let read_at = self.now();
-        match self.query(read_at).await {
-            Ok(snapshot) => {
-                let snapshot = Arc::new(snapshot);
-                let good_until = later(read_at, self.time_to_live);
-                let mut state = self.state();
-                state.current = Some(Current { snapshot: Arc::clone(&snapshot), good_until });
-                state.failure = None;
-                Ok(snapshot)
-            }
-            Err(error) => self.stale(error),
-        }
+        let snapshot = Arc::new(self.query(read_at).await?);
+        let good_until = later(read_at, self.time_to_live);
+        let mut state = self.state();
+        state.current = Some(Current { snapshot: Arc::clone(&snapshot), good_until });
+        state.failure = None;
+        Ok(snapshot)
     }
 
     async fn query(&self, read_at: DateTime<Utc>) -> Result<Snapshot<E>> {
@@ -258,18 +256,16 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         Ok(snapshot)
     }
 
-    /// What was read before, if that is still good enough, or else the error.
-    fn stale(&self, error: Error) -> Result<Arc<Snapshot<E>>> {
+    /// Notes that a reading failed. What was read before, if that is still good enough.
+    fn stale(&self, error: &Error) -> Option<Arc<Snapshot<E>>> {
         let now = self.now();
         let mut state = self.state();
         state.failures += 1;
         state.failure = Some((error.kind(), error.to_string()));
-        let Some(current) = state.current.as_mut().filter(|_| error.is_retryable()) else {
-            return Err(error);
-        };
+        let current = state.current.as_mut().filter(|_| error.is_retryable())?;
         let end = later(later(current.snapshot.read_at, self.time_to_live), self.stale_if_error);
         if now >= end || current.snapshot.read_at > now {
-            return Err(error);
+            return None;
         }
         tracing::warn!(
             table = self.table.name(),
@@ -277,7 +273,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
             "a reference table cannot be read again; what was read before is used"
         );
         current.good_until = later(now, self.time_to_live / 10).min(end);
-        Ok(Arc::clone(&current.snapshot))
+        Some(Arc::clone(&current.snapshot))
     }
 
     fn now(&self) -> DateTime<Utc> {
