@@ -7,7 +7,7 @@ use futures_util::future::{self, BoxFuture, Either};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey::key::KeyWriter;
-use rowkey::{Entity, Key, Table, Transaction};
+use rowkey::{Entity, Error, ErrorKind, Key, Table, Transaction};
 
 use super::send::{Failing, Group, Sent, send};
 use super::{Failure, Progress, Report, Verb};
@@ -143,8 +143,12 @@ impl<'a, E: Entity + Send + 'a> Load<'a, E> {
         partition_key: Option<String>,
         refused: Transaction,
     ) {
-        // Such a transaction answers at once: nothing is sent.
-        let Some(Err(error)) = refused.submit().now_or_never() else { return };
+        // Such a transaction answers at once, with an error: nothing is sent.
+        let Some(Err(error)) = refused.submit().now_or_never() else {
+            let what = "the entity cannot be sent, and nothing says why";
+            let error = Error::refused(ErrorKind::Invalid, what).of("Bulk", self.table.name());
+            return self.report.fail(Failure { entities: vec![entity], skipped: 0, error });
+        };
         if let (Failing::EndsThePartition, Some(partition_key)) = (self.failing, partition_key) {
             self.close(&partition_key);
             self.ended.insert(partition_key, self.report.failures.len());
