@@ -81,7 +81,8 @@ impl<S, T: Clone + PartialEq, V> Rule<S, T, V> {
         }
     }
 
-    /// The target with this copy; `None` if it is so already.
+    /// The target with this copy; `None` if it is so already. Then it is neither written nor guarded:
+    /// whoever changes it before the transaction is as one who changes it after, which anybody may.
     fn changed(&self, target: &Stored<T>, what: Option<&V>) -> Option<Stored<T>> {
         let changed = target.clone().map(|target| (self.set)(target, what));
         (changed.entity != target.entity).then_some(changed)
