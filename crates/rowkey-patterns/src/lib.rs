@@ -32,6 +32,7 @@ pub mod index_row;
 pub mod local_index;
 pub mod log_tail;
 pub mod lookup;
+mod pace;
 pub mod parallel;
 pub mod rollover;
 pub mod rounds;

@@ -2,7 +2,6 @@
 //!
 //! - this file: [`BulkDelete`], what to delete and how
 //! - `page`: the deletes of one page
-//! - `pace`: no more a second than allowed
 //! - [`checkpoint`](Checkpoint): how far it is, as text that can be stored
 
 use std::fmt;
@@ -11,11 +10,10 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::table::Stream;
 use rowkey::{DecodeError, Error, ErrorKind, Page, Projection, Query, Result};
 
-use self::pace::Pace;
 use self::page::Deletes;
+use crate::pace::Pace;
 
 mod checkpoint;
-mod pace;
 mod page;
 
 pub use checkpoint::{Checkpoint, Progress};

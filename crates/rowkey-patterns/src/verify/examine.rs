@@ -9,9 +9,9 @@
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Result, Stored, Table};
 
-use super::pace::Pace;
 use super::report::{Drift, Finding};
 use crate::index_row::{IndexRow, primary_key};
+use crate::pace::Pace;
 use crate::rounds::{Rounds, was_lost};
 
 pub(super) const OPERATION: &str = "VerifyIndex";
@@ -238,7 +238,7 @@ impl Examiner<'_> {
         entity: &Stored<DynamicEntity>,
     ) -> Result<Attempt> {
         let condition = read.map(|read| read.etag.clone());
-        self.pace.turn(self.primary.account()).await;
+        self.pace.take(self.primary.account().clock(), 1).await;
         if !is_elsewhere::<E>(self.position) {
             // Merging nothing leaves the entity as it is, and fails if it was changed.
             let entity_key = &entity.entity;
@@ -264,7 +264,7 @@ impl Examiner<'_> {
     /// That the entity did not demand it was read after the copy: whoever came to demand it since has
     /// written it, and it has another tag.
     async fn delete(&self, copy: &Stored<DynamicEntity>) -> Result<Attempt> {
-        self.pace.turn(self.copies.account()).await;
+        self.pace.take(self.copies.account().clock(), 1).await;
         self.copies.delete(copy.entity.key(), copy).await.map(|()| Attempt::Done)
     }
 
@@ -316,7 +316,7 @@ impl Examiner<'_> {
         table: &Table,
         key: Key<DynamicEntity>,
     ) -> Result<Option<Stored<DynamicEntity>>> {
-        self.pace.turn(table.account()).await;
+        self.pace.take(table.account().clock(), 1).await;
         table.get(key).await
     }
 

@@ -47,7 +47,6 @@
 //! ```
 
 mod examine;
-mod pace;
 mod report;
 mod run;
 

@@ -10,9 +10,9 @@ use rowkey::{DynamicEntity, Entity, Result, ScanPolicy, Stored, Table};
 
 use super::Verify;
 use super::examine::Examiner;
-use super::pace::Pace;
 use super::report::{Checkpoint, Drift, Finding, Report};
 use crate::index_row::{IndexRow, is_entity, position_of, primary_key};
+use crate::pace::Pace;
 
 /// A run of [`Verify`]: [`run`](Self::run) to its end, or [`step`](Self::step) by step, storing the
 /// [`checkpoint`](Self::checkpoint) after each.
@@ -70,7 +70,7 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
     pub async fn step(&mut self) -> Result<bool> {
         let sources = self.verify.sources()?;
         let Some((table, indexes)) = sources.get(self.checkpoint.table) else { return Ok(false) };
-        self.pace.turn(table.account()).await;
+        self.pace.take(table.account().clock(), 1).await;
         let mut query = table
             .scan::<DynamicEntity>()
             .scan_policy(ScanPolicy::Allow)

@@ -1,4 +1,4 @@
-//! No more entities a second than allowed.
+//! No more of something a second than allowed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,23 +6,26 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rowkey::Clock;
 
-/// Who wants to delete waits until those before it have had their time.
-pub(super) struct Pace {
+/// Who wants to go on waits until those before it have had their time.
+#[derive(Debug)]
+pub(crate) struct Pace {
     per_second: Option<u32>,
     /// When the next may begin.
     next: Mutex<DateTime<Utc>>,
 }
 
 impl Pace {
-    pub(super) fn new(per_second: Option<u32>) -> Self {
+    /// So many a second, at least 1; or as many as can be.
+    pub(crate) fn new(per_second: Option<u32>) -> Self {
+        let per_second = per_second.map(|rate| rate.max(1));
         Self { per_second, next: Mutex::new(DateTime::<Utc>::MIN_UTC) }
     }
 
-    /// Waits until so many entities may be deleted.
-    pub(super) async fn take(&self, clock: &dyn Clock, entities: usize) {
+    /// Waits until it is the turn of so many.
+    pub(crate) async fn take(&self, clock: &dyn Clock, count: usize) {
         let Some(per_second) = self.per_second else { return };
-        let entities = u32::try_from(entities).unwrap_or(u32::MAX);
-        let wait = self.reserve(clock.now(), Duration::from_secs(1) * entities / per_second);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let wait = self.reserve(clock.now(), Duration::from_secs(1) * count / per_second);
         if !wait.is_zero() {
             clock.sleep(wait).await;
         }
