@@ -20,6 +20,7 @@ mod outbox;
 mod parallel;
 mod relationships;
 mod remote_index_entity;
+mod remote_index;
 mod rollover;
 mod series;
 mod spread;

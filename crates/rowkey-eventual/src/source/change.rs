@@ -58,9 +58,7 @@ impl Change {
             };
             // What cannot be there was never written.
             let were = targets(before).unwrap_or_default();
-            let are = targets(after).map_err(|error| {
-                error.advise(format!("it is what the follower `{}` makes of it", follower.name))
-            })?;
+            let are = targets(after).map_err(|error| error.of("FollowChange", &follower.name))?;
             let is_new =
                 |target: &&super::Target| target.content.is_none() || !were.contains(target);
             new.extend(are.iter().filter(is_new).map(|target| addressed(&target.address)));
@@ -169,5 +167,83 @@ impl<E: Entity + Send + Sync + 'static> Source<E> {
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Change").field("targets", &self.targets.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Target;
+
+    #[derive(Entity)]
+    #[entity(partition = "{department}", row = "id_{id}")]
+    struct Employee {
+        department: String,
+        id: u32,
+        city: String,
+        phone: String,
+    }
+
+    fn employee(city: &str, phone: &str) -> Employee {
+        Employee { department: "it".into(), id: 7, city: city.into(), phone: phone.into() }
+    }
+
+    /// One that shows the whole entity, and one that shows the phone alone; nobody lives nowhere.
+    fn followers() -> [Follower<Employee>; 2] {
+        let settle = |_, _| async { Ok(Done::Applied) };
+        let cities = |employee: &Employee| match &*employee.city {
+            "" => Err(Error::refused(ErrorKind::Invalid, "there is no such city")),
+            city => Ok(vec![Target::new(city)]),
+        };
+        let phones = |employee: &Employee| {
+            let target = |phone| Target::new(phone).content(&*employee.phone);
+            Ok(employee.phone.split(' ').map(target).collect())
+        };
+        [Follower::new("cities", cities, settle), Follower::new("phones", phones, settle)]
+    }
+
+    fn targets(before: Option<&Employee>, after: Option<&Employee>) -> Result<Vec<String>> {
+        let change = Change::of(&followers(), before, after)?;
+        let named = |target: Addressed| format!("{} {}", target.follower, target.address);
+        Ok(change.into_iter().flat_map(|change| change.targets).map(named).collect())
+    }
+
+    #[test]
+    fn a_change_names_the_targets_of_both_that_may_differ_the_new_ones_first() {
+        let (leeds, york) = (employee("Leeds", "1 2"), employee("York", "1 3"));
+        assert_eq!(targets(None, Some(&leeds)).unwrap(), ["cities Leeds", "phones 1", "phones 2"]);
+        assert_eq!(
+            targets(Some(&leeds), Some(&york)).unwrap(),
+            ["cities York", "phones 1", "phones 3", "cities Leeds", "phones 2"]
+        );
+        let same_phones = employee("York", "1 2");
+        assert_eq!(
+            targets(Some(&leeds), Some(&same_phones)).unwrap(),
+            ["cities York", "cities Leeds"],
+            "what is known to be the same is left out"
+        );
+        assert_eq!(targets(Some(&york), None).unwrap(), ["cities York", "phones 1", "phones 3"]);
+        assert_eq!(targets(None, None).unwrap(), [""; 0]);
+        let twice = employee("Leeds", "1 1");
+        assert_eq!(targets(None, Some(&twice)).unwrap(), ["cities Leeds", "phones 1"]);
+    }
+
+    #[test]
+    fn what_cannot_be_there_refuses_a_change_to_it_and_not_one_from_it() {
+        let (leeds, nowhere) = (employee("Leeds", "1"), employee("", "1"));
+        let refused = targets(Some(&leeds), Some(&nowhere)).unwrap_err();
+        assert!(refused.to_string().contains("FollowChange on cities"), "{refused}");
+        assert_eq!(targets(Some(&nowhere), Some(&leeds)).unwrap(), ["cities Leeds"]);
+    }
+
+    #[test]
+    fn the_stored_form_is_this() {
+        let change = Change::of(&followers(), None, Some(&employee("Leeds", "1"))).unwrap();
+        let json = serde_json::to_string(&change).unwrap();
+        assert_eq!(
+            json,
+            r#"{"partitionKey":"it","rowKey":"id_0000000007","targets":[{"follower":"cities","address":"Leeds"},{"follower":"phones","address":"1"}]}"#
+        );
+        assert_eq!(format!("{:?}", change.unwrap()), "Change { targets: 2, .. }");
     }
 }
