@@ -108,31 +108,58 @@ pub(super) struct Message {
     pub(super) body: Range<usize>,
 }
 
+/// The header lines of a message.
+pub(super) struct Head {
+    pub(super) headers: Range<usize>,
+    pub(super) content_length: Option<usize>,
+    /// Where the body begins, behind the empty line.
+    pub(super) end: usize,
+}
+
 /// Takes apart the message that has this extent, which [`parts`] found. `see` is shown the name, the
 /// value and the place of each header.
 pub(super) fn message<'a>(
     bytes: &'a [u8],
     extent: Range<usize>,
-    mut see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
+    see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
 ) -> Result<Message, BatchError> {
+    let (start_line, at) = start_line(bytes, extent.clone())?;
+    let head = head(bytes, at..extent.end, see)?;
+    let body = body(bytes, head.end..extent.end, head.content_length);
+    Ok(Message { start_line, headers: head.headers, body })
+}
+
+/// The first line of a message, and where its header lines begin.
+pub(super) fn start_line(
+    bytes: &[u8],
+    extent: Range<usize>,
+) -> Result<(Range<usize>, usize), BatchError> {
     let mut reader = Reader { body: &bytes[..extent.end], at: extent.start };
-    let start_line = loop {
+    loop {
         match reader.line() {
             // Some clients leave a line between the part's head and the message.
             Some(line) if line.is_empty() => {}
-            Some(line) => break line,
+            Some(line) => return Ok((line, reader.at)),
             None => return Err(BatchError::new(extent.start, BatchFault::StartLine)),
         }
-    };
-    let headers_start = reader.at;
-    let mut headers_end = reader.at;
+    }
+}
+
+/// The header lines that begin here. `see` is shown the name, the value and the place of each.
+pub(super) fn head<'a>(
+    bytes: &'a [u8],
+    range: Range<usize>,
+    mut see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
+) -> Result<Head, BatchError> {
+    let mut reader = Reader { body: &bytes[..range.end], at: range.start };
+    let mut headers = range.start..range.start;
     let mut content_length = None;
     // The empty line may be missing at the end: the delimiter took its line break.
     while let Some(line) = reader.line() {
         if line.is_empty() {
             break;
         }
-        headers_end = line.end;
+        headers.end = line.end;
         let at = line.start;
         let (name, value) = header(bytes, line)?;
         see(name, value, at)?;
@@ -140,11 +167,7 @@ pub(super) fn message<'a>(
             content_length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
         }
     }
-    Ok(Message {
-        start_line,
-        headers: headers_start..headers_end,
-        body: message_body(bytes, reader.at..extent.end, content_length),
-    })
+    Ok(Head { headers, content_length, end: reader.at })
 }
 
 /// The header lines in `range`, as name and value.
@@ -170,7 +193,11 @@ fn header(bytes: &[u8], line: Range<usize>) -> Result<(&[u8], &[u8]), BatchError
 /// The body within `range`: as long as `Content-Length` says if nothing but line breaks follows.
 /// Otherwise all but the line breaks around it, which are no part of JSON, and of which some clients
 /// send one before and others one behind.
-fn message_body(bytes: &[u8], range: Range<usize>, content_length: Option<usize>) -> Range<usize> {
+pub(super) fn body(
+    bytes: &[u8],
+    range: Range<usize>,
+    content_length: Option<usize>,
+) -> Range<usize> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let body = &bytes[range.clone()];
     if let Some(len) = content_length

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -30,8 +31,8 @@ pub struct PartRequest {
     pub method: Method,
     /// The address as sent: absolute, or path and query alone.
     pub target: String,
-    /// The operation's own headers.
-    pub headers: HeaderMap,
+    /// The operation's own headers, which operations have in common when they are the same.
+    pub headers: Arc<HeaderMap>,
     /// The body, a slice of the batch's.
     pub body: Bytes,
     /// `Content-ID` if the operation's own headers have it, for then the service echoes it. One in
@@ -63,9 +64,10 @@ pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, B
     match first {
         Part::Changeset { messages, .. } => {
             let mut changes = Vec::with_capacity(messages.len());
+            let mut known = None;
             for extent in messages {
                 let at = extent.start;
-                let change = request(body, extent)?;
+                let change = request(body, extent, &mut known)?;
                 if change.method == Method::GET {
                     return Err(BatchError::new(at, BatchFault::QueryInChangeset));
                 }
@@ -75,7 +77,7 @@ pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, B
         }
         Part::Message(extent) => {
             let at = extent.start;
-            let query = request(body, extent)?;
+            let query = request(body, extent, &mut None)?;
             if query.method != Method::GET {
                 return Err(BatchError::new(at, BatchFault::WriteOutsideChangeset));
             }
@@ -84,9 +86,39 @@ pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, B
     }
 }
 
-fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchError> {
+/// The head of an operation, and the bytes that say so.
+struct Head<'a> {
+    text: &'a [u8],
+    headers: Arc<HeaderMap>,
+    content_length: Option<usize>,
+}
+
+fn request<'a>(
+    bytes: &'a Bytes,
+    extent: Range<usize>,
+    known: &mut Option<Head<'a>>,
+) -> Result<PartRequest, BatchError> {
+    let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
+    let rest = &bytes[at..extent.end];
+    // The operations of a batch mostly have the same headers, letter by letter.
+    let head = match known.take().filter(|known| rest.starts_with(known.text)) {
+        Some(head) => head,
+        None => head(bytes, at..extent.end)?,
+    };
+    let body = multipart::body(bytes, at + head.text.len()..extent.end, head.content_length);
+    let fault = BatchError::new(start_line.start, BatchFault::StartLine);
+    let (method, target) = request_line(&bytes[start_line]).ok_or(fault)?;
+    let headers = Arc::clone(&head.headers);
+    let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    // Without the empty line behind it, it could be the beginning of a longer one.
+    *known = Some(head).filter(|head| head.text.ends_with(b"\n\r\n"));
+    Ok(PartRequest { method, target, headers, body: bytes.slice(body), content_id })
+}
+
+fn head(bytes: &Bytes, range: Range<usize>) -> Result<Head<'_>, BatchError> {
+    let start = range.start;
     let mut headers = HeaderMap::new();
-    let message = multipart::message(bytes, extent, |name, value, at| {
+    let head = multipart::head(bytes, range, |name, value, at| {
         let fault = BatchError::new(at, BatchFault::Header);
         // Values are slices of the body, as the body is.
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(value));
@@ -96,10 +128,8 @@ fn request(bytes: &Bytes, extent: Range<usize>) -> Result<PartRequest, BatchErro
         // A map holds 32,768 headers; `append` would panic at the next.
         headers.try_append(name, value).map(drop).map_err(|_| fault)
     })?;
-    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
-    let (method, target) = request_line(&bytes[message.start_line]).ok_or(fault)?;
-    let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    Ok(PartRequest { method, target, headers, body: bytes.slice(message.body), content_id })
+    let (text, content_length) = (&bytes[start..head.end], head.content_length);
+    Ok(Head { text, headers: Arc::new(headers), content_length })
 }
 
 /// Method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.

@@ -219,6 +219,29 @@ mod parse {
     }
 
     #[test]
+    fn operations_with_the_same_head_have_it_in_common_and_others_their_own() {
+        let heads =
+            ["Accept: a\r\n", "Accept: a\r\n", "Accept: ab\r\n", "Accept: a\r\nPrefer: b\r\n", ""];
+        let part = "--c\r\nContent-Type: application/http\r\n\r\nPUT /t HTTP/1.1\r\n";
+        let body = heads.map(|head| [part, head, "\r\n{}\r\n"].concat()).concat();
+        let start = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n";
+        let body = format!("{start}{body}--c--\r\n--b--\r\n");
+        let changes = parse_changes("multipart/mixed; boundary=b", &body);
+        let read: Vec<_> = changes
+            .iter()
+            .map(|change| {
+                (change.headers.get("accept").map(|it| it.to_str().unwrap()), change.headers.len())
+            })
+            .collect();
+        assert_eq!(
+            read,
+            [(Some("a"), 1), (Some("a"), 1), (Some("ab"), 1), (Some("a"), 2), (None, 0)]
+        );
+        assert!(std::sync::Arc::ptr_eq(&changes[0].headers, &changes[1].headers));
+        assert!(changes.iter().all(|change| &change.body[..] == b"{}"));
+    }
+
+    #[test]
     fn every_line_ending_gives_the_same_operations() {
         for recorded in [recording!("python12-all-request"), recording!("legacy-all-request")] {
             let line_feeds = recorded.body.replace("\r\n", "\n");
