@@ -2,6 +2,7 @@
 //! that only grow, and what remains when a request of it fails.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -10,7 +11,7 @@ use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
-use rowkey_tests::random::{Random, seeds};
+use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{once, sweep};
 
 const TERM: Duration = Duration::from_secs(30);
@@ -131,6 +132,36 @@ async fn work_stops_when_the_lock_is_broken() -> TestResult {
 }
 
 #[tokio::test]
+async fn work_that_is_told_ends_in_its_own_way() -> TestResult {
+    let (_server, clock, account) = start().await?;
+    let held = lock(&account).acquire().await?;
+    let told = AtomicBool::new(false);
+    let work = async {
+        let mut steps = 0;
+        while !told.load(Ordering::Relaxed) {
+            steps += 1;
+            tokio::task::yield_now().await;
+        }
+        steps
+    };
+    let keeper = async {
+        let lost = held.lost().await;
+        told.store(true, Ordering::Relaxed);
+        lost
+    };
+    let operator = async {
+        account.container("locks").blob("lock").break_lease_within(Duration::ZERO).await?;
+        clock.advance(TERM / 3);
+        Ok::<_, rowkey::Error>(())
+    };
+    let (steps, (lost, broken)) = join(work, join(keeper, operator)).await;
+    broken?;
+    assert_eq!(lost, Lost::Taken);
+    assert!(steps > 0, "it went on until it was told");
+    Ok(())
+}
+
+#[tokio::test]
 async fn work_stops_before_the_term_ends_when_renewing_fails() -> TestResult {
     let (server, _, setup) = start().await?;
     drop(setup);
@@ -231,27 +262,74 @@ impl Resource {
     }
 }
 
-/// Three programs with clocks of their own take the lock, write, fall asleep, wake up late, renew
-/// and release in any order.
-#[tokio::test]
-async fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> TestResult {
+/// What the schedules did, added up.
+#[derive(Default)]
+struct Seen {
+    turns: usize,
+    writes: usize,
+    late: usize,
+}
+
+/// Three programs take the lock, write, fall asleep, wake up late, renew and release in any order; CI
+/// tries more than 10,000 of them.
+#[test]
+fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> TestResult {
+    let seeds = seeds(3400);
+    let parts = 4;
+    let mut all = Seen::default();
+    std::thread::scope(|scope| -> TestResult {
+        let threads: Vec<_> = (0..parts)
+            .map(|part| {
+                let seeds = seeds.clone().filter(move |seed| seed % parts == part);
+                scope.spawn(move || {
+                    let runtime =
+                        tokio::runtime::Builder::new_current_thread().enable_all().build();
+                    let seen =
+                        runtime.map_err(|error| error.to_string())?.block_on(schedules(seeds));
+                    seen.map_err(|error| error.to_string())
+                })
+            })
+            .collect();
+        for thread in threads {
+            let seen = thread.join().map_err(|_| "a schedule failed")??;
+            all.turns += seen.turns;
+            all.writes += seen.writes;
+            all.late += seen.late;
+        }
+        Ok(())
+    })?;
+    let Seen { turns, writes, late } = all;
+    let schedules = seeds.count();
+    eprintln!(
+        "{schedules} schedules, {turns} turns, {writes} writes, {late} of them late and refused"
+    );
+    assert!(late > schedules / 50, "the schedules test too little");
+    Ok(())
+}
+
+/// All on one lock: a schedule finds it as the one before has left it, a term later.
+async fn schedules(seeds: impl Iterator<Item = u64>) -> Result<Seen, Box<dyn std::error::Error>> {
     let (server, clock, account) = start().await?;
-    let (mut late, mut writes, mut turns) = (0, 0, 0);
-    for seed in seeds(200) {
+    let lock = lock(&account).term(Duration::from_secs(15));
+    let pass = |seconds: u32| {
+        // The clocks of the programs move with the server's here.
+        let pause = Duration::from_secs(seconds.into());
+        server.clock().advance(pause);
+        clock.advance(pause);
+    };
+    let mut resource = Resource::default();
+    let mut seen = Seen::default();
+    for seed in seeds {
+        let _seed = Seed(seed);
         let mut random = Random(seed);
-        let blob = account.container("locks").blob(&format!("lock{seed}"));
-        let lock = LeaseLock::new(blob).term(Duration::from_secs(15));
-        let mut resource = Resource::default();
         let mut programs: [Option<Held>; 3] = [None, None, None];
-        let mut tokens = Vec::new();
+        let mut last = resource.seen;
+        pass(16);
         for _ in 0..12 {
             let program = &mut programs[random.below(3) as usize];
-            match (random.below(6), program.take()) {
+            match (random.below(8), program.take()) {
                 (0, held) => {
-                    // Everybody sleeps; the clocks of programs move with the server's here.
-                    let pause = Duration::from_secs(u64::from(1 + random.below(20)));
-                    server.clock().advance(pause);
-                    clock.advance(pause);
+                    pass(1 + random.below(20));
                     *program = held;
                 }
                 (1, Some(held)) => {
@@ -260,21 +338,24 @@ async fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> 
                 (2, Some(held)) => *program = held.renew().await.is_ok().then_some(held),
                 // Without a look at the clock, as if it had been paused just after one.
                 (_, Some(held)) => {
-                    writes += 1;
-                    late += i32::from(!resource.write(held.token()));
+                    seen.writes += 1;
+                    seen.late += usize::from(!resource.write(held.token()));
                     *program = Some(held);
                 }
-                (_, None) => {
+                (1..=3, None) => {
                     *program = lock.try_acquire().await?;
-                    tokens.extend(program.as_ref().map(Held::token));
+                    if let Some(held) = program {
+                        assert!(held.token() > last, "tokens grow");
+                        last = held.token();
+                        seen.turns += 1;
+                    }
                 }
+                // Busy with something else.
+                (_, None) => {}
             }
         }
-        assert!(tokens.is_sorted_by(|a, b| a < b), "seed {seed}: {tokens:?}");
-        assert!(resource.is_serial(), "seed {seed}: {:?}", resource.writers);
-        turns += tokens.len();
+        assert!(resource.is_serial(), "{:?}", resource.writers);
+        resource.writers.clear();
     }
-    eprintln!("{turns} turns, {writes} writes, {late} of them late and refused");
-    assert!(late > 0, "the schedules test nothing");
-    Ok(())
+    Ok(seen)
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rowkey::edm::Value;
 use rowkey::entity::Write;
 use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Filter, Key, Operator, Partition, Result,
-    Stored, Table,
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Filter, Key, Operator, Partition, Projection,
+    Result, Stored, Table,
 };
 
 use crate::cipher::Cipher;
@@ -17,6 +17,7 @@ use crate::key::KeyRing;
 use crate::query::EncryptedQuery;
 use crate::random::Random;
 use crate::reencryption::Reencryption;
+use crate::transaction::EncryptedTransaction;
 
 /// A table seen through a cipher: chosen properties of the entities of type `E` are encrypted as they
 /// are written and decrypted as they are read.
@@ -158,8 +159,14 @@ impl<E: Entity + Send + 'static> Encrypted<E> {
 
     /// Reads the entity at `key`, or `None` when there is none, as [`Table::get`] does.
     pub async fn get(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
+        self.get_as(key).await
+    }
+
+    /// Reads the entity at `key` as `P`, as [`Table::get_as`] does. All of it is fetched and decrypted:
+    /// what is encrypted is sealed as a whole.
+    pub async fn get_as<P: Projection>(&self, key: Key<E>) -> Result<Option<Stored<P>>> {
         match self.table.get_as::<DynamicEntity>(key).await? {
-            Some(stored) => self.decrypt(stored).await.map(Some),
+            Some(stored) => self.decrypt_as(stored).await.map(Some),
             None => Ok(None),
         }
     }
@@ -243,8 +250,12 @@ impl<E: Entity + Send + 'static> Encrypted<E> {
         Reencryption::new(self.clone())
     }
 
-    /// Encrypts an entity without writing it: for a transaction of the [table](Self::table), with
-    /// others in its partition. It is readable at its own keys in this table alone.
+    /// A transaction of entities that are encrypted, as [`Table::transaction`].
+    pub fn transaction(&self) -> EncryptedTransaction<E> {
+        EncryptedTransaction::new(self.clone())
+    }
+
+    /// Encrypts an entity without writing it. It is readable at its own keys in this table alone.
     pub fn encrypt(&self, entity: &E) -> impl Future<Output = Result<DynamicEntity>> + Send {
         let row = DynamicEntity::of(entity);
         async move { self.sealed(row).await }
@@ -252,19 +263,26 @@ impl<E: Entity + Send + 'static> Encrypted<E> {
 
     /// Decrypts an entity that was read from the [table](Self::table) with all its properties.
     pub async fn decrypt(&self, stored: Stored<DynamicEntity>) -> Result<Stored<E>> {
+        self.decrypt_as(stored).await
+    }
+
+    pub(crate) async fn decrypt_as<P: Projection>(
+        &self,
+        stored: Stored<DynamicEntity>,
+    ) -> Result<Stored<P>> {
         let Stored { entity, etag, timestamp } = stored;
-        let read = async { self.cipher.decrypt(entity).await?.entity.read_as::<E>() };
+        let read = async { self.cipher.decrypt(entity).await?.entity.read_as::<P>() };
         let entity = read.await.map_err(|error| error.of("Decrypt", self.table.name()))?;
         Ok(Stored { entity, etag, timestamp })
     }
 
-    async fn sealed(&self, row: Result<DynamicEntity>) -> Result<DynamicEntity> {
+    pub(crate) async fn sealed(&self, row: Result<DynamicEntity>) -> Result<DynamicEntity> {
         let sealed = async { self.cipher.encrypt(row?).await };
         sealed.await.map_err(|error| error.of("Encrypt", self.table.name()))
     }
 
     /// The entity, if all is there that a merge would have to encrypt anew.
-    fn mergeable(&self, entity: &E, operation: &'static str) -> Result<DynamicEntity> {
+    pub(crate) fn mergeable(&self, entity: &E, operation: &'static str) -> Result<DynamicEntity> {
         let row = DynamicEntity::of(entity)?;
         let refused = |what: String| {
             Err(Error::refused(ErrorKind::Invalid, what)

@@ -5,7 +5,8 @@
 //!
 //! # The nouns
 //!
-//! - [`Encrypted`]: insert, get, replace, upsert, merge and query entities whose fields are marked
+//! - [`Encrypted`]: insert, get, replace, upsert, merge, update and query entities, alone or in
+//!   transactions, whose fields are marked
 //!   `#[entity(encrypt)]`, or chosen by a resolver.
 //! - [`KeyRing`]: the key-encryption keys. The current one wraps, older ones unwrap.
 //! - [`KeyWrapper`]: such a key, wherever it is: [`AesKeyWrap`] in memory, `KeyVault` in Azure Key
@@ -40,6 +41,8 @@ mod legacy;
 mod query;
 mod random;
 mod reencryption;
+mod transaction;
+mod update;
 
 pub use encrypted::Encrypted;
 pub use index::IndexKey;
@@ -48,3 +51,7 @@ pub use key::KeyVault;
 pub use key::{AesKeyWrap, DataKey, KeyRing, KeyWrapper};
 pub use query::EncryptedQuery;
 pub use reencryption::{Progress, Reencryption, Refused};
+pub use transaction::EncryptedTransaction;
+
+/// How many data keys are wrapped or unwrapped at a time: with a key vault each is a request.
+const AT_ONCE: usize = 16;

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use futures_util::TryStreamExt as _;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use rowkey::table::Transaction;
 use rowkey::{
-    Column, Continuation, DynamicEntity, Entity, Error, ErrorKind, Match, Outcome, Partition,
-    Result, Stored,
+    Column, Continuation, DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome,
+    Partition, Result, Stored, Table,
 };
 
+use crate::AT_ONCE;
 use crate::encrypted::Encrypted;
 use crate::format::{Envelope, METADATA};
 
@@ -18,7 +20,7 @@ const MAX_ROUNDS: usize = 16;
 /// [`Encrypted::reencryption`].
 ///
 /// It finds them by their metadata, decrypts each, and replaces it under its ETag with a new data key,
-/// wrapped by the current key. What another program writes in the meantime is kept: the entity is read
+/// wrapped by the current key; up to 100 of a partition in one transaction. What another program writes in the meantime is kept: the entity is read
 /// again. What the retired SDKs encrypted and what is not encrypted at all is found as well, and
 /// brought into this form if [`Encrypted::accept_legacy`] and [`Encrypted::accept_plaintext`] let it
 /// be read. A property that is encrypted stays so, whether or not it is still chosen.
@@ -90,6 +92,18 @@ pub struct Refused {
     pub error: Error,
 }
 
+/// An entity as it is to be written, and the ETag of the one that it replaces.
+struct Resealed {
+    sealed: DynamicEntity,
+    etag: ETag,
+}
+
+/// Entities that are written by one transaction.
+struct Batch {
+    entities: Vec<Resealed>,
+    transaction: Transaction,
+}
+
 enum Rewritten {
     Gone,
     No,
@@ -140,18 +154,28 @@ impl<E: Entity + Send + 'static> Reencryption<E> {
             return Ok(None);
         };
         let mut progress = Progress::default();
-        for stored in page.entities {
-            let key = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
-            match self.rewrite(stored).await {
-                Ok(Rewritten::Yes) => progress.rewritten += 1,
-                Ok(Rewritten::Gone | Rewritten::No) => {}
-                Err(error) if is_about_the_entity(&error) => {
-                    let (partition_key, row_key) = key;
-                    progress.refused.push(Refused { partition_key, row_key, error });
+        let (job, entities) = (&*self, stream::iter(page.entities));
+        let sealed = entities.map(|stored| async move {
+            let key = stored.entity.key();
+            (key, job.reseal(stored).await)
+        });
+        let mut sealed = sealed.buffered(AT_ONCE);
+        let mut batch = Batch::new(job.encrypted.table());
+        while let Some((key, resealed)) = sealed.next().await {
+            let resealed = match resealed {
+                Ok(Some(resealed)) => resealed,
+                Ok(None) => continue,
+                Err(error) => {
+                    progress.add(&key, Err(error))?;
+                    continue;
                 }
-                Err(error) => return Err(error),
+            };
+            if let Some(full) = batch.add(job.encrypted.table(), resealed) {
+                job.send(full, &mut progress).await?;
             }
         }
+        job.send(batch, &mut progress).await?;
+        drop(sealed);
         progress.continuation.clone_from(&page.continuation);
         self.done = page.continuation.is_none();
         self.next = page.continuation;
@@ -190,30 +214,84 @@ impl<E: Entity + Send + 'static> Reencryption<E> {
         })
     }
 
+    /// Writes the entities of a batch in one transaction. Those that somebody else has changed are
+    /// written one by one, and all are if nobody knows what became of the transaction.
+    async fn send(&self, mut batch: Batch, progress: &mut Progress) -> Result<()> {
+        let table = self.encrypted.table();
+        while !batch.entities.is_empty() {
+            let Err(error) = batch.transaction.submit().await else {
+                progress.rewritten += batch.entities.len() as u64;
+                return Ok(());
+            };
+            let of_some =
+                error.is_conflict() || error.is_not_found() || is_about_the_entity(&error);
+            if !of_some {
+                return Err(error);
+            }
+            let index = error.operation_index().filter(|i| *i < batch.entities.len());
+            let (apart, rest) = match index.filter(|_| error.outcome() == Outcome::Rejected) {
+                Some(index) => {
+                    let one = batch.entities.remove(index);
+                    (vec![one], batch.entities)
+                }
+                None => (batch.entities, Vec::new()),
+            };
+            for one in apart {
+                let key = one.sealed.key();
+                progress.add(&key, self.send_alone(one).await)?;
+            }
+            batch = Batch::new(table);
+            for one in rest {
+                // They fitted together before.
+                batch.add(table, one);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an entity anew after its part of a transaction failed, unless that was done after all.
+    async fn send_alone(&self, sent: Resealed) -> Result<Rewritten> {
+        match self.encrypted.table().get(sent.sealed.key()).await? {
+            // The data key is new each time, so only this job's own write has this metadata.
+            Some(now) if now.entity.get(METADATA) == sent.sealed.get(METADATA) => {
+                Ok(Rewritten::Yes)
+            }
+            Some(now) => self.rewrite(now).await,
+            None => Ok(Rewritten::Gone),
+        }
+    }
+
+    /// The entity as it is to be written, or `None` if it is already.
+    async fn reseal(&self, stored: Stored<DynamicEntity>) -> Result<Option<Resealed>> {
+        let cipher = &self.encrypted.cipher;
+        let of = |error: Error| error.of("Reencrypt", self.encrypted.table().name());
+        let opened = cipher.decrypt(stored.entity).await.map_err(of)?;
+        let current = cipher.ring.current()?.key_id();
+        if !self.everything && opened.key_id.as_deref() == Some(current) {
+            return Ok(None);
+        }
+        let chosen = opened.entity.iter().map(|(name, _)| name);
+        let chosen = chosen.filter(|name| cipher.chooses(&opened.entity, name));
+        let mut names = opened.names.clone();
+        names.extend(chosen.filter(|c| !opened.names.iter().any(|n| n == c)).map(str::to_owned));
+        let sealed = cipher.seal(opened.entity, names, opened.indexes).await.map_err(of)?;
+        Ok(Some(Resealed { sealed, etag: stored.etag }))
+    }
+
     /// Writes one entity anew, whoever else writes it meanwhile.
     async fn rewrite(&self, mut stored: Stored<DynamicEntity>) -> Result<Rewritten> {
-        let (table, cipher) = (self.encrypted.table(), &self.encrypted.cipher);
-        let of = |error: Error| error.of("Reencrypt", table.name());
+        let table = self.encrypted.table();
         let mut in_doubt: Option<DynamicEntity> = None;
         for _ in 0..MAX_ROUNDS {
-            // The data key is new each time, so only this job's own write has this metadata.
             let same = |sent: &DynamicEntity| sent.get(METADATA) == stored.entity.get(METADATA);
             if in_doubt.as_ref().is_some_and(same) {
                 return Ok(Rewritten::Yes);
             }
-            let opened = cipher.decrypt(stored.entity).await.map_err(of)?;
-            let current = cipher.ring.current()?.key_id();
-            if !self.everything && opened.key_id.as_deref() == Some(current) {
+            let Some(Resealed { sealed, etag }) = self.reseal(stored).await? else {
                 return Ok(Rewritten::No);
-            }
-            let chosen = opened.entity.iter().map(|(name, _)| name);
-            let chosen = chosen.filter(|name| cipher.chooses(&opened.entity, name));
-            let mut names = opened.names.clone();
-            names
-                .extend(chosen.filter(|c| !opened.names.iter().any(|n| n == c)).map(str::to_owned));
-            let key = opened.entity.key();
-            let sealed = cipher.seal(opened.entity, names, opened.indexes).await.map_err(of)?;
-            match table.replace((&sealed, Match::ETag(stored.etag))).await {
+            };
+            let key = sealed.key();
+            match table.replace((&sealed, Match::ETag(etag))).await {
                 Ok(_) => return Ok(Rewritten::Yes),
                 Err(error) if error.is_conflict() => {
                     in_doubt = (error.outcome() == Outcome::Unknown).then_some(sealed);
@@ -227,7 +305,41 @@ impl<E: Entity + Send + 'static> Reencryption<E> {
             }
         }
         let what = "other writers were faster every time an entity was to be written anew";
-        Err(of(Error::refused(ErrorKind::Conflict, what).advise("take the step again")))
+        let error = Error::refused(ErrorKind::Conflict, what).advise("take the step again");
+        Err(error.of("Reencrypt", table.name()))
+    }
+}
+
+impl Batch {
+    fn new(table: &Table) -> Self {
+        Self { entities: Vec::new(), transaction: table.transaction() }
+    }
+
+    /// Adds an entity; returns what was there before if they do not fit together.
+    fn add(&mut self, table: &Table, one: Resealed) -> Option<Self> {
+        let alone = table.transaction().replace((&one.sealed, Match::ETag(one.etag.clone())));
+        let full =
+            (!self.transaction.fits(&alone)).then(|| std::mem::replace(self, Self::new(table)));
+        let before = std::mem::replace(&mut self.transaction, table.transaction());
+        self.transaction = before.append(alone);
+        self.entities.push(one);
+        full
+    }
+}
+
+impl Progress {
+    /// Counts what became of an entity.
+    fn add(&mut self, key: &Key<DynamicEntity>, result: Result<Rewritten>) -> Result<()> {
+        match (result, key.parts()) {
+            (Ok(Rewritten::Yes), _) => self.rewritten += 1,
+            (Ok(Rewritten::Gone | Rewritten::No), _) => {}
+            (Err(error), Ok((partition_key, row_key))) if is_about_the_entity(&error) => {
+                let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
+                self.refused.push(Refused { partition_key, row_key, error });
+            }
+            (Err(error), _) => return Err(error),
+        }
+        Ok(())
     }
 }
 

@@ -194,23 +194,22 @@ impl Held {
     /// Does `work` and renews the lock meanwhile, every third of its term. When the lock is lost,
     /// `work` is dropped at the await it has reached.
     ///
+    /// Work that has to end in an orderly way awaits [`lost`](Self::lost) beside it instead.
     /// Work that computes for long without an await cannot be stopped: let it look at
     /// [`remaining`](Self::remaining), and write under its [`token`](Self::token).
     pub async fn guard<T>(&self, work: impl AsyncFnOnce(&Self) -> T) -> Guarded<T> {
-        let (work, keeper) = (pin!(work(self)), pin!(self.keep()));
+        let (work, keeper) = (pin!(work(self)), pin!(self.lost()));
         match select(work, keeper).await {
             Either::Left((done, _)) => Guarded::Done(done),
             Either::Right((lost, _)) => Guarded::Lost(lost),
         }
     }
 
-    /// Gives the lock up; says whether it was still held.
-    pub async fn release(self) -> Result<bool> {
-        self.lease.release().await
-    }
-
-    /// Renews until the lock is lost.
-    async fn keep(&self) -> Lost {
+    /// Renews the lock every third of its term until it is lost, and says how.
+    ///
+    /// For work that is to be told rather than dropped: await this beside it, and tell it what came
+    /// out. [`guard`](Self::guard) does the same and drops the work.
+    pub async fn lost(&self) -> Lost {
         let mut pause = self.term / 3;
         loop {
             self.clock().sleep(pause.min(self.remaining())).await;
@@ -231,6 +230,11 @@ impl Held {
                 Either::Right(((), _)) => return Lost::Expired,
             }
         }
+    }
+
+    /// Gives the lock up; says whether it was still held.
+    pub async fn release(self) -> Result<bool> {
+        self.lease.release().await
     }
 
     fn clock(&self) -> &dyn Clock {
