@@ -15,6 +15,7 @@ use rowkey::{ErrorKind, ManualClock, Outcome, StorageAccount};
 use rowkey_large::BlobLog;
 use rowkey_large::log_blob::{LogLine, LogWriter};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_tests::sweep::once;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 
 /// Half past two in the afternoon, when the tests begin.
@@ -426,6 +427,58 @@ async fn who_drives_flushes_by_time_by_size_and_at_the_end() -> TestResult {
     let texts = texts(&log).await?;
     assert_eq!((&*texts[0], &*texts[3], texts.len()), ("by time", "at the end", 4));
     assert_eq!(server.journal().count(Operation::SetBlobMetadata), 1, "it is closed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() -> TestResult {
+    let (server, _, container) = start().await?;
+    let container = once(container.account()).container("logs");
+    let log = BlobLog::new(container.clone(), "web");
+    let writer = log.writer()?;
+    let blob = |number: u32| container.blob(&format!("web/2026/11/21/1400/{number:06}.log"));
+    let line = |text: &str| format!("2026-11-21T14:30:00.000000Z {text}\n");
+    writer.log("one").await?;
+    writer.flush().await?;
+    // Written by somebody else.
+    blob(1).append(line("foreign")).send().await?;
+    writer.log("two").await?;
+    writer.flush().await?;
+    // Leased by somebody else.
+    let lease = blob(2).acquire_endless_lease().await?.ok_or("nobody holds it")?;
+    writer.log("three").await?;
+    writer.flush().await?;
+    assert_eq!(names(&container).await?.len(), 3);
+    // An append is done and its answer lost; and before it is repeated, somebody else writes or takes
+    // a lease.
+    for meddle in ["write", "lease"] {
+        let lost = server.inject(Fault::on(Operation::AppendBlock).nth(1).close_after_commit());
+        writer.log(meddle).await?;
+        assert_eq!(writer.flush().await.unwrap_err().outcome(), Outcome::Unknown);
+        drop(lost);
+        let lease = if meddle == "write" {
+            blob(3).append(line("foreign")).send().await?;
+            None
+        } else {
+            blob(3).acquire_endless_lease().await?
+        };
+        writer.flush().await?;
+        if let Some(lease) = lease {
+            writer.log("leased").await?;
+            writer.flush().await?;
+            lease.release().await?;
+        }
+    }
+    writer.close().await?;
+    lease.release().await?;
+    let mut own = texts(&log).await?;
+    own.retain(|text| text != "foreign");
+    assert_eq!(own, ["one", "two", "three", "write", "lease", "leased"]);
+    // Without the container, nothing can go on.
+    container.delete().await?;
+    writer.log("later").await?;
+    assert_eq!(writer.flush().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(writer.waiting().lines, 1);
     Ok(())
 }
 

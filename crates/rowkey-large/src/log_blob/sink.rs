@@ -167,33 +167,25 @@ impl Open {
     /// not what this writer left.
     async fn append(&mut self, block: &Sending) -> Result<bool> {
         let end = self.length + block.bytes.len() as u64;
-        self.blocks = match self.blob.append(block.bytes.clone()).at(self.length).send().await {
-            Ok(appended) => appended.blocks,
-            Err(error) if error.is_conflict() => match self.landed(block).await? {
-                Some(blocks) => blocks,
-                None => return Ok(false),
-            },
-            Err(error) if error.outcome() == Outcome::Rejected && is_lost(error.kind()) => {
-                return Ok(false);
+        match self.blob.append(block.bytes.clone()).at(self.length).send().await {
+            Ok(appended) => (self.length, self.blocks) = (end, appended.blocks),
+            Err(error) if is_refused(&error) => {
+                // An earlier attempt, whose answer was lost, may have appended it.
+                let Some(properties) = self.blob.properties().await? else { return Ok(false) };
+                if properties.length < end {
+                    return Ok(false);
+                }
+                let there = self.blob.read().range(self.length..end).bytes().await?;
+                if there.is_none_or(|there| there.bytes != block.bytes) {
+                    return Ok(false);
+                }
+                self.length = properties.length;
+                self.blocks = properties.blocks.unwrap_or(self.blocks + 1);
             }
             Err(error) => return Err(error),
-        };
-        self.length = end;
+        }
         self.last = Some(block.last);
         Ok(true)
-    }
-
-    /// Whether an earlier attempt, whose answer was lost, has appended the block: then how many
-    /// blocks there are.
-    async fn landed(&self, block: &Sending) -> Result<Option<u32>> {
-        let range = self.length..self.length + block.bytes.len() as u64;
-        let Some(properties) = self.blob.properties().await? else { return Ok(None) };
-        if properties.length != range.end {
-            return Ok(None);
-        }
-        let there = self.blob.read().range(range).bytes().await?;
-        let same = there.is_some_and(|there| there.bytes == block.bytes);
-        Ok(same.then_some(properties.blocks.unwrap_or(self.blocks + 1)))
     }
 
     async fn seal(&self) -> Result<()> {
@@ -206,7 +198,8 @@ impl Open {
     }
 }
 
-/// Whether nothing more can be appended to the blob by this writer.
-fn is_lost(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::Leased)
+/// Whether the block cannot be appended there: the blob is not as this writer left it.
+fn is_refused(error: &Error) -> bool {
+    let refused = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Leased);
+    error.is_conflict() || (refused && error.outcome() == Outcome::Rejected)
 }

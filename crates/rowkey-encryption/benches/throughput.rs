@@ -1,0 +1,92 @@
+//! What encrypting and decrypting an entity costs, without the requests: `cargo bench -p
+//! rowkey-encryption`. Linux only: the CPU time is the kernel's, so that a busy machine disturbs little.
+
+#![expect(clippy::print_stdout, reason = "it says what it measured")]
+
+use std::hint::black_box;
+
+use rowkey::{DynamicEntity, ETag, Entity, StorageAccount, Stored};
+use rowkey_encryption::{AesKeyWrap, Encrypted, KeyRing};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Rounds of each, of which the median counts.
+const ROUNDS: usize = 9;
+const ENTITIES: u32 = 2_000;
+
+#[derive(Clone, Entity)]
+#[entity(partition = "{ward}", row = "{number:6}")]
+struct Patient {
+    ward: String,
+    number: u32,
+    #[entity(encrypt)]
+    name: String,
+    #[entity(encrypt)]
+    findings: String,
+    #[entity(encrypt)]
+    scan: Vec<u8>,
+    bed: i32,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    // Nothing is sent.
+    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    let table = account.table("patients");
+    let ring = KeyRing::new(AesKeyWrap::new("2026", [7; 32]));
+    let patients = Encrypted::<Patient>::new(table, ring);
+    for bytes in [20, 330, 21_800] {
+        let text = "x".repeat(bytes);
+        let patient = Patient {
+            ward: "north".into(),
+            number: 7,
+            name: text.clone(),
+            findings: text.clone(),
+            scan: text.into(),
+            bed: 3,
+        };
+        let (mut plain, mut encrypt, mut decrypt) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let began = cpu()?;
+            for _ in 0..ENTITIES {
+                black_box(DynamicEntity::of(black_box(&patient))?.read_as::<Patient>()?);
+            }
+            plain.push((cpu()? - began) / f64::from(ENTITIES));
+
+            let began = cpu()?;
+            let mut row = patients.encrypt(&patient).await?;
+            for _ in 1..ENTITIES {
+                row = patients.encrypt(black_box(&patient)).await?;
+            }
+            encrypt.push((cpu()? - began) / f64::from(ENTITIES));
+
+            let timestamp = "2026-11-21T00:00:00Z".parse()?;
+            let stored = Stored { entity: row, etag: ETag::new("W/\"1\""), timestamp };
+            let began = cpu()?;
+            for _ in 0..ENTITIES {
+                black_box(patients.decrypt(stored.clone()).await?);
+            }
+            decrypt.push((cpu()? - began) / f64::from(ENTITIES));
+        }
+        println!(
+            "3 properties of {bytes} bytes: encrypt {:.1} us, decrypt {:.1} us; to and from a row in \
+             plain {:.1} us",
+            median(encrypt),
+            median(decrypt),
+            median(plain)
+        );
+    }
+    Ok(())
+}
+
+/// Microseconds of CPU that this thread has had.
+fn cpu() -> Result<f64, Failure> {
+    let text = std::fs::read_to_string("/proc/self/schedstat")?;
+    let nanoseconds: f64 = text.split(' ').next().unwrap_or_default().parse()?;
+    Ok(nanoseconds / 1000.0)
+}
+
+fn median(mut rounds: Vec<f64>) -> f64 {
+    rounds.sort_by(f64::total_cmp);
+    rounds[rounds.len() / 2]
+}
