@@ -30,9 +30,9 @@ struct Employee {
 // ANCHOR: declare
 /// What the dashboard shows: an entity like any other.
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{department}", row = "summary", rename_all = "PascalCase")]
+#[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
 struct Department {
-    department: String,
+    name: String,
     headcount: i64,
     salary: i64,
     latest_hire: Option<DateTime>,
@@ -82,7 +82,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(server.journal().since(&before).len(), 1, "one point query");
     assert_eq!((sales.headcount, sales.salary), (3, 13_200));
     // ANCHOR_END: read
-    println!("{}: {} people, {} a month", sales.department, sales.headcount, sales.salary);
+    println!("{}: {} people, {} a month", sales.name, sales.headcount, sales.salary);
 
     // ANCHOR: move
     // The latest hire moves to research. The worker settles both departments, and the answer to its

@@ -220,7 +220,7 @@ async fn the_model_and_the_lists_agree_however_messages_come() -> TestResult {
                 after = employee.last_name;
             }
             for name in before.into_iter().chain(after) {
-                for _ in 0..1 + random.below(2) {
+                for _ in 0..=random.below(2) {
                     messages.push((id, name.clone()));
                 }
             }
@@ -254,8 +254,14 @@ async fn lists_are_built_for_entities_that_were_there_before() -> TestResult {
     let writes = server.journal().since(&before).count(Operation::Transaction);
     assert_eq!(writes, 2 + 2, "one a list, and page of entities");
     assert_lists(&server.snapshot());
+
+    let before = server.journal();
     let report = names.check().run().await?.clone();
     assert_eq!(report, Report { entities: 1200, claims: 800, ..Report::default() });
+    let journal = server.journal().since(&before);
+    assert_eq!(journal.clone().count(Operation::GetEntity), 800 + 800);
+    let pages = 2 + 1;
+    assert_eq!(journal.count(Operation::QueryEntities), pages + 2 * 2 + 2, "one a list, and page");
     Ok(())
 }
 

@@ -24,9 +24,9 @@ struct Employee {
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{department}", row = "summary", rename_all = "PascalCase")]
+#[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
 struct Department {
-    department: String,
+    name: String,
     headcount: i64,
     salary: i64,
     lowest_salary: Option<u32>,
@@ -57,8 +57,7 @@ fn key(id: u32) -> Key<Employee> {
 }
 
 fn view(staff: Table, departments: Table) -> Departments {
-    let group =
-        |employee: &Employee| employee.department.as_ref().map(|name| Department::key(name));
+    let group = |employee: &Employee| employee.department.as_ref().map(Department::key);
     View::new("departments", staff, departments, group)
         .count(Department::HEADCOUNT)
         .sum(Department::SALARY, |employee| employee.salary)

@@ -3,6 +3,7 @@
 use rowkey::{DynamicEntity, ErrorKind, Match};
 use rowkey_eventual::repair::{Checkpoint, Report};
 use rowkey_eventual::view::View;
+use rowkey_server::Operation;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 
@@ -25,10 +26,16 @@ async fn a_view_is_built_for_entities_that_were_there_before() -> TestResult {
     assert_eq!((report.missing, report.mended, report.is_in_step()), (67, 67, true));
     let journal = server.journal().since(&before);
     // 34 and 33 employees, 32 in a transaction at most.
-    assert_eq!(journal.count(rowkey_server::Operation::Transaction), 4);
+    assert_eq!(journal.count(Operation::Transaction), 4);
     assert_exact(&server.snapshot());
+
+    let before = server.journal();
     let report = view.check().run().await?.clone();
     assert_eq!(report, Report { entities: 100, claims: 67, ..Report::default() });
+    let journal = server.journal().since(&before);
+    let of_summaries = 2 + 2;
+    assert_eq!(journal.clone().count(Operation::GetEntity), 67 * 2 + 67 * 2 + of_summaries);
+    assert_eq!(journal.count(Operation::QueryEntities), 2 + 2, "a page a table, one a group");
     Ok(())
 }
 
@@ -98,8 +105,7 @@ async fn rows_of_another_view_in_the_same_table_are_left() -> TestResult {
 #[tokio::test]
 async fn a_column_that_is_new_is_filled_by_a_repair() -> TestResult {
     let (server, staff, view) = start().await?;
-    let group =
-        |employee: &Employee| employee.department.as_ref().map(|name| Department::key(name));
+    let group = |employee: &Employee| employee.department.as_ref().map(Department::key);
     let old = View::new("departments", staff.clone(), view.table().clone(), group)
         .count(Department::HEADCOUNT);
     for id in 1..=5 {

@@ -123,7 +123,7 @@ async fn what_cannot_be_is_refused_and_nothing_written() -> TestResult {
     let rows = |snapshot: &Snapshot| snapshot.table("departments").unwrap().len();
 
     let other = View::new("others", staff.clone(), view.table().clone(), |employee: &Employee| {
-        employee.department.as_ref().map(|name| Department::key(name))
+        employee.department.as_ref().map(Department::key)
     });
     let other = other.count(Department::HEADCOUNT);
     let error = other.settle(key(1), Department::key("sales")).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn what_cannot_be_is_refused_and_nothing_written() -> TestResult {
          unit, or make the groups smaller"
     );
 
-    let error = view.settle(key(1), Department::key(&"x".repeat(600))).await.unwrap_err();
+    let error = view.settle(key(1), Department::key("x".repeat(600))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     assert_eq!(rows(&server.snapshot()), rows(&before));
     Ok(())
@@ -267,7 +267,7 @@ async fn the_model_and_the_summaries_agree_however_messages_come() -> TestResult
                 after = employee.department;
             }
             for department in before.into_iter().chain(after) {
-                for _ in 0..1 + random.below(2) {
+                for _ in 0..=random.below(2) {
                     messages.push((id, department.clone()));
                 }
             }

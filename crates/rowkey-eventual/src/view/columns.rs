@@ -128,7 +128,7 @@ impl<E> Columns<E> {
 /// Moves a number of the summary; not if it has none.
 fn step(summary: &mut DynamicEntity, name: &'static str, old: i64, new: i64) -> Result<bool> {
     let Some(Value::Int64(sum)) = summary.get(name) else { return Ok(false) };
-    // 128 bits, so that the order of adding and taking away does not matter.
+    // In 128 bits: what is taken away may be negative.
     let sum = i128::from(*sum) - i128::from(old) + i128::from(new);
     let Ok(sum) = i64::try_from(sum) else {
         let what = format!("the sum `{name}` of a group does not fit an Int64");
@@ -189,5 +189,79 @@ impl<E> Clone for Kind<E> {
 impl<E> Default for Columns<E> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Columns<i64> {
+        let mut columns = Columns::default();
+        columns.push("Count", Kind::Count);
+        columns.push("Sum", Kind::Sum(Arc::new(|number| *number)));
+        for (name, precedes) in [("Min", less::<i64> as Precedes), ("Max", greater::<i64>)] {
+            let of = move |number: &i64| stored(name, Some(number));
+            columns.push(name, Kind::First { of: Arc::new(of), precedes });
+        }
+        columns
+    }
+
+    fn contribution(number: i64) -> DynamicEntity {
+        let mut row = DynamicEntity::new("group", format!("from_{number}"));
+        columns().contribute(&number, &mut row).unwrap();
+        row
+    }
+
+    fn summary(numbers: &[i64]) -> DynamicEntity {
+        let mut summary = DynamicEntity::new("group", "summary");
+        columns().empty(&mut summary);
+        for number in numbers {
+            let new = contribution(*number);
+            assert!(columns().replace(&mut summary, None, Some(&new)).unwrap());
+        }
+        summary
+    }
+
+    #[test]
+    fn replacing_is_adding_up_anew_or_not_known() {
+        let numbers = [-2, 0, 3];
+        for old in numbers.map(Some).into_iter().chain([None]) {
+            for new in (-4..6).map(Some).chain([None]) {
+                let mut replaced = summary(&numbers);
+                let (before, after) = (old.map(contribution), new.map(contribution));
+                let known = columns().replace(&mut replaced, before.as_ref(), after.as_ref());
+                let mut left: Vec<_> = numbers.into_iter().filter(|n| Some(*n) != old).collect();
+                left.extend(new);
+                let is_first = old == Some(-2) && new.is_none_or(|new| new > -2);
+                let is_last = old == Some(3) && new.is_none_or(|new| new < 3);
+                assert_eq!(known.unwrap(), !is_first && !is_last, "{old:?} {new:?}");
+                if !is_first && !is_last {
+                    assert!(columns().agree(&replaced, &summary(&left)), "{old:?} {new:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_of_nobody_has_no_first_value() {
+        let empty = summary(&[]);
+        assert_eq!((empty.get("Count"), empty.get("Max")), (Some(&0_i64.into()), None));
+    }
+
+    #[test]
+    fn a_column_that_a_summary_lacks_is_not_known() {
+        let mut bare = DynamicEntity::new("group", "summary");
+        assert!(!columns().replace(&mut bare, None, Some(&contribution(1))).unwrap());
+    }
+
+    #[test]
+    fn a_sum_beyond_its_type_is_refused() {
+        let mut full = summary(&[i64::MAX]);
+        let error = columns().replace(&mut full, None, Some(&contribution(1))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        let (old, new) = (contribution(i64::MAX), contribution(i64::MIN));
+        assert!(columns().replace(&mut full, Some(&old), Some(&contribution(-1))).is_ok());
+        assert!(columns().replace(&mut full, None, Some(&new)).is_err(), "-1 and the least");
     }
 }

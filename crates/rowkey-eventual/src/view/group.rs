@@ -27,8 +27,9 @@ impl Group {
         Ok(Self { partition_key: partition_key.to_owned(), row_key: row_key.to_owned() })
     }
 
-    /// The group of a contribution that was read.
+    /// The group of a row that was read, if it is a contribution.
     pub(super) fn of_contribution(row: &DynamicEntity) -> Option<Self> {
+        row.get(PRIMARY_ROW_KEY)?;
         let (row_key, _) = row.row_key.strip_prefix(HEAD)?.split_once('_')?;
         let row_key = String::read(row_key, PART).ok()?;
         Some(Self { partition_key: row.partition_key.clone(), row_key })

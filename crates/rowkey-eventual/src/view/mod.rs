@@ -24,9 +24,9 @@
 //!
 //! /// What the dashboard shows.
 //! #[derive(Clone, Debug, PartialEq, Entity)]
-//! #[entity(partition = "{department}", row = "summary", rename_all = "PascalCase")]
+//! #[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
 //! struct Department {
-//!     department: String,
+//!     name: String,
 //!     headcount: i64,
 //!     salary: i64,
 //!     latest_hire: Option<DateTime>,

@@ -91,8 +91,11 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Follo
     }
 
     fn address(&self, entity: &E) -> Result<Option<String>> {
-        let summary = (self.group)(entity);
-        summary.map(|summary| Group::of(&summary).map(|group| group.address())).transpose()
+        let Some(summary) = (self.group)(entity) else { return Ok(None) };
+        let group = Group::of(&summary)?;
+        // One that cannot contribute is unfit.
+        self.contribution(&group, &Key::of(entity), entity)?;
+        Ok(Some(group.address()))
     }
 
     fn claims(&self, row: &DynamicEntity) -> Option<(String, Vec<Key<E>>)> {
