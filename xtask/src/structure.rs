@@ -15,7 +15,7 @@ const PATTERNS: [&str; 4] =
     ["rowkey-patterns", "rowkey-eventual", "rowkey-large", "rowkey-encryption"];
 
 /// Their public modules that several patterns share, and that are none themselves.
-const SHARED: [&str; 5] = ["index_row", "repair", "rounds", "source", "task"];
+const SHARED: [&str; 6] = ["index_row", "pace", "repair", "rounds", "source", "task"];
 
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;

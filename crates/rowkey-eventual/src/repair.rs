@@ -15,6 +15,7 @@ use rowkey::{
     Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Result, ScanPolicy, Stored, Table,
 };
 use rowkey_patterns::index_row::is_entity;
+use rowkey_patterns::pace::Pace;
 use serde::{Deserialize, Serialize};
 
 use crate::settling::all;
@@ -68,6 +69,7 @@ pub struct Run<E> {
     following: Arc<dyn Following<E>>,
     page_size: u32,
     concurrency: usize,
+    pace: Pace,
     checkpoint: Checkpoint,
 }
 
@@ -130,13 +132,21 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
             following: Arc::new(following),
             page_size: PAGE,
             concurrency: CONCURRENCY,
+            pace: Pace::new(None),
             checkpoint: Checkpoint { mend, ..Checkpoint::default() },
         }
     }
 
+    /// Looks at no more entities, or claims of them, in a second than this, so that the tables' other
+    /// users are not slowed down; at as many as there are answers, if it is not set. Each takes two
+    /// requests, and up to five if it is mended.
+    #[must_use = "the run itself does not change"]
+    pub fn entities_per_second(mut self, entities: u32) -> Self {
+        self.pace = Pace::new(Some(entities));
+        self
+    }
+
     /// How many rows a step reads, 1 to 1000, which is what it is unless set. So many are in memory.
-    ///
-    /// To go easy on the tables, read small pages and wait between the steps.
     #[must_use = "the run itself does not change"]
     pub fn page_size(mut self, rows: u32) -> Self {
         self.page_size = rows;
@@ -274,7 +284,9 @@ impl<E: Entity + Send + Sync + 'static> Run<E> {
         counts: fn(&Drifted<E>) -> bool,
     ) -> Result<usize> {
         let mut counted = 0;
+        let [entities, _] = self.following.tables();
         for keys in keys.chunks(self.following.batch()) {
+            self.pace.take(entities.account().clock(), keys.len()).await;
             let drifted = self.following.drifted(address, keys).await?;
             counted += drifted.iter().filter(|drifted| counts(drifted)).count();
             if self.checkpoint.mend && !drifted.is_empty() {

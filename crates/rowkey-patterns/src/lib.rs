@@ -21,7 +21,7 @@
 //! | [`vending`] | access by shared access signatures | each user's token opens the user's rows alone, for a short time |
 //!
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read;
-//! [`rounds`] how what lost against another writer is tried again.
+//! [`rounds`] how what lost against another writer is tried again, [`pace`] how jobs keep to a rate.
 
 pub mod bulk;
 pub mod bulk_delete;
@@ -32,7 +32,7 @@ pub mod index_row;
 pub mod local_index;
 pub mod log_tail;
 pub mod lookup;
-mod pace;
+pub mod pace;
 pub mod parallel;
 pub mod rollover;
 pub mod rounds;

@@ -8,7 +8,7 @@ use rowkey::Clock;
 
 /// Who wants to go on waits until those before it have had their time.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     per_second: Option<u32>,
     /// When the next may begin.
     next: Mutex<DateTime<Utc>>,
@@ -16,13 +16,13 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// So many a second, at least 1; or as many as can be.
-    pub(crate) fn new(per_second: Option<u32>) -> Self {
+    pub fn new(per_second: Option<u32>) -> Self {
         let per_second = per_second.map(|rate| rate.max(1));
         Self { per_second, next: Mutex::new(DateTime::<Utc>::MIN_UTC) }
     }
 
     /// Waits until it is the turn of so many.
-    pub(crate) async fn take(&self, clock: &dyn Clock, count: usize) {
+    pub async fn take(&self, clock: &dyn Clock, count: usize) {
         let Some(per_second) = self.per_second else { return };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let wait = self.reserve(clock.now(), Duration::from_secs(1) * count / per_second);

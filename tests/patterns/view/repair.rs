@@ -150,6 +150,20 @@ async fn a_run_goes_on_from_its_checkpoint_in_another_process() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_run_keeps_to_its_pace() -> TestResult {
+    let (_server, staff, view) = start().await?;
+    for id in 0..40 {
+        staff.insert(&employee(id, "sales", id, 1)).await?;
+    }
+    let clock = staff.account().clock();
+    let begun = clock.now();
+    view.repair().entities_per_second(8).run().await?;
+    // In batches of 32: the second waits for the first, what they have written for both.
+    assert_eq!((clock.now() - begun).num_seconds(), (32 + 8 + 32) / 8);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_repair_while_writers_and_workers_go_on_ends_with_everything_right() -> TestResult {
     let names = ["sales", "hr", ""];
     for seed in seeds(15) {

@@ -1,10 +1,11 @@
 //! Makes a summary agree with what entities are now.
 //!
 //! The order is everything. The summary is read first, then the entity and its row beside the summary,
-//! and whatever comes of it, the summary is written under the tag it was read with. So of all who settle into one summary each is
-//! refused if another one has written since it began, and decides again by what the entity is then:
-//! however late a write comes, it is never one that was decided by an older entity than the last. This
-//! is also why a summary that needs no change is touched, and why one of nobody is kept.
+//! and whatever comes of it, the summary is written under the tag it was read with. So of all who settle
+//! into one summary each is refused if another one has written since it began, and decides again by what
+//! the entity is then: however late a write comes, it is never one that was decided by an older entity
+//! than the last. This is also why a summary that needs no change is touched, and why one of nobody is
+//! kept.
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join;
