@@ -25,6 +25,7 @@ mod rollover;
 mod series;
 mod spread;
 mod steps;
+mod unique;
 mod vending;
 mod verify;
 mod view;

@@ -9,6 +9,7 @@
 //! | [`remote_index`] | inter-partition secondary index | copies elsewhere follow their entities; what is looked up is verified, or said to be stale |
 //! | [`remote_index_entity`] | index entities, in another partition or table | a list names every entity with its value once all changes are settled; a lookup returns none without it |
 //! | [`view`] | materialised view | a summary of a group is what its entities add up to once all changes are settled, however often and in whatever order |
+//! | [`unique`] | (unique constraint) | no two entities have the same value, in whatever partitions they are |
 //!
 //! [`task`] and [`source`] are what they share: typed tasks as messages of a queue, and entities whose
 //! changes are carried on elsewhere. [`repair`] compares lists and views with the entities they are of.
@@ -21,6 +22,7 @@ mod settling;
 pub mod source;
 pub mod steps;
 pub mod task;
+pub mod unique;
 pub mod view;
 pub mod worker;
 

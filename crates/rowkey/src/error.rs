@@ -220,8 +220,10 @@ impl Error {
         self
     }
 
-    /// Says that an earlier attempt may have been applied.
-    pub(crate) fn after_unknown(mut self) -> Self {
+    /// Says that what was asked for may have been applied, at least in part: by an earlier attempt, or
+    /// by an earlier request of an operation that makes several.
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn after_unknown(mut self) -> Self {
         self.0.outcome = Outcome::Unknown;
         self.0.changes = true;
         self
