@@ -132,7 +132,7 @@ impl Drop for Late {
     }
 }
 
-/// Without the order of reads, or without the last look, one of these ends out of step.
+/// Without the last look one of these ends out of step.
 #[tokio::test]
 async fn a_worker_that_comes_late_does_not_undo_what_is_newer() -> TestResult {
     let mut runs = 0;
@@ -184,6 +184,47 @@ async fn a_worker_that_comes_late_does_not_undo_what_is_newer() -> TestResult {
     }
     assert!(runs > 100);
     eprintln!("late workers: {runs} runs");
+    Ok(())
+}
+
+/// What it wrote would stay: another worker has settled the change that it works on, and nobody looks
+/// again. So what it writes has to fail.
+#[tokio::test]
+async fn a_worker_that_comes_late_and_dies_has_written_nothing_old() -> TestResult {
+    let (prepared, first_account, _) = Change::Rename.start().await?;
+    Change::Rename.make(&source(&first_account)).await?;
+    for nth in 2.. {
+        let _late = Late(format!("dying after {nth}"));
+        let server = prepared.fork().await?;
+        let staff = source(&account(&server)?);
+        let held = server.inject(Fault::any().nth(nth).hold());
+        let worker = staff.worker();
+        let meanwhile = async {
+            held.wait_until_held().await;
+            staff.update(key("it", 7), |e| e.first_name = "Bob".into()).await?;
+            settle(&staff).await?;
+            server.clock().advance(Duration::from_secs(1));
+            let drained = source(&account(&server)?).drain(Duration::ZERO).run().await?;
+            assert_eq!(drained.failed, 0);
+            let dead = server.inject(Fault::any().nth(1).hold());
+            held.release();
+            dead.wait_until_held().await;
+            Ok::<_, Box<dyn std::error::Error>>(())
+        };
+        let end = tokio::select! {
+            step = worker.step() => { step?; true }
+            stopped = meanwhile => { stopped?; false }
+        };
+        // As the sweep does: what it asked for last is not done there.
+        let server = server.fork().await?;
+        server.clock().advance(Duration::from_secs(61));
+        work_off(&account(&server)?).await?;
+        assert_in_step(&server.snapshot());
+        if end {
+            assert!(nth > 10, "it was stopped at each of its requests");
+            break;
+        }
+    }
     Ok(())
 }
 
