@@ -145,8 +145,11 @@ async fn a_worker_that_comes_late_hides_no_entity() -> TestResult {
             tokio::select! {
                 // Its program ends while the write is on its way.
                 () = late.wait_until_held() => {}
-                // Nothing to write.
-                settled = names.settle(key(1), "Jones") => settled?,
+                settled = names.settle(key(1), "Jones") => {
+                    settled?;
+                    // There was nothing to write.
+                    late.release();
+                }
             }
             staff.upsert(&employee(1, last)).await?;
             for name in [last, "Jones", "King"].into_iter().filter(|name| !name.is_empty()) {
