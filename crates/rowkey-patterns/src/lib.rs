@@ -25,6 +25,7 @@
 
 pub mod bulk;
 pub mod bulk_delete;
+mod checkpoint;
 pub mod denormalized;
 mod hash;
 pub mod index_entity;

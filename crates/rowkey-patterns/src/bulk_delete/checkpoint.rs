@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rowkey::{Continuation, Error, ErrorKind};
+use rowkey::{Continuation, Error};
 use serde::{Deserialize, Serialize};
+
+use crate::checkpoint;
 
 /// How far a [`BulkDelete`](super::BulkDelete) is: what it has done, and where it goes on.
 ///
@@ -59,7 +61,7 @@ impl Progress {
 impl fmt::Display for Checkpoint {
     /// The text to store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+        checkpoint::write(self, f)
     }
 }
 
@@ -67,8 +69,7 @@ impl FromStr for Checkpoint {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
-            .map_err(|_| Error::refused(ErrorKind::Invalid, "the text is not that of a checkpoint"))
+        checkpoint::parse(text)
     }
 }
 
@@ -83,6 +84,8 @@ impl fmt::Debug for Checkpoint {
 
 #[cfg(test)]
 mod tests {
+    use rowkey::ErrorKind;
+
     use super::*;
 
     #[test]
