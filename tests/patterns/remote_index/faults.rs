@@ -212,7 +212,7 @@ async fn a_worker_that_comes_late_and_dies_has_written_nothing_old() -> TestResu
             Ok::<_, Box<dyn std::error::Error>>(())
         };
         let end = tokio::select! {
-            step = worker.step() => { step?; true }
+            step = worker.step() => { assert_ne!(step?, Step::Poisoned); true }
             stopped = meanwhile => { stopped?; false }
         };
         // As the sweep does: what it asked for last is not done there.
