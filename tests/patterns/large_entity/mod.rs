@@ -264,7 +264,7 @@ async fn what_cannot_be_stored_is_refused_before_anything_is_sent() -> TestResul
     let error = short.insert(&DynamicEntity::new("leeds", "0003")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "LargeEntity on photos: blobs are guarded for 39 seconds, and writing a row may take 10: it \
+        "LargeEntity on photos: blobs are guarded for 39 seconds, and an operation may take 10: it \
          must be four times as long; guard them for longer, or lower the timeout"
     );
     let secrets = Large::<Secret>::new(photos.table().clone(), photos.container().clone());
@@ -343,7 +343,6 @@ async fn what_compresses_is_compressed_and_a_link_opens_it() -> TestResult {
     assert!(lengths[0] < 1000 && lengths[1] == 2000, "noise stays as it is: {lengths:?}");
 
     let link = photos.link(key(1), "Notes").await?.unwrap();
-    let account = photos.table().account();
     let opened = |seconds| {
         let token = link.clone().valid_for(Duration::from_secs(seconds));
         let token = token.sign(photos.table().account())?;

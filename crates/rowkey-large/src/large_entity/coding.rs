@@ -9,7 +9,8 @@ use flate2::write::{GzDecoder, GzEncoder};
 use rowkey::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::pointer::{Encoding, hash, hexadecimal};
+use super::pointer::{Encoding, hash};
+use crate::name::hexadecimal;
 
 /// What is decoded at a time: gzip makes at most a thousand times as much of it.
 const SLICE: usize = 4 * 1024;

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use rowkey::{Container, Entity, Table};
 
+use crate::guard::Guard;
 pub use read::Reading;
 use store::Store;
 pub use sweep::{Sweep, Swept};
@@ -131,7 +132,7 @@ impl<E: Entity> Large<E> {
     /// [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if it is not.
     #[must_use]
     pub fn guard(mut self, guard: Duration) -> Self {
-        self.store.guard = guard;
+        self.store.guard = Guard(guard);
         self
     }
 

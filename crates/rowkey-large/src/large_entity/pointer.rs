@@ -1,14 +1,14 @@
 //! What a row holds in the place of a property that is in a blob, and how that blob is named. Both
 //! are a format that is stored: what is here must stay readable.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::name::{hexadecimal, unused};
 
 /// Ends the name of the property that stands for another: `Image_Blob`.
 pub(super) const SUFFIX: &str = "_Blob";
@@ -115,13 +115,6 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// What the names of all blobs of a table begin with. Names of tables have no case.
 pub(super) fn prefix(table: &str) -> String {
     format!("{}/", table.to_lowercase())
@@ -130,18 +123,13 @@ pub(super) fn prefix(table: &str) -> String {
 /// A name that no blob ever had: that of the row, of the property, and 16 random bytes. So that a
 /// blob is written once, and its name, once it is free, never means anything else.
 pub(super) fn new_name(table: &str, row: &DynamicEntity, property: &str) -> Result<String> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|_| {
-        Error::refused(ErrorKind::Unavailable, "the system has no random bytes for a name")
-    })?;
     let keys = Sha256::new()
         .chain_update(&row.partition_key)
         // What no key contains, so that no two rows are one.
         .chain_update(b"/")
         .chain_update(&row.row_key)
         .finalize();
-    let (row, random) = (hexadecimal(&keys[..16]), hexadecimal(&random));
-    Ok(format!("{}{row}/{property}/{random}", prefix(table)))
+    Ok(format!("{}{}/{property}/{}", prefix(table), hexadecimal(&keys[..16]), unused()?))
 }
 
 /// The metadata of a blob of this row.

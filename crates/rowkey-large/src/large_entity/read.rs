@@ -162,7 +162,7 @@ impl Store {
             let what = format!("names that end in {SUFFIX} are those of addresses");
             return Err(Error::refused(ErrorKind::Invalid, what));
         }
-        self.check_guard()?;
+        self.guard.check(self.rows.options().timeout)?;
         let mut stored = self.row(key.clone()).await?.ok_or_else(not_found)?;
         let encoding = self.compress.then_some(Encoding::Gzip);
         let blob = pointer::new_name(self.table.name(), &stored.entity, property)?;

@@ -1,10 +1,8 @@
 //! Rows taken apart and put together: which properties go to blobs, and blobs written, read and
 //! freed. Knows nothing of the entities' type.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::blob::ContentHeaders;
 use rowkey::edm::Value;
@@ -15,13 +13,13 @@ use rowkey::{
 
 use super::coding;
 use super::pointer::{self, Encoding, Kind, Pointer, SUFFIX, bytes_of};
+use crate::guard::Guard;
 
 pub(super) const OPERATION: &str = "LargeEntity";
 
 /// Bytes in a String or Binary property.
 pub(super) const MAX_PROPERTY: usize = 64 * 1024;
 const THRESHOLD: usize = 32 * 1024;
-const GUARD: Duration = Duration::from_secs(24 * 60 * 60);
 const CONCURRENCY: usize = 4;
 
 /// A table and a container, and what goes where.
@@ -38,7 +36,7 @@ pub(super) struct Store {
     pub(super) always: Vec<String>,
     pub(super) content_types: Vec<(String, String)>,
     pub(super) compress: bool,
-    pub(super) guard: Duration,
+    pub(super) guard: Guard,
     pub(super) concurrency: usize,
 }
 
@@ -73,7 +71,7 @@ impl Store {
             always: Vec::new(),
             content_types: Vec::new(),
             compress: false,
-            guard: GUARD,
+            guard: Guard::default(),
             concurrency: CONCURRENCY,
         }
     }
@@ -96,7 +94,7 @@ impl Store {
         before: Option<&DynamicEntity>,
         fresh: &mut Fresh,
     ) -> Result<DynamicEntity> {
-        self.check_guard()?;
+        self.guard.check(self.rows.options().timeout)?;
         let mut row = DynamicEntity::new(&*entity.partition_key, &*entity.row_key);
         let mut writes = Vec::new();
         for (name, value) in entity.iter() {
@@ -195,27 +193,10 @@ impl Store {
         }
     }
 
-    /// Refuses a guard that could be over before a row is written.
-    pub(super) fn check_guard(&self) -> Result<()> {
-        let (guard, timeout) = (self.guard, self.rows.options().timeout);
-        if guard >= timeout * 4 {
-            return Ok(());
-        }
-        let what = format!(
-            "blobs are guarded for {} seconds, and writing a row may take {}: it must be four times as \
-             long",
-            guard.as_secs(),
-            timeout.as_secs()
-        );
-        Err(Error::refused(ErrorKind::Invalid, what)
-            .advise("guard them for longer, or lower the timeout"))
-    }
-
     /// Makes sure, before a row is written, that no sweep frees its new blobs while that is under
     /// way: those that are not that young any more are made young again.
     pub(super) async fn keep(&self, row: &DynamicEntity, fresh: &mut Fresh) -> Result<()> {
-        let young = (self.guard / 2).saturating_sub(self.rows.options().timeout);
-        let young = TimeDelta::from_std(young).unwrap_or(TimeDelta::MAX);
+        let young = self.guard.young(self.rows.options().timeout);
         let metadata = pointer::metadata(row);
         let metadata = [(metadata[0].0, &*metadata[0].1), (metadata[1].0, &*metadata[1].1)];
         for upload in &mut fresh.0 {

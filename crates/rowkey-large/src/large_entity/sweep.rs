@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
 use rowkey::service::ListingContinuation;
-use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
+use rowkey::{ETag, Entity, Key, Result};
 
 use super::Large;
 use super::pointer;
 use super::store::{OPERATION, Store, names};
+use crate::guard::service_time;
 
 /// How many rows are read at a time.
 const AT_ONCE: usize = 16;
@@ -142,7 +142,8 @@ impl Store {
         }
         let mut swept = Swept::default();
         // Asked before, so that ages seem smaller rather than larger than they are.
-        let now = self.service_time().await?;
+        let mark = format!("{}.sweep", self.table.name().to_lowercase());
+        let now = service_time(&self.blobs, &mark).await?;
         let Some(page) = listing.with_metadata().pages().try_next().await? else {
             return Ok(swept);
         };
@@ -154,7 +155,7 @@ impl Store {
                 swept.unknown.push(name);
                 continue;
             };
-            if !self.is_old(properties.modified, now) {
+            if !self.guard.is_over(properties.modified, now) {
                 swept.young += 1;
                 continue;
             }
@@ -170,22 +171,6 @@ impl Store {
             swept.add(counts?);
         }
         Ok(swept)
-    }
-
-    /// The time where the ages of blobs are counted. Nothing is trusted of this machine's clock.
-    async fn service_time(&self) -> Result<DateTime<Utc>> {
-        let name = format!("{}.sweep", self.table.name().to_lowercase());
-        let written = self.blobs.blob(&name).put("").send().await?;
-        written.modified.ok_or_else(|| {
-            let what = "the service does not say when a blob was written";
-            Error::refused(ErrorKind::Decode, what)
-        })
-    }
-
-    fn is_old(&self, modified: DateTime<Utc>, now: DateTime<Utc>) -> bool {
-        // Both are in whole seconds.
-        let guard = TimeDelta::from_std(self.guard).unwrap_or(TimeDelta::MAX);
-        (now - modified).checked_sub(&TimeDelta::seconds(1)).is_some_and(|age| age > guard)
     }
 
     async fn free_old(&self, old: Old) -> Result<Swept> {

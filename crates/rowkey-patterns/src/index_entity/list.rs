@@ -169,7 +169,7 @@ impl List {
                 self.len()
             ),
         )
-        .advise("keep the keys of a value that is so common in a blob, or allow more rows"))
+        .advise("allow more rows, or list keys that are so many in blobs: `rowkey_large::blob_index`"))
     }
 
     /// Takes a key away if it is there.
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the list of the value has 37448 keys and is full: rows: 1, properties of \
-             each: 8, of 64 KiB; keep the keys of a value that is so common in a blob, or allow more \
-             rows"
+             each: 8, of 64 KiB; allow more rows, or list keys that are so many in blobs: \
+             `rowkey_large::blob_index`"
         );
         list.add("999999", 2).unwrap();
         assert_eq!(list.rows[&1].keys, ["999999"]);
