@@ -7,9 +7,9 @@ use rowkey_server::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 
-use super::{Employee, GUARD, blobs, employee, found, key, staff, start};
+use super::{Employee, GUARD, blobs, employee, key, staff, start};
 
-/// A tenth of the keys of a list: lists are divided soon.
+/// Lists are divided soon.
 fn short(account: &StorageAccount) -> BlobIndex<Employee> {
     staff(account).chunk_keys(2)
 }
@@ -19,13 +19,6 @@ async fn recover(account: &StorageAccount) -> TestResult {
     let staff = short(account);
     let report = staff.verify().await?;
     assert_eq!((report.missing, report.damaged), (0, 0));
-    for name in ["Jones", "King"] {
-        for stored in staff.table().scan::<Employee>().all().await? {
-            if stored.entity.last_name.as_deref() == Some(name) {
-                assert!(found(&staff, name).await?.contains(&stored.entity.id));
-            }
-        }
-    }
     staff.repair().await?;
     assert!(staff.verify().await?.is_sound());
     Ok(())
@@ -82,8 +75,8 @@ async fn with(
 
 #[tokio::test]
 async fn whatever_request_of_an_insert_fails_no_entity_is_left_out() -> TestResult {
-    // The first key, one more, one that divides the list, one that divides a chunk.
-    for jones in [0, 1, 2, 4] {
+    // The first key, one that divides the list, one that divides a chunk.
+    for jones in [0, 2, 4] {
         let (server, _) = with(jones).await?;
         survives(&server, 9, async |staff| staff.insert(&employee(9, "Jones")).await.map(drop))
             .await?;
@@ -105,7 +98,7 @@ async fn whatever_request_of_an_update_fails_no_entity_is_left_out() -> TestResu
 
 #[tokio::test]
 async fn whatever_request_of_a_delete_fails_no_entity_is_left_out() -> TestResult {
-    for jones in [1, 2, 3] {
+    for jones in [1, 3] {
         let (server, _) = with(jones).await?;
         survives(&server, 1, async |staff| staff.delete(key(1)).await.map(drop)).await?;
     }

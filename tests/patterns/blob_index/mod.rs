@@ -2,6 +2,7 @@
 //! no request's failure leaves an entity out of its list.
 
 mod faults;
+mod follower;
 mod model;
 
 use std::collections::BTreeSet;

@@ -12,6 +12,9 @@ use rowkey::{Blob, Container, ETag, Error, ErrorKind, Outcome, Result};
 use super::format::{Chunk, Listed, Page, blob_name};
 use crate::name;
 
+/// How often the first blob of a list is written against other writers to finish a move.
+const MAX_FINISHES: u32 = 8;
+
 /// The lists of an index.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
@@ -222,19 +225,34 @@ impl Lists {
     }
 
     /// Puts what a closed chunk was moved to into its place in the first blob, and then deletes it.
+    /// Where many write at once it may be left to another.
     async fn finish(&self, value: &str, id: &str, to: &[Chunk]) -> Result<()> {
-        let Some((Page::Chunks(mut chunks), etag)) = self.read(value, None).await? else {
-            return Ok(());
-        };
-        let Some(at) = chunks.iter().position(|chunk| chunk.id == id) else { return Ok(()) };
-        chunks.splice(at..=at, to.iter().cloned());
-        let done = if chunks.is_empty() {
-            self.delete(value, None, etag).await?
-        } else {
-            self.replace(value, None, etag, &Page::Chunks(chunks)).await? == Written::Yes
-        };
-        if done {
-            self.blob(value, Some(id)).delete_if_exists().await?;
+        for _ in 0..MAX_FINISHES {
+            let Some((Page::Chunks(mut chunks), etag)) = self.read(value, None).await? else {
+                return Ok(());
+            };
+            let Some(at) = chunks.iter().position(|chunk| chunk.id == id) else { return Ok(()) };
+            chunks.splice(at..=at, to.iter().cloned());
+            let done = if chunks.is_empty() {
+                self.delete(value, None, etag).await?
+            } else {
+                self.replace(value, None, etag, &Page::Chunks(chunks)).await? == Written::Yes
+            };
+            if done {
+                self.blob(value, Some(id)).delete_if_exists().await?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes the moves of chunks whose first blob does not know of them yet.
+    pub(super) async fn tidy(&self, value: &str) -> Result<()> {
+        let Some((Page::Chunks(chunks), _)) = self.read(value, None).await? else { return Ok(()) };
+        for chunk in chunks {
+            if let Some((Page::Moved(to), _)) = self.read(value, Some(&chunk.id)).await? {
+                self.finish(value, &chunk.id, &to).await?;
+            }
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl<E: Entity + Send + Sync + 'static> BlobIndex<E> {
         let stored = Page::read(&text.bytes).map(|(value, _)| value);
         let value = stored.filter(|value| blob_name(&self.lists.name, value) == name);
         let keys = match &value {
-            Some(value) => match self.lists.keys(value).await {
+            Some(value) => match self.read_list(value, repair).await {
                 Ok(keys) => Some(keys),
                 Err(error) if error.kind() == rowkey::ErrorKind::Decode => None,
                 Err(error) => return Err(error),
@@ -147,6 +147,13 @@ impl<E: Entity + Send + Sync + 'static> BlobIndex<E> {
             report.stale += u64::from(self.differs(&key, &value, repair).await?);
         }
         Ok(Some(value))
+    }
+
+    async fn read_list(&self, value: &str, repair: bool) -> Result<Vec<Listed>> {
+        if repair {
+            self.lists.tidy(value).await?;
+        }
+        self.lists.keys(value).await
     }
 
     async fn is_stale(&self, key: Listed, value: &str) -> Result<Option<Listed>> {
