@@ -38,11 +38,11 @@
 //! # }
 //! ```
 //!
-//! - [`format`](mod@format): names of blobs and what is in them: the stored format
-//! - [`list`]: the list of one value, read and changed, and split when it is long
-//! - [`settle`]: entities written, and lists brought into agreement with them
-//! - [`lookup`]: a list and its entities, read
-//! - [`verify`]: what is missing or left over, found and mended
+//! - `format`: names of blobs and what is in them: the stored format
+//! - `list`: the list of one value, read and changed, and split when it is long
+//! - `settle`: entities written, and lists brought into agreement with them
+//! - `lookup`: a list and its entities, read
+//! - `verify`: what is missing or left over, found and mended
 //!
 //! The blobs are described in the book, under "Index in blobs".
 

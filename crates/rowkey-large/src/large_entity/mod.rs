@@ -5,12 +5,12 @@
 //! only ever written under the ETag that was read. What remains of writes that failed is found by a
 //! [`Sweep`].
 //!
-//! - [`pointer`]: what the row holds, and how blobs are named: the stored format
-//! - [`coding`]: bytes counted, hashed and compressed
-//! - [`store`]: blobs written, read and freed
-//! - [`write`]: rows written, and what then becomes of blobs
-//! - [`read`](mod@read): entities read, and single properties piece by piece
-//! - [`sweep`]: what no row names
+//! - `pointer`: what the row holds, and how blobs are named: the stored format
+//! - `coding`: bytes counted, hashed and compressed
+//! - `store`: blobs written, read and freed
+//! - `write`: rows written, and what then becomes of blobs
+//! - `read`: entities read, and single properties piece by piece
+//! - `sweep`: what no row names
 //!
 //! The rows are described in the book, under "Large entities".
 
