@@ -2,7 +2,7 @@
 
 use rowkey::{Entity, StorageAccount};
 use rowkey_eventual::source::{Follower, Primary, Source, Target};
-use rowkey_eventual::worker::Done;
+use rowkey_eventual::worker::{Done, Step};
 use rowkey_large::BlobIndex;
 use rowkey_server::Server;
 use rowkey_tests::TestResult;
@@ -51,7 +51,7 @@ async fn an_index_follows_the_changes_of_a_source() -> TestResult {
     clerks.update(Clerk::key("sales", 2), |clerk| clerk.city = "York".into()).await?;
     assert!(index.find("Leeds").await?.is_empty(), "nobody has worked yet");
     for _ in 0..4 {
-        clerks.worker().step().await?;
+        assert_eq!(clerks.worker().step().await?, Step::Handled);
     }
     let ids = async |city: &str| -> rowkey::Result<Vec<u32>> {
         Ok(index.find(city).await?.iter().map(|stored| stored.entity.id).collect())
@@ -59,7 +59,7 @@ async fn an_index_follows_the_changes_of_a_source() -> TestResult {
     assert_eq!((ids("Leeds").await?, ids("York").await?), (vec![1, 3], vec![2]));
     let york = clerks.get(Clerk::key("sales", 2)).await?.unwrap();
     clerks.delete(&york).await?;
-    clerks.worker().step().await?;
+    assert_eq!(clerks.worker().step().await?, Step::Handled);
     assert!(index.keys("York").await?.is_empty());
     assert!(index.verify().await?.is_sound());
     Ok(())
