@@ -1,0 +1,169 @@
+//! What has to be in the end, compared with what the server holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use rowkey::{Clock as _, SystemClock};
+use rowkey_eventual::worker::Step;
+use rowkey_server::{Server, StoredQueue};
+use serde_json::Value;
+
+use crate::jobs::{Balance, City, Job, Person, Photo, Places, Plan, Posting, city, image, salary};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What was left to those who look for it.
+pub(crate) struct Found {
+    intents: u64,
+    claims: u64,
+    images: u64,
+    poisoned: usize,
+    poisoned_twice: usize,
+}
+
+/// Has the jobs run that look for what dead programs left, and compares everything.
+pub(crate) async fn check(server: &Server, places: &Places, plan: &Plan) -> Result<Found> {
+    let drained = places.people.drain(Duration::ZERO).run().await?;
+    assert_eq!(drained.failed, 0);
+    assert_eq!(places.people.worker().step().await?, Step::Idle);
+    // Ages of blobs are told in whole seconds.
+    SystemClock.sleep(Duration::from_secs(3)).await;
+    let claims = places.tasks.sweep_claims(Duration::ZERO).await?;
+    let swept = places.photos.clone().guard(Duration::ZERO).sweep().run().await?;
+    let (poisoned, poisoned_twice) = poison(server, plan);
+    ledger(server, plan);
+    people(server, places, plan).await?;
+    photos(server, places, plan).await?;
+    Ok(Found { intents: drained.found, claims, images: swept.freed, poisoned, poisoned_twice })
+}
+
+/// The poison queue has the bad ones and nothing else; the queues have nothing.
+fn poison(server: &Server, plan: &Plan) -> (usize, usize) {
+    let snapshot = server.snapshot();
+    let messages = |name| -> Vec<String> {
+        let queue = snapshot.queue(name).into_iter().flat_map(StoredQueue::messages);
+        queue.map(|message| message.text().to_owned()).collect()
+    };
+    for name in ["jobs", "people-changes", "people-changes-poison"] {
+        assert_eq!(messages(name), [""; 0], "{name}");
+    }
+    let texts = messages("jobs-poison");
+    let number = |text: &String| {
+        let text: Value = serde_json::from_str(text).unwrap();
+        let unreadable = text["text"].as_str().and_then(|text| text.strip_prefix("bad "));
+        let unreadable = unreadable.and_then(|number| number.parse().ok());
+        unreadable.or_else(|| text["task"]["Bad"]["number"].as_u64()).unwrap_or_else(|| {
+            panic!("this was not to be poisoned: {text}");
+        })
+    };
+    let found: BTreeSet<u64> = texts.iter().map(number).collect();
+    let bad = |job| if let Job::Bad { number } = job { Some(number) } else { None };
+    let wanted: BTreeSet<u64> = plan.jobs().filter_map(bad).collect();
+    assert_eq!(found, wanted);
+    (found.len(), texts.len() - found.len())
+}
+
+/// Every posting is there, and was counted once.
+fn ledger(server: &Server, plan: &Plan) {
+    let mut postings = BTreeMap::new();
+    let mut balances: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
+    for job in plan.jobs() {
+        if let Job::Post { account, number, amount } = job {
+            postings.insert((account, number), amount);
+            let (count, sum) = balances.entry(account).or_default();
+            (*count, *sum) = (*count + 1, *sum + amount);
+        }
+    }
+    let snapshot = server.snapshot();
+    let integer = |row: rowkey_server::StoredEntity<'_>, name| match row.get(name) {
+        Some(rowkey::edm::Value::Int64(value)) => value,
+        other => panic!("{name} is {other:?}"),
+    };
+    let mut found = 0;
+    for row in snapshot.table("ledger").unwrap().entities() {
+        let account: u64 = row.partition_key().parse().unwrap();
+        if let Some(number) = row.row_key().strip_prefix("posting_") {
+            let number: u64 = number.parse().unwrap();
+            let amount = integer(row, Posting::AMOUNT.name());
+            assert_eq!(postings.get(&(account, number)), Some(&amount), "{account} {number}");
+            found += 1;
+        } else {
+            let balance =
+                (integer(row, Balance::POSTINGS.name()), integer(row, Balance::SUM.name()));
+            assert_eq!(balances.remove(&account), Some(balance), "balance of {account}");
+        }
+    }
+    assert_eq!(found, postings.len());
+    assert!(balances.is_empty());
+}
+
+/// Everybody is where they moved last; the index and the view say the same.
+async fn people(server: &Server, places: &Places, plan: &Plan) -> Result<()> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for job in plan.jobs() {
+        if let Job::Move { person, version } = job {
+            let last = wanted.entry(person).or_default();
+            *last = version.max(*last);
+        }
+    }
+    let mut cities: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
+    for (&person, &version) in &wanted {
+        let found = places.people.get(Person::key(person)).await?.ok_or("nobody")?;
+        let (city, salary) = (city(person, version), salary(version));
+        assert_eq!(*found, Person { person, city, salary, version });
+        let there = places.by_city.find(Person::by_city(city, person)).await?;
+        assert!(there.is_some(), "{person} is not in the index");
+        let (people, sum) = cities.entry(city).or_default();
+        (*people, *sum) = (*people + 1, *sum + i64::from(salary));
+    }
+    let snapshot = server.snapshot();
+    let rows = |table| snapshot.table(table).unwrap().len();
+    assert_eq!(rows("people"), wanted.len(), "nothing but people: no intent is left");
+    assert_eq!(rows("peopleByCity"), wanted.len(), "one copy each");
+    for (&city, &(people, salary)) in &cities {
+        let summary =
+            places.account.table("cities").get(City::key(city)).await?.ok_or("no city")?;
+        assert_eq!(summary.entity, City { city, people, salary });
+    }
+    let mut verify = places.by_city.verify().check();
+    let report = verify.run().await?;
+    let drifted: u64 = report.indexes.iter().map(|index| index.drifted()).sum();
+    assert_eq!((drifted, report.unfit), (0, 0), "{report:?}");
+    let mut check = places.cities.check();
+    let report = check.run().await?;
+    assert_eq!((report.drifted(), report.unfit), (0, 0), "{report:?}");
+    Ok(())
+}
+
+/// Every album shows its newest photo; there is a blob for each, and no other.
+async fn photos(server: &Server, places: &Places, plan: &Plan) -> Result<()> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for job in plan.jobs() {
+        if let Job::Photo { album, version, .. } = job {
+            let last = wanted.entry(album).or_default();
+            *last = version.max(*last);
+        }
+    }
+    for (&album, &version) in &wanted {
+        let found = places.photos.get(Photo::key(album)).await?.ok_or("no photo")?;
+        assert_eq!(found.entity, Photo { album, version, image: image(album, version) });
+    }
+    let snapshot = server.snapshot();
+    assert_eq!(snapshot.table("photos").unwrap().len(), wanted.len());
+    let images = snapshot.blobs("images").filter(|name| name.starts_with("photos/"));
+    assert_eq!(images.count(), wanted.len(), "no orphan");
+    assert_eq!(snapshot.blobs("claims").count(), 0, "no claim of a task that is done");
+    Ok(())
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { intents, claims, images, poisoned, poisoned_twice } = self;
+        write!(
+            f,
+            "left by the dead and found: {intents} intents, {claims} claims, {images} images; \
+             {poisoned} poisoned as meant, {poisoned_twice} of them twice"
+        )
+    }
+}
