@@ -101,7 +101,7 @@ pub(crate) struct Balance {
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{person:6}", row = "person_{person:6}")]
 #[entity(index(name = by_city, partition = "city_{city:3}", row = "{person:6}"))]
-pub(crate) struct Person {
+pub(crate) struct Resident {
     pub(crate) person: u64,
     pub(crate) city: u64,
     pub(crate) salary: u32,
@@ -110,7 +110,7 @@ pub(crate) struct Person {
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{city:3}", row = "summary")]
-pub(crate) struct City {
+pub(crate) struct Summary {
     pub(crate) city: u64,
     pub(crate) people: i64,
     pub(crate) salary: i64,
@@ -130,9 +130,9 @@ pub(crate) struct Places {
     pub(crate) account: StorageAccount,
     pub(crate) tasks: Tasks<Job>,
     pub(crate) ledger: Table,
-    pub(crate) people: Source<Person>,
-    pub(crate) by_city: Arc<RemoteIndex<Person>>,
-    pub(crate) cities: Arc<View<Person, City>>,
+    pub(crate) people: Source<Resident>,
+    pub(crate) by_city: Arc<RemoteIndex<Resident>>,
+    pub(crate) cities: Arc<View<Resident, Summary>>,
     pub(crate) photos: Large<Photo>,
 }
 
@@ -141,13 +141,14 @@ impl Places {
         let claims = account.container("claims");
         let tasks = Tasks::new(account.queue("jobs")).claims(claims);
         let people = account.table("people");
-        let by_city = RemoteIndex::<Person>::new(people.clone())
+        let by_city = RemoteIndex::<Resident>::new(people.clone())
             .index_table(["by_city"], account.table("peopleByCity"))?;
-        let cities = View::new("cities", people.clone(), account.table("cities"), |it: &Person| {
-            Some(City::key(it.city))
-        })
-        .count(City::PEOPLE)
-        .sum(City::SALARY, |person| person.salary);
+        let cities =
+            View::new("cities", people.clone(), account.table("cities"), |it: &Resident| {
+                Some(Summary::key(it.city))
+            })
+            .count(Summary::PEOPLE)
+            .sum(Summary::SALARY, |person| person.salary);
         let followers = [by_city.follower(), cities.follower()];
         let people = Source::new(people, account.queue("people-changes"), followers)?;
         let photos = Large::new(account.table("photos"), account.container("images"))
@@ -205,18 +206,15 @@ impl Doer {
         loop {
             let stored = ledger.get(Balance::key(account)).await?;
             let transaction = ledger.transaction().insert(&posting);
-            let posted = match stored {
-                Some(stored) => {
-                    let balance = stored.map(|balance| {
-                        balance.postings += 1;
-                        balance.sum += amount;
-                    });
-                    transaction.replace(&balance).submit().await
-                }
-                None => {
-                    let balance = Balance { account, postings: 1, sum: amount };
-                    transaction.insert(&balance).submit().await
-                }
+            let posted = if let Some(stored) = stored {
+                let balance = stored.map(|balance| {
+                    balance.postings += 1;
+                    balance.sum += amount;
+                });
+                transaction.replace(&balance).submit().await
+            } else {
+                let balance = Balance { account, postings: 1, sum: amount };
+                transaction.insert(&balance).submit().await
             };
             match posted {
                 Ok(_) => return Ok(Done::Applied),
@@ -236,7 +234,7 @@ impl Doer {
         let people = &self.0.people;
         let (city, salary) = (city(person, version), salary(version));
         loop {
-            let moved = match people.get(Person::key(person)).await? {
+            let moved = match people.get(Resident::key(person)).await? {
                 Some(known) if known.version >= version => return Ok(Done::AlreadyApplied),
                 Some(known) => {
                     let new = known.map(|it| {
@@ -244,7 +242,7 @@ impl Doer {
                     });
                     people.replace(&new).await
                 }
-                None => people.insert(&Person { person, city, salary, version }).await,
+                None => people.insert(&Resident { person, city, salary, version }).await,
             };
             match moved {
                 Ok(_) => return Ok(Done::Applied),

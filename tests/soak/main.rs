@@ -7,6 +7,7 @@
 //! ROWKEY_SOAK=200000 cargo test --release -p rowkey-tests --test soak
 //! ```
 
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![expect(clippy::unwrap_used, reason = "a soak that cannot go on fails")]
 
 mod chaos;
@@ -125,7 +126,7 @@ struct Crew<'s> {
 
 type ChangeWorker = rowkey_eventual::Worker<
     rowkey_eventual::outbox::Notice<Change>,
-    rowkey_eventual::outbox::Delivery<Change, rowkey_eventual::source::Source<jobs::Person>>,
+    rowkey_eventual::outbox::Delivery<Change, rowkey_eventual::source::Source<jobs::Resident>>,
 >;
 
 struct Member {

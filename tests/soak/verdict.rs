@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use rowkey::{Clock as _, SystemClock};
 use rowkey_eventual::worker::Step;
+use rowkey_patterns::verify::IndexReport;
 use rowkey_server::{Server, StoredQueue};
 use serde_json::Value;
 
-use crate::jobs::{Balance, City, Job, Person, Photo, Places, Plan, Posting, city, image, salary};
+use crate::jobs::{
+    Balance, Job, Photo, Places, Plan, Posting, Resident, Summary, city, image, salary,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -109,10 +112,10 @@ async fn people(server: &Server, places: &Places, plan: &Plan) -> Result<()> {
     }
     let mut cities: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
     for (&person, &version) in &wanted {
-        let found = places.people.get(Person::key(person)).await?.ok_or("nobody")?;
+        let found = places.people.get(Resident::key(person)).await?.ok_or("nobody")?;
         let (city, salary) = (city(person, version), salary(version));
-        assert_eq!(*found, Person { person, city, salary, version });
-        let there = places.by_city.find(Person::by_city(city, person)).await?;
+        assert_eq!(*found, Resident { person, city, salary, version });
+        let there = places.by_city.find(Resident::by_city(city, person)).await?;
         assert!(there.is_some(), "{person} is not in the index");
         let (people, sum) = cities.entry(city).or_default();
         (*people, *sum) = (*people + 1, *sum + i64::from(salary));
@@ -123,12 +126,12 @@ async fn people(server: &Server, places: &Places, plan: &Plan) -> Result<()> {
     assert_eq!(rows("peopleByCity"), wanted.len(), "one copy each");
     for (&city, &(people, salary)) in &cities {
         let summary =
-            places.account.table("cities").get(City::key(city)).await?.ok_or("no city")?;
-        assert_eq!(summary.entity, City { city, people, salary });
+            places.account.table("cities").get(Summary::key(city)).await?.ok_or("no city")?;
+        assert_eq!(summary.entity, Summary { city, people, salary });
     }
     let mut verify = places.by_city.verify().check();
     let report = verify.run().await?;
-    let drifted: u64 = report.indexes.iter().map(|index| index.drifted()).sum();
+    let drifted: u64 = report.indexes.iter().map(IndexReport::drifted).sum();
     assert_eq!((drifted, report.unfit), (0, 0), "{report:?}");
     let mut check = places.cities.check();
     let report = check.run().await?;
