@@ -1,6 +1,6 @@
 //! What the programs share.
 //!
-//! - [`servers`], [`million`], [`clients`], [`bulk`], [`indexed`], [`scan`]: the comparisons
+//! - [`servers`], [`million`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
@@ -9,6 +9,7 @@
 pub mod bare;
 pub mod bulk;
 pub mod clients;
+pub mod durable;
 pub mod indexed;
 pub mod load;
 pub mod million;

@@ -1,4 +1,4 @@
-//! `compare [servers|million|clients|bulk|indexed|scan] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
+//! `compare [durable|servers|million|clients|bulk|indexed|scan] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
 //! by default.
 //!
 //! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
@@ -6,9 +6,9 @@
 use std::env;
 
 use compare::clients::run::Result;
-use compare::{bare, bulk, clients, indexed, million, scan, servers};
+use compare::{bare, bulk, clients, durable, indexed, million, scan, servers};
 
-const PARTS: [&str; 6] = ["servers", "million", "clients", "bulk", "indexed", "scan"];
+const PARTS: [&str; 7] = ["durable", "servers", "million", "clients", "bulk", "indexed", "scan"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -35,6 +35,9 @@ fn main() -> Result<()> {
         let only: Vec<&str> = (arguments.iter().copied())
             .filter(|text| !is_part(text) && text.parse::<usize>().is_err())
             .collect();
+        if chosen("durable") {
+            println!("{}", durable::compare(rounds).await?);
+        }
         if chosen("servers") {
             println!("{}", servers::compare(rounds, &only).await?);
         }

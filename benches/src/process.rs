@@ -39,8 +39,13 @@ impl Server {
         match kind {
             Kind::Azurite => azurite(),
             Kind::Bare => bare(false).map(Some),
-            Kind::Rowkey => rowkey().map(Some),
+            Kind::Rowkey => Self::rowkey(&[]).map(Some),
         }
+    }
+
+    /// Starts ours with more flags.
+    pub fn rowkey(flags: &[&str]) -> io::Result<Self> {
+        rowkey(flags)
     }
 
     /// A bare server whose answers have all headers that clients insist on.
@@ -128,9 +133,10 @@ fn bare(all_headers: bool) -> io::Result<Server> {
     Ok(server)
 }
 
-fn rowkey() -> io::Result<Server> {
+fn rowkey(flags: &[&str]) -> io::Result<Server> {
     let mut command = cargo_run("../Cargo.toml", "rowkey-server", "rowkey-server", &["program"]);
     command.args(["--tablePort", "0", "--blobPort", "0", "--queuePort", "0", "--silent"]);
+    command.args(flags);
     let (mut server, line) = Server::spawn(command)?;
     let ready: serde_json::Value = serde_json::from_str(&line)?;
     server.hosts = ["table", "queue", "blob"].map(|service| {

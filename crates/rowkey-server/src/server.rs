@@ -229,6 +229,22 @@ impl ServerBuilder {
     /// of [`start`](Self::start), and is left as it is. Accounts are known by their names.
     ///
     /// When the disk refuses to take a change, nothing is answered any more but `InternalError`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_server::{Server, SyncPolicy};
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("rowkey-doc-{}", std::process::id()));
+    /// let server = Server::builder().location(&directory, SyncPolicy::default()).start().await?;
+    /// // … what a client is told was written …
+    /// drop(server);
+    /// let server = Server::builder().location(&directory, SyncPolicy::Always).start().await?;
+    /// // … is there.
+    /// # drop(server);
+    /// # std::fs::remove_dir_all(&directory)
+    /// # }
+    /// ```
     #[cfg(feature = "durable")]
     pub fn location(
         mut self,

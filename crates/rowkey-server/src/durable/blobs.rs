@@ -1,6 +1,5 @@
 //! Containers and blobs: to rows and back.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +12,7 @@ use super::code::{In, Out, invalid};
 use super::contents::{self, Contents, Segment, Stored};
 use super::held::Record;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind};
+use super::names::{self, Desk, Kind, Known};
 use crate::store::blob::account::Touch;
 use crate::store::blob::container::Touch as ContainerTouch;
 use crate::store::blob::entry::Copied;
@@ -29,25 +28,22 @@ const STAGED: u8 = b't';
 #[derive(Debug)]
 pub(super) struct Blobs {
     desk: Desk,
-    known: Mutex<Known>,
+    known: Mutex<KnownBlobs>,
 }
 
-/// What has rows.
+/// What has rows, and the bytes that they name.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Containers and their numbers.
-    pub(super) owners: BTreeMap<Box<str>, u64>,
-    /// Names that are blocked.
-    pub(super) blocked: BTreeSet<Box<str>>,
+pub(super) struct KnownBlobs {
+    pub(super) containers: Known,
     contents: Contents,
 }
 
 impl Blobs {
-    pub(super) fn new(desk: Desk, known: Known) -> Self {
+    pub(super) fn new(desk: Desk, known: KnownBlobs) -> Self {
         Self { desk, known: Mutex::new(known) }
     }
 
-    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Known, unit: &mut Unit) {
+    fn note(&self, touch: &Touch, store: &mut Store, known: &mut KnownBlobs, unit: &mut Unit) {
         let name = match touch {
             Touch::Properties => {
                 let key = self.desk.key(Kind::BlobProperties, "");
@@ -57,36 +53,27 @@ impl Blobs {
         };
         if let Some(container) = store.touched_container(name) {
             self.note_container(name, container, known, unit);
-        } else if let Some(owner) = known.owners.remove(name) {
-            unit.remove(Space::Names, self.desk.key(Kind::Container, name));
-            unit.swept.push((Space::Rows, owner));
+        } else if let Some(owner) = known.containers.remove(&self.desk, Kind::Container, name, unit)
+        {
             known.contents.forget_all(owner);
         }
-        // Most that is noted is of containers that are there.
-        if known.blocked.contains(name) || !known.owners.contains_key(name) {
-            let key = self.desk.key(Kind::ContainerBlocked, name);
-            if let Some(until) = store.blocked_until(name) {
-                known.blocked.insert(name.clone());
-                unit.put(Space::Names, key, Out::default().instant(until).finish());
-            } else if known.blocked.remove(name) {
-                unit.remove(Space::Names, key);
-            }
-        }
+        let name = (&**name, store.blocked_until(name));
+        known.containers.note_blocked(&self.desk, Kind::ContainerBlocked, name, unit);
     }
 
     fn note_container(
         &self,
         name: &str,
         container: &mut Container,
-        known: &mut Known,
+        known: &mut KnownBlobs,
         unit: &mut Unit,
     ) {
         let mut touched = container.touched.take();
-        let owner = known.owners.get(name).copied().unwrap_or_else(|| {
+        let owner = known.containers.owner(name).unwrap_or_else(|| {
             container.touched.watch();
             touched.insert(0, ContainerTouch::Description);
             let owner = self.desk.new_owner();
-            known.owners.insert(name.into(), owner);
+            known.containers.set_owner(name, owner);
             owner
         });
         for touch in &touched {
@@ -152,7 +139,7 @@ impl Blobs {
         write_blob(blob, &segments)
     }
 
-    fn hand_over(&self, store: &Store, known: &mut Known, mut unit: Unit) {
+    fn hand_over(&self, store: &Store, known: &mut KnownBlobs, mut unit: Unit) {
         known.contents.settle(&mut unit);
         let key = self.desk.key(Kind::LastTag, "");
         unit.put(Space::Names, key, Out::default().u64(store.last()).finish());
@@ -178,13 +165,9 @@ impl Record<Store> for Blobs {
         store.watch();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
-        for (name, owner) in std::mem::take(&mut known.owners) {
-            unit.remove(Space::Names, self.desk.key(Kind::Container, &name));
-            unit.swept.push((Space::Rows, owner));
+        let kinds = [Kind::Container, Kind::ContainerBlocked];
+        for owner in known.containers.clear(&self.desk, kinds, &mut unit) {
             known.contents.forget_all(owner);
-        }
-        for name in std::mem::take(&mut known.blocked) {
-            unit.remove(Space::Names, self.desk.key(Kind::ContainerBlocked, &name));
         }
         // What is not there any more may lie where something else does now.
         known.contents.settle(&mut unit);
@@ -242,7 +225,7 @@ pub(super) fn read_segments(value: &[u8]) -> io::Result<Vec<Segment>> {
 /// Puts a blob, a snapshot or a block back. `key` is also given without the owner.
 pub(super) fn read_row(
     store: &mut Store,
-    known: &mut Known,
+    known: &mut KnownBlobs,
     container: &str,
     (row, key): (&[u8], &[u8]),
     value: &[u8],

@@ -237,3 +237,83 @@ impl Stored {
         self.last
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::durable::Progress;
+    use crate::durable::journal::Journal;
+
+    fn desk() -> Desk {
+        let journal = Arc::new(Journal::new(Arc::new(Progress::new())));
+        Desk::new("account", &journal, &Arc::new(AtomicU64::new(1)))
+    }
+
+    fn content(pieces: &[&str]) -> Content {
+        pieces.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect()
+    }
+
+    /// The pieces that a unit keeps.
+    fn kept(unit: &Unit) -> Vec<&[u8]> {
+        unit.changes.iter().filter_map(|change| change.value.as_deref()).collect()
+    }
+
+    fn segment(content: u64, first: u32, end: u32) -> Segment {
+        Segment { content, first, end }
+    }
+
+    #[test]
+    fn what_is_kept_already_is_named_again_and_not_written() {
+        let (desk, mut contents) = (desk(), Contents::default());
+        let mut log = content(&["a", "b"]);
+        let mut unit = Unit::default();
+        assert_eq!(contents.name(&desk, b"log", &log, &mut unit), [segment(1, 0, 2)]);
+        assert_eq!(kept(&unit), [b"a", b"b"]);
+        let mut copy = log.clone();
+        let mut unit = Unit::default();
+        assert_eq!(contents.name(&desk, b"copy", &copy, &mut unit), [segment(1, 0, 2)]);
+        assert_eq!(unit, Unit::default());
+        // The first that is appended to goes on where the content ends, the other apart.
+        log.push(Bytes::copy_from_slice(b"c"));
+        assert_eq!(contents.extend(&desk, b"log", &log, &mut unit), [segment(1, 0, 3)]);
+        copy.push(Bytes::copy_from_slice(b"d"));
+        let segments = contents.extend(&desk, b"copy", &copy, &mut unit);
+        assert_eq!(segments, [segment(1, 0, 2), segment(2, 0, 1)]);
+        assert_eq!(kept(&unit), [b"c", b"d"]);
+        contents.settle(&mut unit);
+        assert_eq!(unit.swept, []);
+    }
+
+    #[test]
+    fn bytes_are_swept_when_the_last_row_that_names_them_is_gone() {
+        let (desk, mut contents) = (desk(), Contents::default());
+        let (block, mut unit) = (content(&["a"]), Unit::default());
+        contents.name(&desk, b"staged", &block, &mut unit);
+        contents.settle(&mut unit);
+        // A list takes the block up, in one unit with its going.
+        let mut unit = Unit::default();
+        contents.forget(b"staged");
+        contents.name(&desk, b"blob", &block, &mut unit);
+        contents.settle(&mut unit);
+        assert_eq!(unit, Unit::default());
+        let (other, mut unit) = (content(&["b"]), Unit::default());
+        contents.name(&desk, b"blob", &other, &mut unit);
+        contents.settle(&mut unit);
+        assert_eq!(unit.swept, [(Space::Bytes, 1)]);
+        // What was swept is written again if it comes again.
+        let mut unit = Unit::default();
+        contents.name(&desk, b"blob", &block, &mut unit);
+        contents.settle(&mut unit);
+        assert_eq!((kept(&unit), &*unit.swept), (vec![b"a".as_slice()], &[(Space::Bytes, 2)][..]));
+        contents.forget_all(u64::from_be_bytes(*b"blobrows"));
+        contents.forget(b"blob");
+        let mut unit = Unit::default();
+        contents.settle(&mut unit);
+        assert_eq!(unit.swept, [(Space::Bytes, 3)]);
+        assert!(contents.by_number.is_empty() && contents.places.is_empty());
+        assert!(contents.rows.is_empty());
+    }
+}

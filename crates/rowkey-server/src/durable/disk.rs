@@ -3,14 +3,16 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use fjall::config::{CompressionPolicy, FilterPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
 
 use super::journal::{Keep, Space, Unit};
+use super::tail;
 
 /// Bytes that are kept in memory until they move to a sorted file.
 const MEMORY: u64 = 16 * 1024 * 1024;
@@ -25,6 +27,7 @@ pub(super) struct Disk {
     bytes: Keyspace,
     names: Keyspace,
     rows: Keyspace,
+    directory: PathBuf,
 }
 
 impl Disk {
@@ -48,7 +51,7 @@ impl Disk {
             database.keyspace(name, options).map_err(to_io)
         };
         let (bytes, names, rows) = (space("bytes")?, space("names")?, space("rows")?);
-        Ok(Self { database, bytes, names, rows })
+        Ok(Self { database, bytes, names, rows, directory: directory.to_owned() })
     }
 
     /// Gives `each` all rows of a space in the order of their keys.
@@ -96,6 +99,13 @@ impl Keep for Disk {
 
     fn sync(&self) -> io::Result<()> {
         self.database.persist(PersistMode::SyncData).map_err(to_io)
+    }
+
+    fn sync_aside(&self) -> io::Result<()> {
+        // fjall would keep its journal locked. Journals before the newest were synced when they
+        // were closed; what comes into one that is made meanwhile is synced the next time.
+        let Some(journal) = tail::newest(&self.directory)? else { return self.sync() };
+        OpenOptions::new().append(true).open(journal)?.sync_data()
     }
 
     fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {

@@ -68,6 +68,9 @@ pub(super) trait Keep: Debug + Send + Sync {
     /// Forces what was kept to the disk itself.
     fn sync(&self) -> io::Result<()>;
 
+    /// The same while more is being kept, which does not wait.
+    fn sync_aside(&self) -> io::Result<()>;
+
     /// Removes up to `most` rows of an owner; says whether none is left.
     fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool>;
 }
@@ -183,7 +186,7 @@ impl Journal {
                 return Ok(());
             }
             if self.is_ahead.swap(false, Ordering::AcqRel) {
-                disk.sync()?;
+                disk.sync_aside()?;
             }
         }
     }
@@ -275,6 +278,10 @@ mod tests {
         fn sync(&self) -> io::Result<()> {
             *self.synced.lock().unwrap() = self.kept.lock().unwrap().len();
             Ok(())
+        }
+
+        fn sync_aside(&self) -> io::Result<()> {
+            self.sync()
         }
 
         fn sweep(&self, space: Space, owner: u64, _: usize) -> io::Result<bool> {

@@ -4,6 +4,7 @@
 //! ever had. So what is deleted goes with one row, and its own rows are swept away later; if the
 //! process dies before, nobody owns them at the next start.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use rowkey_wire::xml::{
 };
 
 use super::code::{In, Out, invalid};
-use super::journal::{Journal, Unit};
+use super::journal::{Journal, Space, Unit};
 
 /// What a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +152,74 @@ pub(super) fn split_owner(key: &[u8]) -> io::Result<(u64, &[u8])> {
     let mut key = In(key);
     let owner = u64::from_be_bytes(key.fixed()?);
     Ok((owner, key.0))
+}
+
+/// What has rows: of tables, of queues or of containers.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    owners: BTreeMap<String, u64>,
+    /// Names that are blocked.
+    blocked: BTreeSet<String>,
+}
+
+impl Known {
+    /// The number of what has this name.
+    pub(super) fn owner(&self, name: &str) -> Option<u64> {
+        self.owners.get(name).copied()
+    }
+
+    pub(super) fn set_owner(&mut self, name: &str, owner: u64) {
+        self.owners.insert(name.to_owned(), owner);
+    }
+
+    pub(super) fn read_blocked(&mut self, name: &str) {
+        self.blocked.insert(name.to_owned());
+    }
+
+    /// Notes what became of what had this name; gives its number, if it had rows.
+    pub(super) fn remove(
+        &mut self,
+        desk: &Desk,
+        kind: Kind,
+        name: &str,
+        unit: &mut Unit,
+    ) -> Option<u64> {
+        let owner = self.owners.remove(name)?;
+        unit.remove(Space::Names, desk.key(kind, name));
+        unit.swept.push((Space::Rows, owner));
+        Some(owner)
+    }
+
+    /// Notes until when a name is blocked, if it is or was.
+    pub(super) fn note_blocked(
+        &mut self,
+        desk: &Desk,
+        kind: Kind,
+        (name, until): (&str, Option<DateTime>),
+        unit: &mut Unit,
+    ) {
+        let key = || desk.key(kind, name);
+        if let Some(until) = until {
+            self.blocked.insert(name.to_owned());
+            unit.put(Space::Names, key(), Out::default().instant(until).finish());
+        } else if self.blocked.remove(name) {
+            unit.remove(Space::Names, key());
+        }
+    }
+
+    /// Notes that nothing is there any more; gives the numbers of what was.
+    pub(super) fn clear(&mut self, desk: &Desk, kinds: [Kind; 2], unit: &mut Unit) -> Vec<u64> {
+        let Self { owners, blocked } = std::mem::take(self);
+        for name in blocked {
+            unit.remove(Space::Names, desk.key(kinds[1], &name));
+        }
+        let removed = owners.into_iter().map(|(name, owner)| {
+            unit.remove(Space::Names, desk.key(kinds[0], &name));
+            unit.swept.push((Space::Rows, owner));
+            owner
+        });
+        removed.collect()
+    }
 }
 
 /// Where what is recorded of an account goes.

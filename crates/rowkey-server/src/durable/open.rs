@@ -13,7 +13,7 @@ use super::directory::Directory;
 use super::disk::Disk;
 use super::held::Records;
 use super::journal::{Journal, Keep, Space, Unit, Writer};
-use super::names::{self, Desk, Kind};
+use super::names::{self, Desk, Kind, Known};
 use super::policy::SyncPolicy;
 use super::progress::Progress;
 use super::{Durable, blobs, queues, tables, tail};
@@ -77,9 +77,9 @@ struct Load {
 /// An account that is being read.
 struct Loaded {
     holdings: Holdings,
-    tables: tables::Known,
-    queues: queues::Known,
-    blobs: blobs::Known,
+    tables: Known,
+    queues: Known,
+    blobs: blobs::KnownBlobs,
 }
 
 /// Whose rows are read.
@@ -108,9 +108,9 @@ impl Load {
         let now = state.now();
         let loaded = |_: &_| Loaded {
             holdings: Holdings::new(state.strict, now),
-            tables: tables::Known::default(),
-            queues: queues::Known::default(),
-            blobs: blobs::Known::default(),
+            tables: Known::default(),
+            queues: Known::default(),
+            blobs: blobs::KnownBlobs::default(),
         };
         Self {
             accounts: state.accounts.iter().map(loaded).collect(),
@@ -150,12 +150,12 @@ impl Load {
         match kind {
             Kind::Queue => {
                 let owner = queues::read_queue(&mut holdings.queues, name, value)?;
-                queues.owners.insert(name.to_owned(), owner);
+                queues.set_owner(name, owner);
                 self.own(owner, Owner::Queue { account: index, name: name.to_owned() });
             }
             Kind::QueueBlocked => {
                 holdings.queues.restore_blocked(name, names::read_instant(value)?);
-                queues.blocked.insert(name.to_owned());
+                queues.read_blocked(name);
             }
             Kind::QueueProperties => {
                 *holdings.queues.properties_mut() = names::read_properties(value)?;
@@ -165,24 +165,23 @@ impl Load {
             }
             Kind::Container => {
                 let owner = blobs::read_container(&mut holdings.blobs, name, value)?;
-                blobs.owners.insert(name.into(), owner);
+                blobs.containers.set_owner(name, owner);
                 self.own(owner, Owner::Container { account: index, name: name.to_owned() });
             }
             Kind::ContainerBlocked => {
                 holdings.blobs.restore_blocked(name, names::read_instant(value)?);
-                blobs.blocked.insert(name.into());
+                blobs.containers.read_blocked(name);
             }
             Kind::LastTag => holdings.blobs.resume_after(names::read_owner(value)?),
             Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
             Kind::Table => {
                 let owner = tables::read_table(store, value)?;
-                let name = Key::from(name);
-                tables.owners.insert(name.clone(), owner);
-                self.own(owner, Owner::Table { account: index, name });
+                tables.set_owner(name, owner);
+                self.own(owner, Owner::Table { account: index, name: Key::from(name) });
             }
             Kind::TableBlocked => {
                 store.restore_blocked(name, names::read_instant(value)?);
-                tables.blocked.insert(Key::from(name));
+                tables.read_blocked(name);
             }
             Kind::TableProperties => *store.properties_mut() = names::read_properties(value)?,
         }

@@ -1,6 +1,5 @@
 //! Queues and messages: to rows and back.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +8,7 @@ use uuid::Uuid;
 use super::code::{In, Out, invalid};
 use super::held::Record;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind};
+use super::names::{self, Desk, Kind, Known};
 use crate::store::queue::account::Touch;
 use crate::store::queue::messages::Touch as QueueTouch;
 use crate::store::queue::{Message, Queue, Queues as Store};
@@ -19,15 +18,6 @@ use crate::store::queue::{Message, Queue, Queues as Store};
 pub(super) struct Queues {
     desk: Desk,
     known: Mutex<Known>,
-}
-
-/// What has rows.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Queues and their numbers.
-    pub(super) owners: BTreeMap<String, u64>,
-    /// Names that are blocked.
-    pub(super) blocked: BTreeSet<String>,
 }
 
 impl Queues {
@@ -45,25 +35,16 @@ impl Queues {
         };
         if let Some(queue) = store.touched_queue(name) {
             self.note_queue(name, queue, known, unit);
-        } else if let Some(owner) = known.owners.remove(name) {
-            unit.remove(Space::Names, self.desk.key(Kind::Queue, name));
-            unit.swept.push((Space::Rows, owner));
+        } else {
+            known.remove(&self.desk, Kind::Queue, name, unit);
         }
-        // Most that is noted is of queues that are there.
-        if known.blocked.contains(name) || !known.owners.contains_key(name) {
-            let key = self.desk.key(Kind::QueueBlocked, name);
-            if let Some(until) = store.blocked_until(name) {
-                known.blocked.insert(name.clone());
-                unit.put(Space::Names, key, Out::default().instant(until).finish());
-            } else if known.blocked.remove(name) {
-                unit.remove(Space::Names, key);
-            }
-        }
+        let name = (name.as_str(), store.blocked_until(name));
+        known.note_blocked(&self.desk, Kind::QueueBlocked, name, unit);
     }
 
     fn note_queue(&self, name: &str, queue: &mut Queue, known: &mut Known, unit: &mut Unit) {
         let mut touched = queue.touched.take();
-        let mut owner = known.owners.get(name).copied().unwrap_or_else(|| {
+        let mut owner = known.owner(name).unwrap_or_else(|| {
             queue.touched.watch();
             touched.insert(0, QueueTouch::Description);
             self.desk.new_owner()
@@ -96,7 +77,7 @@ impl Queues {
                 }
             }
         }
-        known.owners.insert(name.to_owned(), owner);
+        known.set_owner(name, owner);
     }
 }
 
@@ -118,14 +99,7 @@ impl Record<Store> for Queues {
         store.watch();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
-        let Known { owners, blocked } = std::mem::take(&mut *known);
-        for (name, owner) in owners {
-            unit.remove(Space::Names, self.desk.key(Kind::Queue, &name));
-            unit.swept.push((Space::Rows, owner));
-        }
-        for name in blocked {
-            unit.remove(Space::Names, self.desk.key(Kind::QueueBlocked, &name));
-        }
+        known.clear(&self.desk, [Kind::Queue, Kind::QueueBlocked], &mut unit);
         store.touch_all();
         for touch in store.touched.take() {
             self.note(&touch, store, &mut known, &mut unit);

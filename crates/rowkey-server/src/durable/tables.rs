@@ -1,6 +1,5 @@
 //! Tables and entities: to rows and back.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +8,7 @@ use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use super::code::{In, Out, invalid};
 use super::held::Record;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind};
+use super::names::{self, Desk, Kind, Known};
 use crate::store::account::Touch;
 use crate::store::{Account, Key, Row};
 
@@ -20,15 +19,6 @@ pub(super) struct Tables {
     known: Mutex<Known>,
 }
 
-/// What has rows.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Tables and their numbers.
-    pub(super) owners: BTreeMap<Key, u64>,
-    /// Names that are blocked.
-    pub(super) blocked: BTreeSet<Key>,
-}
-
 impl Tables {
     pub(super) fn new(desk: Desk, known: Known) -> Self {
         Self { desk, known: Mutex::new(known) }
@@ -37,8 +27,8 @@ impl Tables {
     fn note(&self, touch: &Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
         match touch {
             Touch::Entity { table, partition_key, row_key } => {
-                let Some(owner) = known.owners.get(table) else { return };
-                let key = entity_key(*owner, partition_key, row_key);
+                let Some(owner) = known.owner(table.as_str()) else { return };
+                let key = entity_key(owner, partition_key, row_key);
                 let row = store
                     .table_at(table)
                     .and_then(|table| table.get(partition_key.as_str(), row_key.as_str()));
@@ -54,26 +44,20 @@ impl Tables {
                 unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Table(name) => {
-                let key = self.desk.key(Kind::Table, name.as_str());
+                let until = store.blocked_until(name);
                 if let Some(table) = store.table_at(name) {
-                    let owner = known.owners.entry(name.clone());
-                    let owner = *owner.or_insert_with(|| self.desk.new_owner());
+                    let name = name.as_str();
+                    let owner = known.owner(name).unwrap_or_else(|| self.desk.new_owner());
+                    known.set_owner(name, owner);
                     let mut out = Out::default();
                     out.u64(owner).text(table.name()).instant(table.created());
                     names::policies(&mut out, table.policies());
-                    unit.put(Space::Names, key, out.finish());
-                } else if let Some(owner) = known.owners.remove(name) {
-                    unit.remove(Space::Names, key);
-                    unit.swept.push((Space::Rows, owner));
+                    unit.put(Space::Names, self.desk.key(Kind::Table, name), out.finish());
+                } else if known.remove(&self.desk, Kind::Table, name.as_str(), unit).is_some() {
                     self.note_last(store, unit);
                 }
-                let key = self.desk.key(Kind::TableBlocked, name.as_str());
-                if let Some(until) = store.blocked_until(name) {
-                    known.blocked.insert(name.clone());
-                    unit.put(Space::Names, key, Out::default().instant(until).finish());
-                } else if known.blocked.remove(name) {
-                    unit.remove(Space::Names, key);
-                }
+                let name = (name.as_str(), until);
+                known.note_blocked(&self.desk, Kind::TableBlocked, name, unit);
             }
         }
     }
@@ -104,14 +88,7 @@ impl Record<Account> for Tables {
         store.touched.watch();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
-        let Known { owners, blocked } = std::mem::take(&mut *known);
-        for (name, owner) in owners {
-            unit.remove(Space::Names, self.desk.key(Kind::Table, name.as_str()));
-            unit.swept.push((Space::Rows, owner));
-        }
-        for name in blocked {
-            unit.remove(Space::Names, self.desk.key(Kind::TableBlocked, name.as_str()));
-        }
+        known.clear(&self.desk, [Kind::Table, Kind::TableBlocked], &mut unit);
         store.touch_all();
         for touch in store.touched.take() {
             self.note(&touch, store, &mut known, &mut unit);

@@ -47,7 +47,7 @@ pub(super) fn mend(store: &Path) -> io::Result<()> {
 }
 
 /// The journal that was written last: those before it were closed in order.
-fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
+pub(super) fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);
     }

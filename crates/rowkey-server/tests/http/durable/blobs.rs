@@ -81,9 +81,9 @@ impl Shelf {
         let (method, query, headers, body) = match step {
             Step::Append(content) => ("PUT", "?comp=appendblock", vec![], content.clone()),
             Step::Commit => {
-                let ids = self.names[name].staged.keys();
-                let list: String =
-                    ids.map(|id| format!("<Uncommitted>{id}</Uncommitted>")).collect();
+                let ids: Vec<&str> = self.names[name].staged.keys().map(String::as_str).collect();
+                let list = ids.join("</Uncommitted><Uncommitted>");
+                let list = format!("<Uncommitted>{list}</Uncommitted>");
                 ("PUT", "?comp=blocklist", vec![], format!("<BlockList>{list}</BlockList>"))
             }
             Step::Delete => {

@@ -63,9 +63,7 @@ impl Program {
         let mut child = command(location, more).stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        if ready.is_empty() {
-            panic!("it does not start: {:?}", child.wait_with_output().unwrap());
-        }
+        assert!(!ready.is_empty(), "it does not start: {:?}", child.wait_with_output());
         Self { child, ready }
     }
 

@@ -182,8 +182,8 @@ async fn containers_and_blobs_come_back_with_all_that_is_known_of_them() {
         ask(&mut client, "PUT", &format!("/box/blocks?comp=block&blockid={id}"), &[], content);
     }
     let list = |ids: &[&str]| {
-        let ids: String = ids.iter().map(|id| format!("<Latest>{id}</Latest>")).collect();
-        format!("<BlockList>{ids}</BlockList>")
+        let ids = ids.join("</Latest><Latest>");
+        format!("<BlockList><Latest>{ids}</Latest></BlockList>")
     };
     let blocks = "/box/blocks?comp=blocklist";
     ask(&mut client, "PUT", blocks, &[], &list(&["AAAC", "AAAB", "AAAA"]));
