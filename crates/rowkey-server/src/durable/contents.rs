@@ -42,9 +42,11 @@ pub(super) struct Contents {
 
 #[derive(Debug, Default)]
 struct Kept {
-    pieces: Vec<Lies>,
-    /// How often rows name it.
-    uses: usize,
+    /// Where each piece lies, and how many rows name it. One that no row names lies nowhere any
+    /// more: something else may lie there.
+    pieces: Vec<(Lies, usize)>,
+    /// How many of them are named.
+    named: usize,
 }
 
 impl Contents {
@@ -102,13 +104,16 @@ impl Contents {
     pub(super) fn settle(&mut self, unit: &mut Unit) {
         for segment in std::mem::take(&mut self.released) {
             let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
-            kept.uses -= 1;
-            if kept.uses == 0 {
-                unit.swept.push((Space::Bytes, segment.content));
-                let kept = self.by_number.remove(&segment.content).unwrap_or_default();
-                for lies in kept.pieces {
-                    self.places.remove(&lies);
+            for (lies, uses) in &mut kept.pieces[segment.first as usize..segment.end as usize] {
+                *uses -= 1;
+                if *uses == 0 {
+                    kept.named -= 1;
+                    self.places.remove(lies);
                 }
+            }
+            if kept.named == 0 {
+                unit.swept.push((Space::Bytes, segment.content));
+                self.by_number.remove(&segment.content);
             }
         }
     }
@@ -124,7 +129,7 @@ impl Contents {
             let content = open.map_or_else(|| desk.new_owner(), |last| last.content);
             let kept = self.by_number.entry(content).or_default();
             let place = u32::try_from(kept.pieces.len()).unwrap_or(u32::MAX);
-            kept.pieces.push(lies);
+            kept.pieces.push((lies, 0));
             self.places.insert(lies, (content, place));
             let mut key = Vec::with_capacity(12);
             key.extend_from_slice(&content.to_be_bytes());
@@ -140,8 +145,15 @@ impl Contents {
 
     fn set(&mut self, row: &[u8], segments: Vec<Segment>) {
         for segment in &segments {
-            if let Some(kept) = self.by_number.get_mut(&segment.content) {
-                kept.uses += 1;
+            let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
+            let range = segment.first..segment.end;
+            for (place, (lies, uses)) in range.clone().zip(&mut kept.pieces[range.start as usize..])
+            {
+                if *uses == 0 {
+                    kept.named += 1;
+                    self.places.insert(*lies, (segment.content, place));
+                }
+                *uses += 1;
             }
         }
         let before = self.rows.insert(row.to_vec(), segments);
@@ -205,12 +217,8 @@ impl Stored {
             let range = range.ok_or_else(|| invalid("some of the bytes of a blob are missing"))?;
             content.extend(range.iter().cloned());
             if !contents.by_number.contains_key(&segment.content) {
-                let lie = |piece: &Bytes| (piece.as_ptr().addr(), piece.len());
-                let lies: Vec<_> = pieces.iter().map(lie).collect();
-                for (place, lies) in (0..).zip(&lies) {
-                    contents.places.insert(*lies, (segment.content, place));
-                }
-                let kept = Kept { pieces: lies, uses: 0 };
+                let lie = |piece: &Bytes| ((piece.as_ptr().addr(), piece.len()), 0);
+                let kept = Kept { pieces: pieces.iter().map(lie).collect(), named: 0 };
                 contents.by_number.insert(segment.content, kept);
             }
         }
@@ -285,6 +293,22 @@ mod tests {
         assert_eq!(kept(&unit), [b"c", b"d"]);
         contents.settle(&mut unit);
         assert_eq!(unit.swept, []);
+    }
+
+    #[test]
+    fn a_piece_that_no_row_names_is_known_no_more_although_others_of_its_content_are_named() {
+        let (desk, mut contents) = (desk(), Contents::default());
+        let (mut log, mut unit) = (content(&["a"]), Unit::default());
+        contents.name(&desk, b"snapshot", &log, &mut unit);
+        log.push(Bytes::copy_from_slice(b"b"));
+        contents.name(&desk, b"log", &log, &mut unit);
+        contents.forget(b"log");
+        contents.settle(&mut unit);
+        assert_eq!((contents.places.len(), &*unit.swept), (1, &[][..]));
+        // What lies where it lay is another piece, and is written.
+        let (next, mut unit) = (log.pieces_after(1).collect::<Content>(), Unit::default());
+        assert_eq!(contents.name(&desk, b"next", &next, &mut unit), [segment(2, 0, 1)]);
+        assert_eq!(kept(&unit), [b"b"]);
     }
 
     #[test]
