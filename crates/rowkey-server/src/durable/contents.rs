@@ -216,11 +216,10 @@ impl Stored {
             let range = pieces.get(segment.first as usize..segment.end as usize);
             let range = range.ok_or_else(|| invalid("some of the bytes of a blob are missing"))?;
             content.extend(range.iter().cloned());
-            if !contents.by_number.contains_key(&segment.content) {
+            contents.by_number.entry(segment.content).or_insert_with(|| {
                 let lie = |piece: &Bytes| ((piece.as_ptr().addr(), piece.len()), 0);
-                let kept = Kept { pieces: pieces.iter().map(lie).collect(), named: 0 };
-                contents.by_number.insert(segment.content, kept);
-            }
+                Kept { pieces: pieces.iter().map(lie).collect(), named: 0 }
+            });
         }
         contents.set(row, segments);
         Ok(content)
