@@ -36,6 +36,7 @@ fn nothing_is_left(snapshot: &Snapshot) {
 }
 
 /// Sweeps an operation on the entity with this id.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn survives(
     server: &Server,
     of: u32,

@@ -31,6 +31,7 @@ async fn nothing_dangles(account: &StorageAccount) -> TestResult {
 }
 
 /// Sweeps an operation that changes the photo to `after`; `None`: it is deleted.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn survives(
     server: &Server,
     before: Option<Photo>,

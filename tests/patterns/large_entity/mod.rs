@@ -174,6 +174,9 @@ async fn what_is_large_is_counted_as_the_service_counts() -> TestResult {
 
 #[tokio::test]
 async fn each_call_costs_what_it_says() -> TestResult {
+    use Operation::{
+        DeleteBlob, DeleteEntity, GetBlob, GetEntity, InsertEntity, PutBlob, UpdateEntity,
+    };
     let (server, photos) = start().await?;
     let mut before = server.journal();
     let mut cost = |operations: &[(Operation, usize)]| {
@@ -184,9 +187,6 @@ async fn each_call_costs_what_it_says() -> TestResult {
         for (operation, count) in operations {
             assert_eq!(since.count(*operation), *count, "{operation:?}");
         }
-    };
-    use Operation::{
-        DeleteBlob, DeleteEntity, GetBlob, GetEntity, InsertEntity, PutBlob, UpdateEntity,
     };
     let two = Photo { notes: "long".repeat(20_000), ..photo(1) };
     photos.insert(&two).await?;

@@ -214,14 +214,14 @@ async fn writers_readers_and_sweeps_at_once_never_leave_an_address_that_dangles(
 
 async fn write_something(photos: &Large<Photo>, random: &mut Random) {
     let number = random.below(3) + 1;
-    let image = Some(noise(random.next(), 1500));
+    let image = noise(random.next(), 1500);
     let written = match random.below(6) {
-        0 => photos.insert(&Photo { image, ..photo(number) }).await.map(drop),
-        1 => photos.upsert(&Photo { image, ..photo(number) }).await.map(drop),
-        2 => photos.update(key(number), |photo| photo.image.clone_from(&image)).await.map(drop),
+        0 => photos.insert(&Photo { image: Some(image), ..photo(number) }).await.map(drop),
+        1 => photos.upsert(&Photo { image: Some(image), ..photo(number) }).await.map(drop),
+        2 => photos.update(key(number), |photo| photo.image = Some(image.clone())).await.map(drop),
         3 => photos.update(key(number), |photo| photo.title.push('!')).await.map(drop),
         4 => {
-            let bytes = Bytes::from(image.unwrap_or_default());
+            let bytes = Bytes::from(image);
             let pieces = stream::iter([Ok::<_, std::io::Error>(bytes)]);
             photos.write(key(number), "Image", pieces).await.map(drop)
         }

@@ -146,3 +146,37 @@ fn patient(server: &Server) -> rowkey::Result<StorageAccount> {
         .clock(ManualClock::new(server.clock().now().to_chrono()))
         .build()
 }
+
+#[tokio::test]
+async fn reading_is_whole_or_an_error_and_deleting_can_be_called_again() -> TestResult {
+    let server = start().await?;
+    program(&log(&account(&server)?).writer()?, &Cell::new(0)).await?;
+    for repeats in [true, false] {
+        let runs = sweep(
+            &server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                let read = lines(&log(&account)).await?;
+                // Both hours, of which the second may have begun.
+                let deleted = log(&account).delete_before(after(5400)).await;
+                Ok::<_, rowkey::Error>((read.len(), deleted))
+            },
+            async |account, result| {
+                match result {
+                    Ok((read, deleted)) => {
+                        assert_eq!(*read, 7);
+                        assert!(deleted.is_ok() || !repeats);
+                    }
+                    Err(error) => assert!(!repeats, "{error}"),
+                }
+                log(account).delete_before(after(5400)).await?;
+                assert_eq!(lines(&log(account)).await?, []);
+                Ok(())
+            },
+            |_, _| {},
+        )
+        .await?;
+        assert!(runs.requests > 8, "{runs}");
+    }
+    Ok(())
+}
