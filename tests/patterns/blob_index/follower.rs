@@ -50,8 +50,9 @@ async fn an_index_follows_the_changes_of_a_source() -> TestResult {
     }
     clerks.update(Clerk::key("sales", 2), |clerk| clerk.city = "York".into()).await?;
     assert!(index.find("Leeds").await?.is_empty(), "nobody has worked yet");
-    for _ in 0..4 {
-        assert_eq!(clerks.worker().step().await?, Step::Handled);
+    // The second clerk is in York by now, so being listed in Leeds is asked for no more.
+    for step in [Step::Handled, Step::Suppressed, Step::Handled, Step::Handled] {
+        assert_eq!(clerks.worker().step().await?, step);
     }
     let ids = async |city: &str| -> rowkey::Result<Vec<u32>> {
         Ok(index.find(city).await?.iter().map(|stored| stored.entity.id).collect())

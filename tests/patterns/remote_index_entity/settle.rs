@@ -109,8 +109,8 @@ async fn a_list_ends_with_an_error_that_names_the_blob() -> TestResult {
     assert_eq!(
         error.to_string(),
         "RemoteIndexEntity on names: the list of the value has 40320 keys and is full: rows: 2, \
-         properties of each: 8, of 64 KiB; keep the keys of a value that is so common in a blob, or \
-         allow more rows"
+         properties of each: 8, of 64 KiB; allow more rows, or list keys that are so many in blobs: \
+         `rowkey_large::blob_index`"
     );
     let rows = || server.snapshot().table("names").unwrap().len();
     assert_eq!(rows(), 2);
