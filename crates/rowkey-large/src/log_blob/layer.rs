@@ -17,7 +17,7 @@ const CONNECTIONS: [&str; 8] =
 
 impl LogWriter {
     /// A layer for a subscriber that logs events as JSON, one a line, as
-    /// [`tracing_subscriber::fmt`] formats them, with the spans that they are in.
+    /// [`tracing_subscriber::fmt()`] formats them, with the spans that they are in.
     ///
     /// It never waits: an event that finds the buffer full is dropped and counted, as
     /// [`log_or_drop`](Self::log_or_drop) says. Somebody has to await
