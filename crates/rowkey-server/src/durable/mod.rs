@@ -1,7 +1,7 @@
 //! What keeps a server's data beyond its process.
 //!
 //! Memory is what requests are answered from. The stores note what changes while they are locked;
-//! when a lock is let go, a [`Record`] turns the notes into rows and hands them over as one unit, in
+//! when a lock is let go, a [`Record`](held::Record) turns the notes into rows and hands them over as one unit, in
 //! the order in which they happened. A thread writes units to disk, as many at a time as have come.
 //! No answer leaves before everything that it could have seen is kept: see [`Progress`].
 //!
