@@ -153,6 +153,29 @@ impl Connection {
         self.exchange(stream, bytes)
     }
 
+    /// The socket, to use as no client should.
+    pub(crate) fn stream(&mut self) -> io::Result<&mut TcpStream> {
+        if self.stream.is_none() {
+            self.stream = Some(self.connect()?);
+        }
+        let stream = self.stream.as_mut().map(BufReader::get_mut);
+        stream.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether the server has not ended the connection.
+    pub(crate) fn is_open(&mut self) -> bool {
+        let Some(stream) = self.stream.as_mut().map(BufReader::get_mut) else { return false };
+        let nothing = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+        let is_open = matches!(nothing, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).is_ok() && is_open
+    }
+
+    /// Reads the answer to what was written to the socket.
+    pub(crate) fn receive(&mut self) -> io::Result<Answer> {
+        let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
+        self.answer(stream, true)
+    }
+
     /// Sends something that may be no request, and reads what comes until the server ends the
     /// connection.
     pub(crate) fn send_broken(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -179,6 +202,10 @@ impl Connection {
 
     fn exchange(&mut self, mut stream: BufReader<TcpStream>, request: &[u8]) -> io::Result<Answer> {
         stream.get_mut().write_all(request)?;
+        self.answer(stream, !request.starts_with(b"HEAD "))
+    }
+
+    fn answer(&mut self, mut stream: BufReader<TcpStream>, has_body: bool) -> io::Result<Answer> {
         let (status, headers) = loop {
             let line = read_line(&mut stream)?;
             let status =
@@ -196,7 +223,7 @@ impl Connection {
                 break (status, headers);
             }
         };
-        let has_body = !request.starts_with(b"HEAD ") && !matches!(status, 204 | 304);
+        let has_body = has_body && !matches!(status, 204 | 304);
         let length = match headers.get("content-length").map(|length| length.parse()) {
             _ if !has_body => 0,
             Some(Ok(length)) => length,

@@ -1,5 +1,5 @@
-//! What nobody should send: requests that were recorded and then damaged, and garbage for every
-//! decoder.
+//! What nobody should do: send requests that were recorded and then damaged, garbage for every
+//! decoder, and a request or its half over a connection that is then left alone.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -19,6 +19,7 @@ mod garbage;
 mod growth;
 mod mutate;
 mod requests;
+mod slow;
 
 /// A number that the environment may set.
 fn setting(name: &str, usual: u64) -> u64 {

@@ -196,7 +196,7 @@ fn replay(bench: &mut Bench, requests: &[Request]) {
 }
 
 /// The bytes of a request that is framed as HTTP wants it.
-fn whole(signer: &Signer, request: &Request, access: Access, chunked: bool) -> Vec<u8> {
+pub(crate) fn whole(signer: &Signer, request: &Request, access: Access, chunked: bool) -> Vec<u8> {
     let mut bytes = signer.head(request, access);
     if chunked {
         bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
@@ -20,6 +21,9 @@ use crate::service::{self, Service};
 use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::Https;
+
+/// How long to wait when the system has no descriptor for another connection.
+const BREATHER: Duration = Duration::from_millis(50);
 
 /// Sockets that are bound, and what is served on each.
 pub(crate) type Listeners = Vec<(TcpListener, Service)>;
@@ -93,35 +97,62 @@ async fn accept(
     service: Service,
 ) {
     let mut connections = JoinSet::new();
+    let mut is_full = false;
     loop {
-        // Connections that ended are forgotten as new ones come.
-        while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                // Answers are small, and clients wait for them.
-                let _ = stream.set_nodelay(true);
-                let state = Arc::clone(&state);
-                if let Some(tls) = tls.clone() {
-                    connections.spawn(async move {
-                        match tls.accept(stream).await {
-                            Ok(stream) => serve(state, stream, peer, service, true).await,
-                            Err(error) => debug!(%error, "a connection is not made secure"),
-                        }
-                    });
-                } else {
-                    connections.spawn(serve(state, stream, peer, service, false));
-                }
-            }
+        // Connections that ended are forgotten at once, however long no new one comes.
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_the_peer(&error) => continue,
             Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                tokio::task::yield_now().await;
+                // Those that come wait in the socket's queue meanwhile.
+                if !is_full {
+                    warn!(%error, "no more connections can be accepted before others end");
+                }
+                is_full = true;
+                breathe().await;
+                continue;
             }
+        };
+        is_full = false;
+        // Answers are small, and clients wait for them.
+        let _ = stream.set_nodelay(true);
+        let state = Arc::clone(&state);
+        if let Some(tls) = tls.clone() {
+            connections.spawn(async move {
+                let _open = state.connections.enter();
+                match tls.accept(stream).await {
+                    Ok(stream) => serve(&state, stream, peer, service, true).await,
+                    Err(error) => debug!(%error, "a connection is not made secure"),
+                }
+            });
+        } else {
+            connections.spawn(async move {
+                let _open = state.connections.enter();
+                serve(&state, stream, peer, service, false).await;
+            });
         }
     }
 }
 
+/// Whether a connection was over before it was accepted, which says nothing of others.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Waits a moment on another thread: a runtime that keeps time itself would ask for it whenever it
+/// goes to sleep.
+async fn breathe() {
+    #[expect(clippy::disallowed_methods, reason = "not a wait for something, but for the system")]
+    let _ = tokio::task::spawn_blocking(|| thread::sleep(BREATHER)).await;
+}
+
 async fn serve(
-    state: Arc<State>,
+    state: &Arc<State>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     service: Service,
@@ -130,6 +161,7 @@ async fn serve(
     // Tables have no metadata, whose names are all that is lost of heads.
     let heads = (service != Service::Table).then(Heads::default);
     let spelled = heads.clone();
+    let shared = Arc::clone(state);
     let handle = service_fn(move |mut request: Request<Incoming>| {
         if is_https {
             request.extensions_mut().insert(Https);
@@ -137,7 +169,7 @@ async fn serve(
         if let Some(heads) = &heads {
             heads.arrived(&mut request);
         }
-        let (state, heads) = (Arc::clone(&state), heads.clone());
+        let (state, heads) = (Arc::clone(&shared), heads.clone());
         async move {
             let mut answer = service::answer(&state, service, peer.ip(), request).await?;
             if let Some(heads) = &heads {
@@ -146,7 +178,10 @@ async fn serve(
             Ok::<_, io::Error>(answer)
         }
     });
-    let http = http1::Builder::new();
+    let mut http = http1::Builder::new();
+    // A client that has said all it has to say may end its half of the connection, and still waits
+    // for its answer. A test that gives up a request looks just the same, and means that it is gone.
+    http.half_close(state.control.is_idle());
     let ended = match spelled {
         Some(heads) => {
             let connection = TokioIo::new(Connection::new(stream, heads));

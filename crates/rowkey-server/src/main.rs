@@ -25,6 +25,8 @@ async fn main() -> ExitCode {
         (false, None) => Level::INFO,
     };
     tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).init();
+    #[cfg(all(unix, feature = "program"))]
+    take_descriptors();
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -45,6 +47,17 @@ async fn run(flags: Flags) -> io::Result<()> {
     // When it has ended, whatever it keeps has been synced.
     drop(server);
     Ok(())
+}
+
+/// Each connection takes a descriptor, and many systems give a program 1,024 that does not ask for
+/// more. Only connections beyond them notice if it gets none.
+#[cfg(all(unix, feature = "program"))]
+fn take_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// What tells the program to end. Made before it says that it is ready, because whoever waits for

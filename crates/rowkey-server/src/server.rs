@@ -24,6 +24,9 @@ pub const DEVELOPMENT_KEY: &str =
 /// Where a manual clock begins.
 const MANUAL_START: &str = "2026-01-01T00:00:00Z";
 
+/// Connections to a service that may wait to be accepted.
+const WAITING: i32 = 4096;
+
 /// A running server. Dropping it ends it and cuts its connections off.
 #[derive(Debug)]
 #[must_use = "the server ends when it is dropped"]
@@ -350,7 +353,14 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
         .to_socket_addrs()
         .map_err(|error| io::Error::new(error.kind(), format!("cannot resolve {host}: {error}")))?
         .collect();
-    TcpListener::bind(addresses.as_slice()).map_err(|error| {
+    let listen = || {
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        // The standard library lets 128 connections wait, and a client whose connection finds no
+        // place tries again after a second.
+        socket2::SockRef::from(&listener).listen(WAITING)?;
+        Ok(listener)
+    };
+    listen().map_err(|error: io::Error| {
         io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
     })
 }

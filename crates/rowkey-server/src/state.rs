@@ -1,5 +1,6 @@
 //! What all connections of a server share: its accounts, its clock, its settings.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rowkey_wire::auth::sas::Resource;
@@ -28,8 +29,33 @@ pub(crate) struct State {
     pub(crate) strict: Strictness,
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
+    pub(crate) connections: Connections,
     /// What keeps the data, if anything does.
     pub(crate) durable: Option<Durable>,
+}
+
+/// How many connections are open.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(AtomicUsize);
+
+/// Counts a connection until this is dropped.
+pub(crate) struct Open<'a>(&'a Connections);
+
+impl Connections {
+    pub(crate) fn enter(&self) -> Open<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Open(self)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An account: what it is called, who may use it, what it holds.
@@ -83,7 +109,8 @@ impl State {
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
-        Ok(Self { accounts, clock, strict, ids, control: Control::new(false, None), durable: None })
+        let (control, connections) = (Control::new(false, None), Connections::default());
+        Ok(Self { accounts, clock, strict, ids, control, connections, durable: None })
     }
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {

@@ -40,6 +40,11 @@ impl Server {
         self.state.control.record.as_ref().map(Record::journal).unwrap_or_default()
     }
 
+    /// How many connections are open now, of clients that use them and of those that keep them.
+    pub fn connections(&self) -> usize {
+        self.state.connections.count()
+    }
+
     /// What the server holds at this instant.
     ///
     /// Tables cost next to nothing until one is changed: then it is copied, once, while the

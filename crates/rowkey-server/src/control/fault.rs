@@ -115,6 +115,9 @@ impl Matching {
     }
 
     /// They wait, before they are executed, until [`Injected::release`](crate::Injected::release).
+    ///
+    /// One whose client closes the connection meanwhile is not executed, unless the server had
+    /// neither a journal nor a fault when the connection was made.
     pub fn hold(self) -> Fault {
         self.then(Action::Hold)
     }

@@ -4,6 +4,8 @@
 
 mod batch;
 mod blob;
+#[cfg(unix)]
+mod descriptors;
 #[cfg(feature = "durable")]
 mod durable;
 mod queue;
