@@ -61,6 +61,11 @@ pub fn write_address(out: &mut String, partition_key: &str, row_key: &str) {
 /// Appends a key as it stands between the quotes of an address: `'` doubled, then everything but
 /// letters, digits, `-`, `_`, `.` and `'` percent-encoded as UTF-8.
 fn write_quoted(out: &mut String, key: &str) {
+    // Most keys need nothing of that.
+    if key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
+        out.push_str(key);
+        return;
+    }
     for (i, part) in key.split('\'').enumerate() {
         if i > 0 {
             out.push_str("''");

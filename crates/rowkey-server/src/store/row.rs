@@ -45,14 +45,20 @@ impl Row {
         for (slot, (_, value)) in shape.slots().iter().zip(properties) {
             let prefix = shape.prefix(slot).at(Metadata::Minimal, is_annotated_value(value));
             data.extend_from_slice(prefix.as_bytes());
-            render::value(data, value);
+            let is_clean = match value {
+                ValueRef::String(text) => render::string(data, text),
+                value => {
+                    render::value(data, value);
+                    false
+                }
+            };
             let mut end = u32::try_from(data.len() - fixed).unwrap_or(u32::MAX) & !CLEAN;
             match value {
                 ValueRef::DateTime(value) => put(data, slot.at, value.ticks().to_le_bytes()),
                 ValueRef::Double(value) => put(data, slot.at, value.to_le_bytes()),
                 ValueRef::Int32(value) => put(data, slot.at, value.to_le_bytes()),
                 ValueRef::Int64(value) => put(data, slot.at, value.to_le_bytes()),
-                ValueRef::String(text) if render::is_clean(text.as_bytes()) => end |= CLEAN,
+                ValueRef::String(_) if is_clean => end |= CLEAN,
                 _ => {}
             }
             put(data, slot.index * END_WIDTH, end.to_le_bytes());

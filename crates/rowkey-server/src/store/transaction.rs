@@ -32,7 +32,7 @@ impl Table {
     ) -> Result<Vec<DateTime>, Failed> {
         let mut stamps = Vec::with_capacity(changes.len());
         let mut before = Vec::with_capacity(changes.len());
-        let mut unity = Unity::default();
+        let mut unity = Unity { first: None, row_keys: HashSet::with_capacity(changes.len()) };
         let version = self.version();
         for (index, change) in changes.iter().enumerate() {
             let made = unity.check(change).and_then(|()| {
@@ -53,7 +53,6 @@ impl Table {
 }
 
 /// What all changes of a transaction have in common, and each has alone.
-#[derive(Default)]
 struct Unity<'a> {
     first: Option<&'a Address<'a>>,
     row_keys: HashSet<&'a str>,

@@ -1,31 +1,37 @@
 //! Entity group transactions: many changes in one request, made together or not at all.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected};
-use rowkey_wire::batch::{BatchRequest, PartRequest, ResponseWriter, parse_request};
+use rowkey_wire::batch::{BatchRequest, PartHead, PartRequest, ResponseWriter, parse_request};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::etag::write_etag;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 use rowkey_wire::odata::{Fields, Metadata, parse as odata};
 use rowkey_wire::table::op::{Change, ChangeKind, Op, Prefer};
 use rowkey_wire::table::parse::{self, Options};
-use rowkey_wire::table::render::entity_location;
+use rowkey_wire::table::render::write_entity_location;
 
 use super::call::Call;
-use super::entity::{self, View, etag};
+use super::entity::{self, View};
 use super::page;
 use crate::control::hub::NotCommitted;
 use crate::respond::{self, Answer, Failure};
 use crate::route;
+use crate::store::table::Table;
 
 const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
 const CONTINUATION: [&str; 2] =
     ["x-ms-continuation-NextPartitionKey", "x-ms-continuation-NextRowKey"];
+
+/// About how long the answer to a change is.
+const ANSWER_LEN: usize = 640;
 
 /// What the transaction failed at: the place of the part, and why.
 type Failed = (usize, Rejection);
@@ -57,7 +63,7 @@ pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
 
 /// The answer to a changeset: one part for each change, or one that says what failed. And whether
 /// the changes were made.
-fn changes(call: &Call<'_>, parts: &[PartRequest]) -> Result<((String, Bytes), bool), Failure> {
+fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes), bool), Failure> {
     let (batch_id, changeset_id) = (call.state.ids.next(), call.state.ids.next());
     let mut writer = ResponseWriter::new(
         batch_id.to_str().unwrap_or_default(),
@@ -83,7 +89,7 @@ fn changes(call: &Call<'_>, parts: &[PartRequest]) -> Result<((String, Bytes), b
 /// Makes the changes and writes their answers.
 fn apply(
     call: &Call<'_>,
-    parts: &[PartRequest],
+    parts: &[PartRequest<'_>],
     writer: &mut ResponseWriter,
 ) -> Result<(), Failed> {
     if parts.len() > MAX_BATCH_OPERATIONS {
@@ -93,9 +99,13 @@ fn apply(
     }
     // Each borrows from the one before: addresses, bodies, changes.
     let addresses = each(parts, |part| Address::of(part, call.place.prefix))?;
+    let mut checked: Option<&Arc<PartHead>> = None;
     let bodies = each(parts, |part| {
-        parse::check_json_type(&part.headers)?;
-        if part.body.is_empty() { Ok(Fields::default()) } else { odata::fields(&part.body) }
+        if checked.is_none_or(|checked| !Arc::ptr_eq(checked, &part.head)) {
+            parse::check_json_type(&part.head.headers)?;
+            checked = Some(&part.head);
+        }
+        if part.body.is_empty() { Ok(Fields::default()) } else { odata::fields(part.body) }
     })?;
     let mut changes = Vec::with_capacity(parts.len());
     for (index, ((part, address), fields)) in parts.iter().zip(&addresses).zip(&bodies).enumerate()
@@ -111,20 +121,19 @@ fn apply(
         .map_err(|failed| (failed.index, failed.rejection))?;
     let Some(first) = changes.first() else { return Ok(()) };
     let table = store.table(first.address.table).map_err(|rejection| (0, rejection))?;
+    writer.reserve(changes.len() * ANSWER_LEN);
+    let mut answers =
+        Answers { call, writer, table, level: None, tag: Vec::new(), location: String::new() };
     for ((part, change), at) in parts.iter().zip(&changes).zip(stamps) {
-        let keys = (&*change.address.partition_key, &*change.address.row_key);
-        let level = level_of(part);
-        let view = View { origin: call.origin(), level, table: table.name(), select: None };
-        let content = || table.get(keys.0, keys.1).map(|row| view.single(keys, row));
-        succeed(call, part, change, (table.name(), level, at), content, writer);
+        answers.succeed(part, change, at);
     }
     Ok(())
 }
 
 /// Does something with every part, and says at which one it failed.
 fn each<'a, T>(
-    parts: &'a [PartRequest],
-    mut with: impl FnMut(&'a PartRequest) -> Result<T, Rejection>,
+    parts: &'a [PartRequest<'a>],
+    mut with: impl FnMut(&'a PartRequest<'a>) -> Result<T, Rejection>,
 ) -> Result<Vec<T>, Failed> {
     parts
         .iter()
@@ -140,22 +149,22 @@ struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    fn of(part: &'a PartRequest, prefix: &str) -> Result<Self, Rejection> {
-        let (path, query) = route::inner(&part.target, prefix)?;
+    fn of(part: &PartRequest<'a>, prefix: &str) -> Result<Self, Rejection> {
+        let (path, query) = route::inner(part.target, prefix)?;
         Ok(Self { path: parse::decode_path(path)?, options: Options::parse(query)? })
     }
 }
 
 fn understand<'a>(
     call: &Call<'_>,
-    part: &PartRequest,
+    part: &PartRequest<'_>,
     address: &'a Address<'_>,
     fields: &'a Fields<'_>,
 ) -> Result<Change<'a>, Rejection> {
     let target = parse::target(&address.path, &address.options)?;
-    let method = parse::method(&part.method, &part.headers)?;
+    let method = parse::method(&part.method, &part.head.headers)?;
     let options = &address.options;
-    let op = parse::op(&method, target, options, &part.headers, fields, call.state.strict)?;
+    let op = parse::op(&method, target, options, &part.head.headers, fields, call.state.strict)?;
     call.access.check(&op)?;
     match op {
         Op::Change(change) => Ok(change),
@@ -166,48 +175,68 @@ fn understand<'a>(
     }
 }
 
-/// Writes the answer to a change that was made.
-fn succeed(
-    call: &Call<'_>,
-    part: &PartRequest,
-    change: &Change<'_>,
-    (table, level, at): (&str, Metadata, DateTime),
-    content: impl FnOnce() -> Option<Vec<u8>>,
-    writer: &mut ResponseWriter,
-) {
-    let tag = etag(at);
-    let tag = tag.to_str().unwrap_or_default();
-    let mut headers: Vec<(&str, &str)> = Vec::with_capacity(9);
-    headers.extend(content_id(part));
-    let ChangeKind::Insert(_, prefer) = change.kind else {
-        headers.extend([NOSNIFF, NO_CACHE, ("DataServiceVersion", "1.0;")]);
-        if !matches!(change.kind, ChangeKind::Delete(_)) {
+/// Writes the answers to changes that were made.
+struct Answers<'a> {
+    call: &'a Call<'a>,
+    writer: &'a mut ResponseWriter,
+    table: &'a Table,
+    /// The level that the last head asked for.
+    level: Option<(&'a Arc<PartHead>, Metadata)>,
+    // Kept from one answer to the next for their memory.
+    tag: Vec<u8>,
+    location: String,
+}
+
+impl<'a> Answers<'a> {
+    fn succeed(&mut self, part: &'a PartRequest<'_>, change: &Change<'_>, at: DateTime) {
+        let level = self.level(part);
+        let Self { call, writer, table, tag, location, .. } = self;
+        tag.clear();
+        write_etag(tag, b"\"", &at.iso());
+        let tag = std::str::from_utf8(tag).unwrap_or_default();
+        let mut headers: Vec<(&str, &str)> = Vec::with_capacity(9);
+        headers.extend(content_id(part));
+        let ChangeKind::Insert(_, prefer) = change.kind else {
+            headers.extend([NOSNIFF, NO_CACHE, ("DataServiceVersion", "1.0;")]);
+            if !matches!(change.kind, ChangeKind::Delete(_)) {
+                headers.push(("ETag", tag));
+            }
+            writer.part(204, "No Content", &headers, b"");
+            return;
+        };
+        location.clear();
+        write_entity_location(location, &call.place.endpoint, table.name(), &change.address);
+        let applied = prefer.map(|prefer| ("Preference-Applied", prefer.as_str()));
+        let version = ("DataServiceVersion", "3.0;");
+        if prefer == Some(Prefer::NoContent) {
+            headers.extend([NOSNIFF, NO_CACHE]);
+            headers.extend(applied);
+            headers.extend([version, ("Location", location), ("DataServiceId", location)]);
             headers.push(("ETag", tag));
+            writer.part(204, "No Content", &headers, b"");
+        } else {
+            headers.extend([version, ("Content-Type", level.content_type()), NOSNIFF, NO_CACHE]);
+            headers.extend(applied);
+            headers.extend([("Location", location.as_str()), ("ETag", tag)]);
+            let keys = (&*change.address.partition_key, &*change.address.row_key);
+            let view = View { origin: call.origin(), level, table: table.name(), select: None };
+            let content = table.get(keys.0, keys.1).map(|row| view.single(keys, row));
+            writer.part(201, "Created", &headers, &content.unwrap_or_default());
         }
-        writer.part(204, "No Content", &headers, b"");
-        return;
-    };
-    let location = entity_location(&call.place.endpoint, table, &change.address);
-    let applied = prefer.map(|prefer| ("Preference-Applied", prefer.as_str()));
-    let version = ("DataServiceVersion", "3.0;");
-    if prefer == Some(Prefer::NoContent) {
-        headers.extend([NOSNIFF, NO_CACHE]);
-        headers.extend(applied);
-        headers.extend([version, ("Location", &location), ("DataServiceId", &location)]);
-        headers.push(("ETag", tag));
-        writer.part(204, "No Content", &headers, b"");
-    } else {
-        headers.extend([version, ("Content-Type", level.content_type()), NOSNIFF, NO_CACHE]);
-        headers.extend(applied);
-        headers.extend([("Location", location.as_str()), ("ETag", tag)]);
-        writer.part(201, "Created", &headers, &content().unwrap_or_default());
+    }
+
+    fn level(&mut self, part: &'a PartRequest<'_>) -> Metadata {
+        match self.level {
+            Some((head, level)) if Arc::ptr_eq(head, &part.head) => level,
+            _ => self.level.insert((&part.head, level_of(part))).1,
+        }
     }
 }
 
 /// Writes the one part of a batch that failed. `number` is what its message begins with.
 fn fail(
     call: &Call<'_>,
-    part: Option<&PartRequest>,
+    part: Option<&PartRequest<'_>>,
     number: Option<usize>,
     rejection: &Rejection,
     writer: &mut ResponseWriter,
@@ -224,7 +253,7 @@ fn fail(
     if *code != ErrorCode::TABLE_NOT_FOUND {
         headers.push(NO_CACHE);
     }
-    let prefer = part.and_then(|part| parse::prefer(&part.headers));
+    let prefer = part.and_then(|part| parse::prefer(&part.head.headers));
     if *code != ErrorCode::TABLE_NOT_FOUND {
         headers.extend(prefer.map(|prefer| ("Preference-Applied", prefer.as_str())));
     }
@@ -236,7 +265,7 @@ fn fail(
 }
 
 /// The answer to a batch that is one query. Its failures are numbered.
-async fn query(call: &Call<'_>, part: &PartRequest) -> (String, Bytes) {
+async fn query(call: &Call<'_>, part: &PartRequest<'_>) -> (String, Bytes) {
     let batch_id = call.state.ids.next();
     let mut writer = ResponseWriter::query(batch_id.to_str().unwrap_or_default());
     match query_alone(call, part).await {
@@ -258,15 +287,16 @@ async fn query(call: &Call<'_>, part: &PartRequest) -> (String, Bytes) {
     writer.finish()
 }
 
-async fn query_alone(call: &Call<'_>, part: &PartRequest) -> Result<Answer, Failure> {
+async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<Answer, Failure> {
     let Address { path, options } = Address::of(part, call.place.prefix).map_err(Failure::data)?;
     let target = parse::target(&path, &options).map_err(Failure::data)?;
     let fields = Fields::default();
-    let op = parse::op(&Method::GET, target, &options, &part.headers, &fields, call.state.strict);
+    let op =
+        parse::op(&Method::GET, target, &options, &part.head.headers, &fields, call.state.strict);
     let op = op.map_err(Failure::data)?;
     call.access.check(&op).map_err(Failure::data)?;
-    let wanted = parse::wanted(&options, &part.headers);
-    let call = Call { wanted, headers: &part.headers, ..*call };
+    let wanted = parse::wanted(&options, &part.head.headers);
+    let call = Call { wanted, headers: &part.head.headers, ..*call };
     match op {
         Op::GetEntity(address, select) => entity::get(&call, &address, select.as_ref()),
         Op::QueryEntities(table, query) => page::query(&call, table, query).await,
@@ -274,11 +304,11 @@ async fn query_alone(call: &Call<'_>, part: &PartRequest) -> Result<Answer, Fail
     }
 }
 
-fn content_id(part: &PartRequest) -> Option<(&str, &str)> {
-    part.content_id.as_deref().map(|id| ("Content-ID", id))
+fn content_id<'a>(part: &'a PartRequest<'_>) -> Option<(&'a str, &'a str)> {
+    part.head.content_id.as_deref().map(|id| ("Content-ID", id))
 }
 
 /// Parts have a metadata level of their own.
-fn level_of(part: &PartRequest) -> Metadata {
-    parse::wanted(&Options::default(), &part.headers).level
+fn level_of(part: &PartRequest<'_>) -> Metadata {
+    parse::wanted(&Options::default(), &part.head.headers).level
 }

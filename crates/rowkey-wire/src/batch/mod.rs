@@ -22,5 +22,5 @@ mod tests;
 pub use decode::{PartResponse, decode_response, failure};
 pub use encode::{BatchWriter, encode_query};
 pub use multipart::{BatchError, BatchFault};
-pub use parse::{BatchRequest, PartRequest, parse_request, table};
+pub use parse::{BatchRequest, PartHead, PartRequest, parse_request, table};
 pub use render::ResponseWriter;

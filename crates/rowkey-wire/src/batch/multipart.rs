@@ -77,7 +77,7 @@ pub(super) enum Part {
 /// The parts of a body. At least one.
 pub(super) fn parts(content_type: &str, body: &[u8]) -> Result<Vec<Part>, BatchError> {
     let outer = boundary(content_type).ok_or(BatchError::new(0, BatchFault::NoBoundary))?;
-    let mut reader = Reader { body, at: 0 };
+    let mut reader = Reader::new(body, 0);
     let mut parts = Vec::new();
     let mut delimiter = reader.skip_to_delimiter(outer)?;
     while !delimiter.closes {
@@ -134,7 +134,7 @@ pub(super) fn start_line(
     bytes: &[u8],
     extent: Range<usize>,
 ) -> Result<(Range<usize>, usize), BatchError> {
-    let mut reader = Reader { body: &bytes[..extent.end], at: extent.start };
+    let mut reader = Reader::new(&bytes[..extent.end], extent.start);
     loop {
         match reader.line() {
             // Some clients leave a line between the part's head and the message.
@@ -151,7 +151,7 @@ pub(super) fn head<'a>(
     range: Range<usize>,
     mut see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
 ) -> Result<Head, BatchError> {
-    let mut reader = Reader { body: &bytes[..range.end], at: range.start };
+    let mut reader = Reader::new(&bytes[..range.end], range.start);
     let mut headers = range.start..range.start;
     let mut content_length = None;
     // The empty line may be missing at the end: the delimiter took its line break.
@@ -175,7 +175,7 @@ pub(super) fn headers(
     bytes: &[u8],
     range: Range<usize>,
 ) -> impl Iterator<Item = Result<(&[u8], &[u8]), BatchError>> {
-    let mut reader = Reader { body: &bytes[..range.end], at: range.start };
+    let mut reader = Reader::new(&bytes[..range.end], range.start);
     std::iter::from_fn(move || Some(header(bytes, reader.line()?)))
 }
 
@@ -240,9 +240,15 @@ struct Delimiter {
 struct Reader<'a> {
     body: &'a [u8],
     at: usize,
+    /// The last head of a part that said it is an HTTP message: mostly all have the same.
+    http: Option<&'a [u8]>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(body: &'a [u8], at: usize) -> Self {
+        Self { body, at, http: None }
+    }
+
     /// The next line without its break; `None` at the end.
     fn line(&mut self) -> Option<Range<usize>> {
         let start = self.at;
@@ -268,6 +274,12 @@ impl<'a> Reader<'a> {
     /// Reads a part's head, as far as the empty line.
     fn content_type(&mut self) -> Result<Content<'a>, BatchError> {
         let at = self.at;
+        if let Some(http) = self.http
+            && self.body[at..].starts_with(http)
+        {
+            self.at += http.len();
+            return Ok(Content::Http);
+        }
         let mut content = None;
         loop {
             let line = self.line().ok_or_else(|| self.truncated())?;
@@ -290,6 +302,9 @@ impl<'a> Reader<'a> {
             } else {
                 return Err(BatchError::new(line_at, BatchFault::ContentType));
             });
+        }
+        if let Some(Content::Http) = content {
+            self.http = Some(&self.body[at..self.at]);
         }
         content.ok_or(BatchError::new(at, BatchFault::ContentType))
     }

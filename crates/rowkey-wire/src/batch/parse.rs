@@ -17,44 +17,59 @@ use crate::table::parse::decode_path;
 
 /// What a batch asks for.
 #[derive(Clone, Debug)]
-pub enum BatchRequest {
+pub enum BatchRequest<'a> {
     /// A changeset: writes that are applied together, in order. It may be empty.
-    Changes(Vec<PartRequest>),
+    Changes(Vec<PartRequest<'a>>),
     /// A query, by itself.
-    Query(PartRequest),
+    Query(PartRequest<'a>),
 }
 
-/// One operation of a batch.
+/// One operation of a batch. What it consists of are pieces of the batch's body.
 #[derive(Clone)]
-pub struct PartRequest {
+pub struct PartRequest<'a> {
     /// The method; `MERGE` is among them.
     pub method: Method,
     /// The address as sent: absolute, or path and query alone.
-    pub target: String,
-    /// The operation's own headers, which operations have in common when they are the same.
-    pub headers: Arc<HeaderMap>,
-    /// The body, a slice of the batch's.
-    pub body: Bytes,
-    /// `Content-ID` if the operation's own headers have it, for then the service echoes it. One in
-    /// the head of the part is not echoed.
+    pub target: &'a str,
+    /// What the operation's own headers say, which operations have in common when it is the same.
+    pub head: Arc<PartHead>,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// The headers of an operation of a batch.
+pub struct PartHead {
+    /// All of them.
+    pub headers: HeaderMap,
+    /// `Content-ID` if it is among them, for then the service echoes it. One in the head of the part
+    /// is not echoed.
     pub content_id: Option<String>,
 }
 
-impl fmt::Debug for PartRequest {
+impl fmt::Debug for PartRequest<'_> {
     /// Shows no part of an entity: not the body, and not the keys in the address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PartRequest")
             .field("method", &self.method)
             .field("body_len", &self.body.len())
-            .field("content_id", &self.content_id)
+            .field("content_id", &self.head.content_id)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PartHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartHead").field("content_id", &self.content_id).finish_non_exhaustive()
     }
 }
 
 /// Reads the body of a batch request.
 ///
 /// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch.
-pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, BatchError> {
+pub fn parse_request<'a>(
+    content_type: &str,
+    body: &'a Bytes,
+) -> Result<BatchRequest<'a>, BatchError> {
     let mut parts = multipart::parts(content_type, body)?.into_iter();
     let first = parts.next().ok_or(BatchError::new(0, BatchFault::NoPart))?;
     if let Some(second) = parts.next() {
@@ -87,35 +102,34 @@ pub fn parse_request(content_type: &str, body: &Bytes) -> Result<BatchRequest, B
 }
 
 /// The head of an operation, and the bytes that say so.
-struct Head<'a> {
+struct Known<'a> {
     text: &'a [u8],
-    headers: Arc<HeaderMap>,
+    head: Arc<PartHead>,
     content_length: Option<usize>,
 }
 
 fn request<'a>(
     bytes: &'a Bytes,
     extent: Range<usize>,
-    known: &mut Option<Head<'a>>,
-) -> Result<PartRequest, BatchError> {
+    known: &mut Option<Known<'a>>,
+) -> Result<PartRequest<'a>, BatchError> {
     let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
     let rest = &bytes[at..extent.end];
     // The operations of a batch mostly have the same headers, letter by letter.
-    let head = match known.take().filter(|known| rest.starts_with(known.text)) {
-        Some(head) => head,
+    let read = match known.take().filter(|known| rest.starts_with(known.text)) {
+        Some(known) => known,
         None => head(bytes, at..extent.end)?,
     };
-    let body = multipart::body(bytes, at + head.text.len()..extent.end, head.content_length);
+    let body = multipart::body(bytes, at + read.text.len()..extent.end, read.content_length);
     let fault = BatchError::new(start_line.start, BatchFault::StartLine);
     let (method, target) = request_line(&bytes[start_line]).ok_or(fault)?;
-    let headers = Arc::clone(&head.headers);
-    let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let head = Arc::clone(&read.head);
     // Without the empty line behind it, it could be the beginning of a longer one.
-    *known = Some(head).filter(|head| head.text.ends_with(b"\n\r\n"));
-    Ok(PartRequest { method, target, headers, body: bytes.slice(body), content_id })
+    *known = Some(read).filter(|known| known.text.ends_with(b"\n\r\n"));
+    Ok(PartRequest { method, target, head, body: &bytes[body] })
 }
 
-fn head(bytes: &Bytes, range: Range<usize>) -> Result<Head<'_>, BatchError> {
+fn head(bytes: &Bytes, range: Range<usize>) -> Result<Known<'_>, BatchError> {
     let start = range.start;
     let mut headers = HeaderMap::new();
     let head = multipart::head(bytes, range, |name, value, at| {
@@ -129,11 +143,12 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<Head<'_>, BatchError> {
         headers.try_append(name, value).map(drop).map_err(|_| fault)
     })?;
     let (text, content_length) = (&bytes[start..head.end], head.content_length);
-    Ok(Head { text, headers: Arc::new(headers), content_length })
+    let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    Ok(Known { text, head: Arc::new(PartHead { headers, content_id }), content_length })
 }
 
 /// Method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.
-fn request_line(line: &[u8]) -> Option<(Method, String)> {
+fn request_line(line: &[u8]) -> Option<(Method, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let (method, rest) = line.split_once(' ')?;
     let (target, version) = rest.trim_end().rsplit_once(' ')?;
@@ -141,7 +156,7 @@ fn request_line(line: &[u8]) -> Option<(Method, String)> {
     if target.is_empty() || !version.starts_with("HTTP/1.") {
         return None;
     }
-    Some((Method::from_bytes(method.as_bytes()).ok()?, target.to_owned()))
+    Some((Method::from_bytes(method.as_bytes()).ok()?, target))
 }
 
 /// The table that the first part of a batch names, without reading the rest.

@@ -34,6 +34,11 @@ impl ResponseWriter {
         Self { batch_id: batch_id.to_owned(), changeset_id: None, body: Vec::with_capacity(1024) }
     }
 
+    /// Makes room for this many bytes of answers at once.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.body.reserve(bytes);
+    }
+
     /// Appends an answer. `headers` are written as given, in that order.
     pub fn part(&mut self, status: u16, reason: &str, headers: &[(&str, &str)], body: &[u8]) {
         self.delimiter("\r\n");

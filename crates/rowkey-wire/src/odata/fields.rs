@@ -254,7 +254,7 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
         let Self(fields) = self;
         while let Some(name) = map.next_key_seed(Text)? {
             // Names of properties hold no point and no `@`: all others are annotations.
-            if !name.contains('@') && !name.starts_with("odata.") {
+            if !name.bytes().any(|byte| byte == b'@') && !name.starts_with("odata.") {
                 let scalar = map.next_value_seed(AnyScalar)?;
                 fields.push(name, scalar);
             } else if name == "odata.etag" {

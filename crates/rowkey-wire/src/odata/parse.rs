@@ -165,11 +165,16 @@ fn check_value(value: &ValueRef<'_>) -> Result<(), Rejection> {
 
 fn check_duplicates(properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
     let duplicate = if properties.len() <= 32 {
-        // For the usual handful comparing is cheaper than hashing.
-        properties
-            .iter()
-            .enumerate()
-            .any(|(i, (name, _))| properties[..i].iter().any(|(earlier, _)| earlier == name))
+        // For the usual handful comparing is cheaper than hashing, and only those are compared whose
+        // length and last byte are the same in five bits.
+        let mut seen = 0_u32;
+        properties.iter().enumerate().any(|(i, (name, _))| {
+            let last = usize::from(name.bytes().next_back().unwrap_or_default());
+            let bit = 1 << ((name.len() * 7 + last) % 32);
+            let may_be = seen & bit != 0;
+            seen |= bit;
+            may_be && properties[..i].iter().any(|(earlier, _)| earlier == name)
+        })
     } else {
         let mut seen = std::collections::HashSet::with_capacity(properties.len());
         !properties.iter().all(|(name, _)| seen.insert(*name))

@@ -149,7 +149,9 @@ pub fn value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
         ValueRef::Guid(guid) => self::guid(out, *guid),
         ValueRef::Int32(number) => int32(out, *number),
         ValueRef::Int64(number) => int64(out, *number),
-        ValueRef::String(text) => string(out, text),
+        ValueRef::String(text) => {
+            string(out, text);
+        }
     }
 }
 
@@ -202,19 +204,21 @@ pub fn int64(out: &mut Vec<u8>, number: i64) {
     out.push(b'"');
 }
 
-/// Appends text with everything escaped that the service escapes.
-pub fn string(out: &mut Vec<u8>, text: &str) {
+/// Appends text with everything escaped that the service escapes. Says whether that was nothing.
+pub fn string(out: &mut Vec<u8>, text: &str) -> bool {
     out.push(b'"');
-    if is_clean(text.as_bytes()) {
+    let is_clean = is_clean(text.as_bytes());
+    if is_clean {
         out.extend_from_slice(text.as_bytes());
     } else {
         string_body(out, text);
     }
     out.push(b'"');
+    is_clean
 }
 
 /// Whether text stands in JSON as it is: printable ASCII without `"` and `\`.
-pub fn is_clean(text: &[u8]) -> bool {
+fn is_clean(text: &[u8]) -> bool {
     // Without an early end and without branches the compiler looks at many bytes at once.
     let dirty = text.iter().fold(0, |dirty, b| {
         dirty

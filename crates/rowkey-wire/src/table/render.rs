@@ -49,9 +49,14 @@ pub fn table_location(endpoint: &str, name: &str) -> String {
 pub fn entity_location(endpoint: &str, table: &str, address: &Address<'_>) -> String {
     let keys = address.partition_key.len() + address.row_key.len();
     let mut out = String::with_capacity(endpoint.len() + table.len() + keys + 64);
-    push(&mut out, &[endpoint, "/", table]);
-    key::write_address(&mut out, &address.partition_key, &address.row_key);
+    write_entity_location(&mut out, endpoint, table, address);
     out
+}
+
+/// Appends the address of an entity.
+pub fn write_entity_location(out: &mut String, endpoint: &str, table: &str, address: &Address<'_>) {
+    push(out, &[endpoint, "/", table]);
+    key::write_address(out, &address.partition_key, &address.row_key);
 }
 
 /// The members of a table, after the opening brace. Names need no escapes.
