@@ -124,14 +124,18 @@ impl Store {
                 self.blobs.insert(path(target).to_owned(), body.clone());
                 return answer(StatusCode::CREATED, Bytes::new(), OCTETS);
             }
+            // Whoever merges sends all properties, so that nothing of the old entity stays.
+            Method::PATCH => {
+                let table = last.split('(').next().unwrap_or_default();
+                return self.write(table, body);
+            }
+            Method::DELETE if last.contains('(') => return self.delete(last),
             Method::DELETE => return self.delete_message(path(last)),
             _ => {}
         }
         match last.split_once('(') {
             Some((table, address)) if address.starts_with('P') => {
-                let mut literals = address.split('\'').skip(1).step_by(2);
-                let partition = literals.next().unwrap_or_default();
-                let row = literals.next().unwrap_or_default();
+                let [partition, row] = keys(address);
                 self.get(table, partition, row)
             }
             Some((table, query)) => self.query(table, &decode(query)),
@@ -181,6 +185,17 @@ impl Store {
         out.extend_from_slice(GET_HEAD.as_bytes());
         out.extend_from_slice(&row.json[1..]);
         answer(StatusCode::OK, out.into(), JSON)
+    }
+
+    fn delete(&mut self, address: &str) -> Response<Full<Bytes>> {
+        let (table, address) = address.split_once('(').unwrap_or_default();
+        let [partition, row] = keys(address);
+        let rows = self.tables.get_mut(table).and_then(|rows| rows.get_mut(partition));
+        let status = match rows.and_then(|rows| rows.remove(row)) {
+            Some(_) => StatusCode::NO_CONTENT,
+            None => StatusCode::NOT_FOUND,
+        };
+        answer(status, Bytes::new(), JSON)
     }
 
     fn query(&self, table: &str, query: &str) -> Response<Full<Bytes>> {
@@ -260,6 +275,12 @@ fn answer(status: StatusCode, body: Bytes, content_type: HeaderValue) -> Respons
     answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
     answer.headers_mut().insert(header::ETAG, HeaderValue::from_static(ETAG));
     answer
+}
+
+/// The `PartitionKey` and the `RowKey` of an entity's address.
+fn keys(address: &str) -> [&str; 2] {
+    let mut literals = address.split('\'').skip(1).step_by(2);
+    [literals.next().unwrap_or_default(), literals.next().unwrap_or_default()]
 }
 
 /// What stands before the query.

@@ -120,8 +120,8 @@ pub async fn compare(rounds: usize) -> Result<String> {
         }
         let ended = cpu("self")?;
         if round > 0 {
-            indexed.push((between - begun).as_secs_f64() * 1e6 / f64::from(OPERATIONS));
-            plain.push((ended - between).as_secs_f64() * 1e6 / f64::from(OPERATIONS));
+            indexed.push(between.saturating_sub(begun).as_secs_f64() * 1e6 / f64::from(OPERATIONS));
+            plain.push(ended.saturating_sub(between).as_secs_f64() * 1e6 / f64::from(OPERATIONS));
         }
     }
     let mut out = Table::new(&["CPU us/op", "indexed", "plain EGT", "indexed / plain"]);

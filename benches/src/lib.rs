@@ -1,6 +1,6 @@
 //! What the programs share.
 //!
-//! - [`servers`], [`million`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
+//! - [`servers`], [`growth`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
@@ -10,9 +10,10 @@ pub mod bare;
 pub mod bulk;
 pub mod clients;
 pub mod durable;
+pub mod growth;
 pub mod indexed;
 pub mod load;
-pub mod million;
+
 pub mod model;
 pub mod process;
 pub mod report;

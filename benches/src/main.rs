@@ -1,4 +1,4 @@
-//! `compare [durable|servers|million|clients|bulk|indexed|scan] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
+//! `compare [durable|servers|growth|clients|bulk|indexed|scan] [ROUNDS] [WORKLOAD..]`: the comparisons, all of them
 //! by default.
 //!
 //! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
@@ -6,9 +6,9 @@
 use std::env;
 
 use compare::clients::run::Result;
-use compare::{bare, bulk, clients, durable, indexed, million, scan, servers};
+use compare::{bare, bulk, clients, durable, growth, indexed, scan, servers};
 
-const PARTS: [&str; 7] = ["durable", "servers", "million", "clients", "bulk", "indexed", "scan"];
+const PARTS: [&str; 7] = ["durable", "servers", "growth", "clients", "bulk", "indexed", "scan"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -39,10 +39,10 @@ fn main() -> Result<()> {
             println!("{}", durable::compare(rounds).await?);
         }
         if chosen("servers") {
-            println!("{}", servers::compare(rounds, &only).await?);
+            println!("{}", servers::compare(rounds, &only).await?.tables());
         }
-        if chosen("million") {
-            println!("{}", million::compare(rounds).await?);
+        if chosen("growth") {
+            println!("{}", growth::compare(rounds).await?.tables());
         }
         if chosen("clients") {
             println!("{}", clients::compare::compare(rounds, &only).await?);

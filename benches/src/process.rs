@@ -4,16 +4,20 @@ use std::io::{self, BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Azurite,
     Bare,
     Rowkey,
+    Azurite,
 }
+
+/// All of them, in the order in which they are declared.
+pub const KINDS: [Kind; 3] = [Kind::Bare, Kind::Rowkey, Kind::Azurite];
 
 /// What a server answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +74,15 @@ impl Server {
         self.status("VmRSS:")
     }
 
-    /// The most memory that was ever in use, in bytes.
+    /// The most memory that was in use since it started, or since [`Server::forget_peak`], in bytes.
     pub fn peak_memory(&self) -> io::Result<u64> {
         self.status("VmHWM:")
+    }
+
+    /// Begins anew with what [`Server::peak_memory`] tells.
+    pub fn forget_peak(&self) -> io::Result<()> {
+        // From proc(5): 5 resets the peak resident set size to the current one.
+        fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")
     }
 
     fn status(&self, name: &str) -> io::Result<u64> {
@@ -112,14 +122,23 @@ pub fn cpu(process: &str) -> io::Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// `cargo run` of a program; cargo is replaced by the program, so that the child is it.
-pub fn cargo_run(manifest: &str, package: &str, program: &str, features: &[&str]) -> Command {
+/// Builds a program for release; returns where it is.
+pub fn build(
+    manifest: &str,
+    package: &str,
+    program: &str,
+    features: &[&str],
+) -> io::Result<PathBuf> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let manifest = folder().join(manifest);
-    command.args(["run", "--release", "--quiet", "-p", package, "--bin", program]);
-    command.args(["--features", &features.join(",")]);
-    command.arg("--manifest-path").arg(manifest).arg("--");
-    command
+    command.args(["build", "--release", "--quiet", "--message-format", "json"]);
+    command.args(["-p", package, "--bin", program, "--features", &features.join(",")]);
+    command.arg("--manifest-path").arg(folder().join(manifest));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let messages = lines.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
+    let mut executables =
+        messages.filter_map(|message| Some(message["executable"].as_str()?.into()));
+    executables.next_back().ok_or_else(|| io::Error::other(format!("{program} was not built")))
 }
 
 fn bare(all_headers: bool) -> io::Result<Server> {
@@ -134,7 +153,14 @@ fn bare(all_headers: bool) -> io::Result<Server> {
 }
 
 fn rowkey(flags: &[&str]) -> io::Result<Server> {
-    let mut command = cargo_run("../Cargo.toml", "rowkey-server", "rowkey-server", &["program"]);
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = if let Some(program) = PROGRAM.get() {
+        program
+    } else {
+        let built = build("../Cargo.toml", "rowkey-server", "rowkey-server", &["program"])?;
+        PROGRAM.get_or_init(|| built)
+    };
+    let mut command = Command::new(program);
     command.args(["--tablePort", "0", "--blobPort", "0", "--queuePort", "0", "--silent"]);
     command.args(flags);
     let (mut server, line) = Server::spawn(command)?;
@@ -178,7 +204,7 @@ fn azurite() -> io::Result<Option<Server>> {
         if begin.elapsed() > Duration::from_secs(60) || server.child.try_wait()?.is_some() {
             return Err(io::Error::other("Azurite does not start"));
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(2));
     }
     Ok(Some(server))
 }

@@ -2,13 +2,21 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 /// One figure a round.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Rounds(Vec<f64>);
 
 impl Rounds {
+    /// The figure of the only round; none if there is no figure.
+    pub fn once(value: f64) -> Self {
+        Self(if value > 0.0 { vec![value] } else { Vec::new() })
+    }
+
+    /// Adds a round. What is below a thousandth is noise, and would be stored.
     pub fn push(&mut self, value: f64) {
-        self.0.push(value);
+        self.0.push((value * 1e3).round() / 1e3);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -32,7 +40,8 @@ impl Rounds {
         Self(self.0.iter().zip(&other.0).map(|(a, b)| a / b).collect())
     }
 
-    fn range(&self) -> (f64, f64) {
+    /// The lowest and the highest.
+    pub fn range(&self) -> (f64, f64) {
         let low = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         let high = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (low, high)
@@ -40,11 +49,23 @@ impl Rounds {
 }
 
 /// What a ratio is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub enum Goal {
     AtLeast(f64),
     AtMost(f64),
     None,
+}
+
+impl Goal {
+    /// The goal, and whether it is met; empty without one.
+    pub fn verdict(self, value: f64) -> String {
+        let (sign, bound, met) = match self {
+            Self::AtLeast(least) => (">=", least, value >= least),
+            Self::AtMost(most) => ("<=", most, value <= most),
+            Self::None => return String::new(),
+        };
+        format!("{sign} {bound}: {}", if met { "met" } else { "MISSED" })
+    }
 }
 
 /// A table that is aligned when it is printed.
@@ -99,12 +120,14 @@ pub fn judged(ratio: &Rounds, goal: Goal) -> String {
     }
     let median = ratio.median();
     let (low, high) = ratio.range();
-    let range = format!("{} ({}..{})", figure(median), figure(low), figure(high));
-    let verdict = |met: bool| if met { "met" } else { "MISSED" };
+    let text = if ratio.0.len() > 1 {
+        format!("{} ({}..{})", figure(median), figure(low), figure(high))
+    } else {
+        figure(median)
+    };
     match goal {
-        Goal::AtLeast(least) => format!("{range}; >= {least}: {}", verdict(median >= least)),
-        Goal::AtMost(most) => format!("{range}; <= {most}: {}", verdict(median <= most)),
-        Goal::None => range,
+        Goal::None => text,
+        _ => format!("{text}; {}", goal.verdict(median)),
     }
 }
 

@@ -30,15 +30,28 @@ impl Writer {
         self.write("POST", "/Tables", "application/json", body.as_bytes())
     }
 
+    pub fn delete_table(&self, table: &str) -> Vec<u8> {
+        self.write("DELETE", &format!("/Tables('{table}')"), "", b"")
+    }
+
     pub fn insert(&self, table: &str, number: usize, per_partition: usize) -> Vec<u8> {
         let body = Reading::numbered(number, per_partition).json();
         self.write("POST", &format!("/{table}"), "application/json", &body)
     }
 
     pub fn get(&self, table: &str, number: usize, per_partition: usize) -> Vec<u8> {
-        let Place { partition, row } = Place::of(number, per_partition);
-        let target = format!("/{table}(PartitionKey='{partition}',RowKey='{row}')");
-        self.write("GET", &target, "", b"")
+        self.write("GET", &address(table, number, per_partition), "", b"")
+    }
+
+    /// Merges all ten properties into an entity, of which `level` is new.
+    pub fn merge(&self, table: &str, number: usize, per_partition: usize, level: i32) -> Vec<u8> {
+        let reading = Reading { level, ..Reading::numbered(number, per_partition) };
+        let address = address(table, number, per_partition);
+        self.write("PATCH", &address, "application/json", &reading.json())
+    }
+
+    pub fn delete(&self, table: &str, number: usize, per_partition: usize) -> Vec<u8> {
+        self.write("DELETE", &address(table, number, per_partition), "", b"")
     }
 
     /// An entity group transaction of inserts.
@@ -84,6 +97,9 @@ impl Writer {
              Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n",
             self.host,
         );
+        if matches!(method, "PATCH" | "DELETE") {
+            head.push_str("If-Match: *\r\n");
+        }
         if !body.is_empty() {
             let length = body.len();
             let _ = write!(
@@ -97,6 +113,11 @@ impl Writer {
         request.extend_from_slice(body);
         request
     }
+}
+
+fn address(table: &str, number: usize, per_partition: usize) -> String {
+    let Place { partition, row } = Place::of(number, per_partition);
+    format!("/{table}(PartitionKey='{partition}',RowKey='{row}')")
 }
 
 /// The body of a transaction that inserts `readings`, as it is written by hand; its boundary is

@@ -1,5 +1,7 @@
 //! What is the same in both hand-written clients: addresses, signatures, bodies.
 
+use std::fmt::Write as _;
+
 use super::run::{Result, TABLE, WRITTEN};
 use crate::model::{Page, Read, Reading};
 use crate::requests::batch;
@@ -57,7 +59,7 @@ impl Hand {
     pub fn query_from(&self, partition: &str, next: Option<&(String, String)>) -> Parts {
         let mut query = format!("?$filter=PartitionKey%20eq%20'{partition}'");
         if let Some((partition_key, row_key)) = next {
-            query += &format!("&NextPartitionKey={partition_key}&NextRowKey={row_key}");
+            let _ = write!(query, "&NextPartitionKey={partition_key}&NextRowKey={row_key}");
         }
         self.parts("GET", &format!("/{ACCOUNT}/{TABLE}()"), &query, "", Vec::new())
     }

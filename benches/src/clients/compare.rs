@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::run::{Result, TABLE, WRITTEN};
 use crate::load::Load;
-use crate::process::{Server, Service, cargo_run};
+use crate::process::{Server, Service, build};
 use crate::report::{Goal, Rounds, Table, figure, judged};
 use crate::requests::{PER_PARTITION, Writer};
 use crate::servers::seed;
@@ -75,7 +75,8 @@ pub async fn compare(rounds: usize, only: &[&str]) -> Result<String> {
         }
         let mut allocations = <[Rounds; CLIENTS.len()]>::default();
         for at in [OURS, REQWEST, OLD] {
-            let command = cargo_run("Cargo.toml", "rowkey-benches", "allocations", &[]);
+            let program = build("Cargo.toml", "rowkey-benches", "allocations", &[])?;
+            let command = Command::new(program);
             let (_, count) = child(command, CLIENTS[at], workload, server.host(Service::Table))?;
             allocations[at].push(count);
         }
