@@ -1,6 +1,8 @@
 //! From a directory to the accounts of a server.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasher as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -105,12 +107,16 @@ enum Owner {
 
 impl Load {
     fn new(state: &State) -> Self {
-        let now = state.now();
-        let loaded = |_: &_| Loaded {
-            holdings: Holdings::new(state.strict, now),
-            tables: Known::default(),
-            queues: Known::default(),
-            blobs: blobs::KnownBlobs::default(),
+        let loaded = |_: &_| {
+            let mut holdings = Holdings::new(state.strict, state.now());
+            // By a clock that stands, ids that follow from the time would come again.
+            holdings.queues.reseed(RandomState::new().hash_one(()));
+            Loaded {
+                holdings,
+                tables: Known::default(),
+                queues: Known::default(),
+                blobs: blobs::KnownBlobs::default(),
+            }
         };
         Self {
             accounts: state.accounts.iter().map(loaded).collect(),

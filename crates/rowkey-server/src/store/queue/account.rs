@@ -175,6 +175,11 @@ impl Queues {
         self.by_name.insert(name.to_owned(), queue);
     }
 
+    /// From now on the ids of messages follow from another seed.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
     /// Blocks a name as it was before.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
         self.blocked.insert(name.to_owned(), until);
