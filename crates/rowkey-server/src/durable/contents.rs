@@ -8,7 +8,7 @@
 //! A piece is known by where it lies in memory. As long as a row names it, the store in memory
 //! holds it as well, so nothing else can lie there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use bytes::Bytes;
@@ -184,19 +184,25 @@ pub(super) fn read_segments(read: &mut In<'_>) -> io::Result<Vec<Segment>> {
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pieces: HashMap<u64, (Vec<Bytes>, bool)>,
+    /// Contents that nobody names, and that were being swept when the process ended.
+    half_swept: BTreeSet<u64>,
     last: u64,
 }
 
 impl Stored {
     pub(super) fn read(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let (content, place) = split_owner(key)?;
+        self.last = self.last.max(content);
+        if place != [0; 4] && !self.pieces.contains_key(&content) {
+            self.half_swept.insert(content);
+            return Ok(());
+        }
         let (pieces, _) = self.pieces.entry(content).or_default();
         if place != u32::try_from(pieces.len()).map_err(invalid)?.to_be_bytes() {
             return Err(invalid("a piece of a blob is missing"));
         }
         // A copy: the value shares memory with all that was read with it.
         pieces.push(Bytes::copy_from_slice(value));
-        self.last = self.last.max(content);
         Ok(())
     }
 
@@ -236,7 +242,8 @@ impl Stored {
 
     /// The contents that nobody names.
     pub(super) fn unused(&self) -> impl Iterator<Item = u64> {
-        self.pieces.iter().filter(|(_, (_, is_used))| !is_used).map(|(content, _)| *content)
+        let unused = self.pieces.iter().filter(|(_, (_, is_used))| !is_used);
+        unused.map(|(content, _)| content).chain(&self.half_swept).copied()
     }
 
     /// The greatest number of a content.
@@ -308,6 +315,22 @@ mod tests {
         let (next, mut unit) = (log.pieces_after(1).collect::<Content>(), Unit::default());
         assert_eq!(contents.name(&desk, b"next", &next, &mut unit), [segment(2, 0, 1)]);
         assert_eq!(kept(&unit), [b"b"]);
+    }
+
+    #[test]
+    fn what_was_swept_in_part_is_swept_on_and_nothing_else_may_be_missing() {
+        let mut stored = Stored::default();
+        let key = |content: u64, place: u32| {
+            [&content.to_be_bytes()[..], &place.to_be_bytes()[..]].concat()
+        };
+        for (content, place) in [(1, 0), (1, 1), (2, 1000), (2, 1001)] {
+            stored.read(&key(content, place), b"a").unwrap();
+        }
+        assert!(stored.read(&key(1, 3), b"a").is_err(), "one between is missing");
+        let mut contents = Contents::default();
+        stored.content(&mut contents, b"row", vec![segment(1, 0, 2)]).unwrap();
+        assert!(stored.content(&mut contents, b"other", vec![segment(2, 1000, 1001)]).is_err());
+        assert_eq!((stored.unused().collect::<Vec<_>>(), stored.last()), (vec![2], 2));
     }
 
     #[test]
