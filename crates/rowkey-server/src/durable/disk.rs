@@ -105,7 +105,12 @@ impl Keep for Disk {
         // fjall would keep its journal locked. Journals before the newest were synced when they
         // were closed; what comes into one that is made meanwhile is synced the next time.
         let Some(journal) = tail::newest(&self.directory)? else { return self.sync() };
-        OpenOptions::new().append(true).open(journal)?.sync_data()
+        match OpenOptions::new().append(true).open(journal) {
+            Ok(journal) => journal.sync_data(),
+            // All of it has moved to sorted files meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.sync(),
+            Err(error) => Err(error),
+        }
     }
 
     fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {
