@@ -3,6 +3,8 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`kills`] | the program is killed at random points under load, and nothing acknowledged is lost |
+//! | [`model`] | a server that is stopped and opened again goes on as if it had not been |
+//! | [`requests`] | random requests for it |
 //! | [`worker`] | what one client did, and what may therefore be there |
 //! | [`tables`] | what it does with entities |
 //! | [`queues`] | what it does with messages |
@@ -14,8 +16,10 @@
 mod blobs;
 mod directory;
 mod kills;
+mod model;
 mod program;
 mod queues;
+mod requests;
 mod restart;
 mod tables;
 mod worker;

@@ -1,6 +1,8 @@
 //! The program in a process of its own, and a directory that goes when the test ends.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,12 +26,19 @@ impl Directory {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let path = parent.join(name);
-        let _ = std::fs::remove_dir_all(&path);
+        let _ = fs::remove_dir_all(&path);
         Self(path)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Another one that holds what this one holds now.
+    pub(super) fn copy(&self) -> Self {
+        let copy = Self::new();
+        copy_all(&self.0, &copy.0);
+        copy
     }
 
     /// A server in this process that keeps its data here.
@@ -44,9 +53,26 @@ impl Directory {
     }
 }
 
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_all(&from, &to);
+            continue;
+        }
+        // Journals are mostly a hole at their end.
+        let (file, mut copy) = (File::open(&from).unwrap(), File::create(&to).unwrap());
+        let known = file.metadata().unwrap();
+        io::copy(&mut file.take(known.blocks() * 512), &mut copy).unwrap();
+        copy.set_len(known.len()).unwrap();
+    }
+}
+
 impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
