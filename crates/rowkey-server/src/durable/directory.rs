@@ -15,8 +15,8 @@ const TITLE: &str = "rowkey-server data, format ";
 const FORMAT: u32 = 1;
 /// The directory of the embedded store.
 const STORE: &str = "store";
-/// The file that is the last one of a new embedded store.
-const STORE_IS_MADE: &str = "version";
+/// What it is called while it is being made.
+const UNFINISHED: &str = "store.new";
 
 /// A directory that nobody else uses.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Directory {
     fn try_take(path: &Path) -> io::Result<Self> {
         if path.exists() {
             if !path.is_dir() {
-                return Err(refused("it is not a directory"));
+                return Err(refused("it is not a directory; name one"));
             }
             if !path.join(MARKER).exists()
                 && let Some(entry) = fs::read_dir(path)?.next()
@@ -50,14 +50,11 @@ impl Directory {
                 )));
             }
         } else {
-            fs::create_dir_all(path)?;
+            fs::create_dir_all(path).map_err(unwritable)?;
         }
-        let mut marker = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path.join(MARKER))?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        let mut marker = options.open(path.join(MARKER)).map_err(unwritable)?;
         lock(&marker)?;
         let mut text = String::new();
         marker.read_to_string(&mut text)?;
@@ -68,16 +65,26 @@ impl Directory {
         } else {
             check(&text)?;
         }
-        if store.exists() && !store.join(STORE_IS_MADE).exists() {
-            // Its maker died while it was made, so nothing was ever kept in it.
-            fs::remove_dir_all(&store)?;
-        }
         Ok(Self { path: path.to_owned(), marker })
     }
 
-    /// Where the embedded store is.
-    pub(super) fn store(&self) -> PathBuf {
-        self.path.join(STORE)
+    /// Where the embedded store is. If there is none, `make` is told where to make one; one whose
+    /// maker dies never gets its name.
+    pub(super) fn store(&self, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
+        let store = self.path.join(STORE);
+        if !store.exists() {
+            let unfinished = self.path.join(UNFINISHED);
+            if unfinished.exists() {
+                fs::remove_dir_all(&unfinished)?;
+            }
+            make(&unfinished)?;
+            fs::rename(&unfinished, &store)?;
+            // Not all systems can sync a directory; those that can must.
+            if let Ok(directory) = File::open(&self.path) {
+                directory.sync_all()?;
+            }
+        }
+        Ok(store)
     }
 }
 
@@ -93,9 +100,10 @@ impl Drop for Directory {
 fn lock(marker: &File) -> io::Result<()> {
     marker.try_lock().map_err(|error| match error {
         TryLockError::Error(error) => error,
-        TryLockError::WouldBlock => {
-            io::Error::new(io::ErrorKind::ResourceBusy, "another server is using it; stop that one")
-        }
+        TryLockError::WouldBlock => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another server is using it; stop that one, or name another directory",
+        ),
     })
 }
 
@@ -109,8 +117,22 @@ fn check(text: &str) -> io::Result<()> {
              nothing was changed; start the version that wrote it, or name another directory"
         ))),
         None => Err(refused(&format!(
-            "its file `{MARKER}` does not say which format it has; nothing was changed"
+            "its file `{MARKER}` does not say which format it has; nothing was changed; name \
+             another directory"
         ))),
+    }
+}
+
+fn unwritable(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => io::Error::new(
+            error.kind(),
+            format!(
+                "the server may not write there ({error}); nothing was changed; let it, or name \
+                 another directory"
+            ),
+        ),
+        _ => error,
     }
 }
 

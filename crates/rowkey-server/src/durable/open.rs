@@ -25,11 +25,11 @@ use crate::store::Key;
 /// Fills a server's accounts with what a directory holds, and keeps there what will change.
 pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> io::Result<()> {
     let directory = Directory::take(location)?;
-    let store = directory.store();
     let within = |error: io::Error| {
         let message = format!("cannot read what is kept in {}: {error}", location.display());
         io::Error::new(error.kind(), message)
     };
+    let store = directory.store(|path| Disk::open(path).map(drop)).map_err(within)?;
     tail::mend(&store).map_err(within)?;
     let disk = Disk::open(&store).map_err(within)?;
     let mut load = Load::new(state);
