@@ -28,9 +28,10 @@ const ITEM_HEAD: usize = 2 + 8 + 2 + 4 + 4;
 pub(super) fn mend(store: &Path) -> io::Result<()> {
     let Some(path) = newest(store)? else { return Ok(()) };
     let mut reader = Counted { inner: BufReader::new(File::open(&path)?), at: 0 };
-    let mut end = 0;
-    while batch(&mut reader)? {
-        end = reader.at;
+    let (mut end, mut last) = (0, None);
+    // Numbers ascend, and no checksum covers them.
+    while let Some(number) = batch(&mut reader)?.filter(|number| last.is_none_or(|l| l < *number)) {
+        (end, last) = (reader.at, Some(number));
     }
     let lost = written_after(&path, end)?;
     if lost > 0 {
@@ -62,20 +63,20 @@ pub(super) fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
     Ok(newest.map(|(_, path)| path))
 }
 
-/// Reads a batch; says whether it was whole.
-fn batch(reader: &mut Counted<impl Read>) -> io::Result<bool> {
+/// Reads a batch; gives its number, if it was whole.
+fn batch(reader: &mut Counted<impl Read>) -> io::Result<Option<u64>> {
     match try_batch(reader) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         other => other,
     }
 }
 
-fn try_batch(reader: &mut Counted<impl Read>) -> io::Result<bool> {
+fn try_batch(reader: &mut Counted<impl Read>) -> io::Result<Option<u64>> {
     if reader.array::<1>()? != [START] {
-        return Ok(false);
+        return Ok(None);
     }
     let count = u32::from_le_bytes(reader.array()?);
-    reader.array::<8>()?;
+    let number = u64::from_le_bytes(reader.array()?);
     let mut sum = Xxh3::new();
     for _ in 0..count {
         let tag = reader.array::<1>()?;
@@ -89,12 +90,13 @@ fn try_batch(reader: &mut Counted<impl Read>) -> io::Result<bool> {
                 reader.skim(key + u64::from(value), |bytes| sum.update(bytes))?;
             }
             CLEAR => sum.update(&reader.array::<8>()?),
-            _ => return Ok(false),
+            _ => return Ok(None),
         }
     }
-    Ok(reader.array::<1>()? == [END]
+    let is_whole = reader.array::<1>()? == [END]
         && u64::from_le_bytes(reader.array()?) == sum.digest()
-        && reader.array()? == MAGIC)
+        && reader.array()? == MAGIC;
+    Ok(is_whole.then_some(number))
 }
 
 /// How many bytes from `end` on are not the zeros that a journal is made of.
