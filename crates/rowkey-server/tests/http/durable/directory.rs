@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rowkey_server::StoredEntity;
 
 use super::program::{Directory, Program};
+use super::tables;
+use super::worker::Random;
 use crate::support::Client;
 
 /// All files below a directory, and what is in them.
@@ -38,18 +41,32 @@ async fn used() -> Directory {
 
 #[tokio::test]
 async fn a_foreign_directory_is_refused_and_left_as_it_is() {
-    let directory = Directory::new();
-    fs::create_dir_all(directory.path()).unwrap();
-    fs::write(directory.path().join("__azurite_db_table__.json"), "{}").unwrap();
-    let before = content(directory.path());
-    let refusal = directory.refusal().await;
-    assert!(refusal.contains("not a directory of rowkey-server"), "{refusal}");
-    assert!(refusal.contains("__azurite_db_table__.json"), "{refusal}");
-    assert_eq!(content(directory.path()), before);
-    let output = Program::fail(directory.path());
-    assert!(!output.status.success() && output.stdout.is_empty());
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert!(log.contains("not a directory of rowkey-server"), "{log}");
+    let azurite = ["__azurite_db_table__.json", "__azurite_db_blob__.json", "__blobstorage__/1a2b"];
+    let unmarked = ["store/0.jnl", "store/version"];
+    for names in [&azurite[..], &unmarked, &["notes.txt"], &[".hidden"], &["empty/"]] {
+        let directory = Directory::new();
+        for name in names {
+            let path = directory.path().join(name);
+            if name.ends_with('/') {
+                fs::create_dir_all(path).unwrap();
+            } else {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "{}").unwrap();
+            }
+        }
+        let before = content(directory.path());
+        let refusal = directory.refusal().await;
+        assert!(refusal.contains("not a directory of rowkey-server"), "{refusal}");
+        assert!(refusal.contains(directory.path().to_str().unwrap()), "{refusal}");
+        assert!(refusal.contains("name another directory"), "{refusal}");
+        let found = names.iter().any(|name| refusal.contains(name.split('/').next().unwrap()));
+        assert!(found, "{refusal}");
+        let output = Program::fail(directory.path());
+        assert!(!output.status.success() && output.stdout.is_empty());
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(log.contains("not a directory of rowkey-server"), "{log}");
+        assert_eq!(content(directory.path()), before);
+    }
 }
 
 #[tokio::test]
@@ -97,12 +114,46 @@ async fn two_servers_do_not_share_a_directory() {
 }
 
 #[tokio::test]
+async fn a_directory_that_may_not_be_written_is_refused_and_left_as_it_is() {
+    let directory = used().await;
+    let before = content(directory.path());
+    let allow = |mode| {
+        for path in [directory.path().to_owned(), directory.path().join("rowkey-server")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    allow(0o555);
+    let output = Program::fail_as_nobody_else(directory.path());
+    allow(0o755);
+    assert!(!output.status.success() && output.stdout.is_empty());
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains(directory.path().to_str().unwrap()), "{log}");
+    assert!(log.contains("the server may not write there"), "{log}");
+    assert!(content(directory.path()) == before);
+    // One that is not there and cannot be made.
+    allow(0o555);
+    let output = Program::fail_as_nobody_else(&directory.path().join("new"));
+    allow(0o755);
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && log.contains("the server may not write there"), "{log}");
+    assert!(content(directory.path()) == before);
+}
+
+#[tokio::test]
 async fn a_store_whose_maker_died_while_it_was_made_is_made_again() {
     let directory = Directory::new();
     drop(directory.serve().await);
-    fs::remove_file(directory.path().join("store/version")).unwrap();
+    let [store, unfinished] = ["store", "store.new"].map(|name| directory.path().join(name));
+    fs::rename(&store, &unfinished).unwrap();
+    fs::write(unfinished.join("version"), "").unwrap();
     Client::of(&directory.serve().await).create("things");
     assert!(directory.serve().await.snapshot().table("things").is_some());
+    assert!(!unfinished.exists());
+    // One that was used is not taken for such a one.
+    fs::remove_file(store.join("version")).unwrap();
+    let refusal = directory.refusal().await;
+    assert!(refusal.contains("cannot read what is kept"), "{refusal}");
+    assert!(store.join("0.jnl").exists());
 }
 
 /// The journal that is written now, and how much of it is used.
@@ -164,4 +215,103 @@ async fn an_end_that_was_told_loses_nothing_and_tears_nothing() {
     assert!(ended && !log.contains("torn"), "{log}");
     let (ended, log) = Program::start(directory.path(), &hour).terminate();
     assert!(ended && log.contains("1 entities read"), "{log}");
+}
+
+/// The directory of a server that did three things, and where in the journal each ended.
+async fn three_steps() -> (Directory, PathBuf, [usize; 4]) {
+    let directory = used().await;
+    let mut ends = [journal(&directory).1; 4];
+    for (step, end) in ends.iter_mut().enumerate().skip(1) {
+        let server = directory.serve().await;
+        let mut client = Client::of(&server);
+        let (row, other) = (format!("a{step}"), format!("b{step}"));
+        let body = tables::transaction([row, other].map(|row| {
+            let keys = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+            ("POST", "/things".to_owned(), None, keys)
+        }));
+        let kind = [("content-type", "multipart/mixed; boundary=b")];
+        assert_eq!(client.send("POST", "/$batch", &kind, &body).status, 202);
+        drop(server);
+        *end = journal(&directory).1;
+    }
+    let (path, _) = journal(&directory);
+    (directory, path, ends)
+}
+
+/// How many steps a directory still has; none in part, and nothing before them missing.
+async fn steps(directory: &Directory) -> usize {
+    let server = directory.serve().await;
+    let snapshot = server.snapshot();
+    let rows: Vec<_> =
+        snapshot.table("things").unwrap().entities().map(StoredEntity::row_key).collect();
+    let all = ["a1", "a2", "a3", "b1", "b2", "b3"];
+    let there = rows.len() / 2 - 1;
+    let expected: Vec<_> = ["1", "2"]
+        .into_iter()
+        .chain(all.into_iter().filter(|row| row[1..].parse::<usize>().unwrap() <= there))
+        .collect();
+    assert_eq!(rows, expected);
+    there
+}
+
+#[tokio::test]
+async fn a_journal_that_breaks_off_anywhere_has_all_that_was_whole_before() {
+    let (directory, path, ends) = three_steps().await;
+    let whole = fs::read(&path).unwrap();
+    for cut in ends[0]..=ends[3] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let expected = ends[1..].iter().filter(|end| **end <= cut).count();
+        assert_eq!(steps(&directory).await, expected, "cut at {cut} of {ends:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bit_that_is_wrong_at_the_end_of_a_journal_undoes_whole_steps_only() {
+    let (directory, path, ends) = three_steps().await;
+    let whole = fs::read(&path).unwrap();
+    let mut random = Random(5);
+    for at in ends[0]..ends[3] {
+        let mut bytes = whole.clone();
+        let bit = 1 << random.below(8);
+        bytes[at] ^= bit;
+        fs::write(&path, &bytes).unwrap();
+        let before = ends[1..].iter().filter(|end| **end <= at).count();
+        let found = steps(&directory).await;
+        // A number that is too great makes those after it the wrong ones.
+        let is_number = (5..13).contains(&(at - ends[before]));
+        assert!(
+            found == before || (is_number && found == before + 1),
+            "bit {bit} at {at} of {ends:?}: {found}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_stops_all_answers_and_what_was_acknowledged_is_there_with_more_room() {
+    let directory = used().await;
+    let program = Program::start_with_files_up_to(400_000, directory.path());
+    let mut client = program.addresses().connect(rowkey_server::Service::Table).unwrap();
+    let long = format!(",\"text\":\"{}\"", "x".repeat(30_000));
+    let mut granted = vec!["1".to_owned(), "2".to_owned()];
+    for number in 100..200 {
+        let answer = client.insert("things", ("p", &number.to_string()), &long);
+        if answer.status != 201 {
+            assert_eq!((answer.status, answer.code()), (500, "InternalError"), "{answer:?}");
+            break;
+        }
+        granted.push(number.to_string());
+    }
+    assert!((4..100).contains(&granted.len()), "{granted:?}");
+    // Memory is ahead of the disk: nothing is answered from it.
+    assert_eq!(client.send("GET", "/things()", &[], "").status, 500);
+    let (_, log) = program.terminate();
+    assert!(log.contains("the disk refuses what is to be kept"), "{log}");
+    let server = directory.serve().await;
+    let snapshot = server.snapshot();
+    let mut rows: Vec<_> =
+        snapshot.table("things").unwrap().entities().map(StoredEntity::row_key).collect();
+    rows.sort_unstable();
+    granted.sort_unstable();
+    assert_eq!(rows, granted);
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,7 +87,11 @@ pub(super) struct Program {
 impl Program {
     /// Starts it on free ports, and waits until it is ready.
     pub(super) fn start(location: &Path, more: &[&str]) -> Self {
-        let mut child = command(location, more).stdout(Stdio::piped()).spawn().unwrap();
+        Self::ready(&mut command(location, more))
+    }
+
+    fn ready(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         assert!(!ready.is_empty(), "it does not start: {:?}", child.wait_with_output());
@@ -96,6 +101,32 @@ impl Program {
     /// Lets it run to an end that comes by itself.
     pub(super) fn fail(location: &Path) -> Output {
         command(location, &[]).output().unwrap()
+    }
+
+    /// The same for somebody who is not allowed more than others.
+    pub(super) fn fail_as_nobody_else(location: &Path) -> Output {
+        let mut command = command(location, &[]);
+        // Whoever owns everything may write everything.
+        let home = Directory::new();
+        if fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0) {
+            fs::create_dir(home.path()).unwrap();
+            let program = home.path().join("program");
+            fs::copy(command.get_program(), &program).unwrap();
+            let mut copy = Command::new(program);
+            copy.args(command.get_args()).uid(65_534).stderr(Stdio::piped());
+            command = copy;
+        }
+        command.output().unwrap()
+    }
+
+    /// Starts it so that it can make no file longer than so many bytes, as if the disk were full.
+    #[cfg(target_os = "linux")]
+    pub(super) fn start_with_files_up_to(bytes: u32, location: &Path) -> Self {
+        let usual = command(location, &[]);
+        let mut command = Command::new("sh");
+        let script = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");
+        command.args(["-c", &script]).arg(usual.get_program()).args(usual.get_args());
+        Self::ready(command.stderr(Stdio::piped()))
     }
 
     /// Where its services are.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use rowkey_server::{DEVELOPMENT_ACCOUNT, Service};
 
+use super::tables;
 use super::worker::Random;
 
 pub(super) const SERVICES: [Service; 3] = [Service::Table, Service::Queue, Service::Blob];
@@ -261,21 +262,11 @@ fn change(
 }
 
 fn transaction(random: &mut Random, table: &str, partition: &str, known: &Known) -> Request {
-    let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
-    for _ in 0..=random.below(4) {
-        let (method, target, condition, content) = change(random, table, partition, known);
-        let condition = condition.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
-        write!(
-            body,
-            "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\
-             \r\n{method} http://localhost/{DEVELOPMENT_ACCOUNT}{target} HTTP/1.1\r\n\
-             Content-Type: application/json\r\n{condition}\r\n{content}\r\n"
-        )
-        .unwrap();
-    }
+    let changes: Vec<_> =
+        (0..=random.below(4)).map(|_| change(random, table, partition, known)).collect();
     Request::new(Service::Table, "POST", "/$batch".to_owned())
         .header("content-type", "multipart/mixed; boundary=b")
-        .body(body + "--c--\r\n--b--\r\n")
+        .body(tables::transaction(changes))
 }
 
 fn queue(random: &mut Random, known: &Known) -> Request {

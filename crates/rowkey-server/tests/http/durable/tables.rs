@@ -87,20 +87,31 @@ impl Partition {
     }
 
     fn transaction(&self, changes: &[Change]) -> String {
-        let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
-        for change in changes {
+        let parts = changes.iter().map(|change| {
             let (method, target, content) = self.request(change);
-            let condition = if method == "POST" { "" } else { "If-Match: *\r\n" };
-            write!(
-                body,
-                "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\
-                 \r\n{method} http://localhost/{DEVELOPMENT_ACCOUNT}{target} HTTP/1.1\r\n\
-                 Content-Type: application/json\r\n{condition}\r\n{content}\r\n"
-            )
-            .unwrap();
-        }
-        body + "--c--\r\n--b--\r\n"
+            (method, target, (method != "POST").then(|| "*".to_owned()), content)
+        });
+        transaction(parts)
     }
+}
+
+/// The body of a transaction: of each change the method, the target, `If-Match` and the body. Its
+/// boundary is `b`.
+pub(super) fn transaction(
+    changes: impl IntoIterator<Item = (&'static str, String, Option<String>, String)>,
+) -> String {
+    let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
+    for (method, target, condition, content) in changes {
+        let condition = condition.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
+        write!(
+            body,
+            "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\
+             \r\n{method} http://localhost/{DEVELOPMENT_ACCOUNT}{target} HTTP/1.1\r\n\
+             Content-Type: application/json\r\n{condition}\r\n{content}\r\n"
+        )
+        .unwrap();
+    }
+    body + "--c--\r\n--b--\r\n"
 }
 
 impl State for Partition {
