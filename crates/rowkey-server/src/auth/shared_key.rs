@@ -1,6 +1,8 @@
 //! Requests signed with an account key, by Shared Key or Shared Key Lite.
 
-use http::header;
+use std::cell::RefCell;
+
+use http::header::{self, HeaderValue};
 use http::request::Parts;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::code::ErrorCode;
@@ -74,14 +76,8 @@ fn with_zero(text: &str) -> String {
 /// A request that is signed is good for a quarter of an hour.
 fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     let headers = &request.headers;
-    let date = headers
-        .get(MS_DATE)
-        .or_else(|| headers.get(header::DATE))
-        .and_then(|date| date.to_str().ok())
-        .and_then(|date| httpdate::parse_http_date(date).ok())
-        .and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok())
-        .and_then(|since| i64::try_from(since.as_secs()).ok());
-    match date {
+    let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
+    match date.and_then(seconds) {
         Some(date) if (date - unix_seconds(caller.now)).abs() <= MAX_CLOCK_SKEW_SECONDS => Ok(()),
         Some(_) => Err(Rejection::with_message(
             ErrorCode::AUTHENTICATION_FAILED,
@@ -94,4 +90,22 @@ fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
              x-ms-date or Date, such as Fri, 10 Nov 2017 02:44:50 GMT.",
         )),
     }
+}
+
+/// The second that a date names. All requests of a second say the same, so it is read once.
+fn seconds(date: &HeaderValue) -> Option<i64> {
+    thread_local! {
+        static LAST: RefCell<(HeaderValue, i64)> =
+            const { RefCell::new((HeaderValue::from_static(""), 0)) };
+    }
+    LAST.with_borrow_mut(|(last, seconds)| {
+        if date != last {
+            let read = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
+            let since = read.duration_since(std::time::UNIX_EPOCH).ok()?;
+            *seconds = i64::try_from(since.as_secs()).ok()?;
+            // Of its own: the value is a piece of all that came with it.
+            *last = HeaderValue::from_bytes(date.as_bytes()).ok()?;
+        }
+        Some(*seconds)
+    })
 }

@@ -39,7 +39,7 @@ pub struct PartRequest<'a> {
 
 /// The headers of an operation of a batch.
 pub struct PartHead {
-    /// All of them.
+    /// All but `Content-Length`, which is not the same for all operations, and which the body has.
     pub headers: HeaderMap,
     /// `Content-ID` if it is among them, for then the service echoes it. One in the head of the part
     /// is not echoed.
@@ -104,8 +104,30 @@ pub fn parse_request<'a>(
 /// The head of an operation, and the bytes that say so.
 struct Known<'a> {
     text: &'a [u8],
+    /// Where in the text the digits of `Content-Length` are.
+    digits: Option<Range<usize>>,
     head: Arc<PartHead>,
-    content_length: Option<usize>,
+}
+
+impl Known<'_> {
+    /// How long the head is with which `rest` begins, and what its `Content-Length` is, if it is the
+    /// same but for that, letter by letter.
+    fn begins(&self, rest: &[u8]) -> Option<(usize, Option<usize>)> {
+        // Without the empty line behind it, it could be the beginning of a longer one.
+        if !self.text.ends_with(b"\n\r\n") {
+            return None;
+        }
+        let Some(digits) = self.digits.clone() else {
+            return rest.starts_with(self.text).then_some((self.text.len(), None));
+        };
+        let (before, after) = (&self.text[..digits.start], &self.text[digits.end..]);
+        let rest = rest.strip_prefix(before)?;
+        let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = rest.split_at(length);
+        let content_length = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let end = before.len() + length + after.len();
+        rest.starts_with(after).then_some((end, Some(content_length)))
+    }
 }
 
 fn request<'a>(
@@ -114,26 +136,39 @@ fn request<'a>(
     known: &mut Option<Known<'a>>,
 ) -> Result<PartRequest<'a>, BatchError> {
     let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
-    let rest = &bytes[at..extent.end];
-    // The operations of a batch mostly have the same headers, letter by letter.
-    let read = match known.take().filter(|known| rest.starts_with(known.text)) {
-        Some(known) => known,
-        None => head(bytes, at..extent.end)?,
+    // The operations of a batch mostly have the same headers.
+    let begun = known.as_ref().and_then(|known| {
+        let begun = known.begins(&bytes[at..extent.end])?;
+        Some((begun, Arc::clone(&known.head)))
+    });
+    let ((length, content_length), head) = match begun {
+        Some(begun) => begun,
+        None => {
+            let (read, content_length) = head(bytes, at..extent.end)?;
+            let read = known.insert(read);
+            ((read.text.len(), content_length), Arc::clone(&read.head))
+        }
     };
-    let body = multipart::body(bytes, at + read.text.len()..extent.end, read.content_length);
+    let body = multipart::body(bytes, at + length..extent.end, content_length);
     let fault = BatchError::new(start_line.start, BatchFault::StartLine);
     let (method, target) = request_line(&bytes[start_line]).ok_or(fault)?;
-    let head = Arc::clone(&read.head);
-    // Without the empty line behind it, it could be the beginning of a longer one.
-    *known = Some(read).filter(|known| known.text.ends_with(b"\n\r\n"));
     Ok(PartRequest { method, target, head, body: &bytes[body] })
 }
 
-fn head(bytes: &Bytes, range: Range<usize>) -> Result<Known<'_>, BatchError> {
+/// Reads a head, and its `Content-Length`.
+fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>), BatchError> {
     let start = range.start;
     let mut headers = HeaderMap::new();
+    let mut digits = None;
     let head = multipart::head(bytes, range, |name, value, at| {
         let fault = BatchError::new(at, BatchFault::Header);
+        if name.eq_ignore_ascii_case(b"Content-Length") {
+            let after_colon = at + name.len() + 1;
+            let spaces = bytes[after_colon..].iter().take_while(|byte| byte.is_ascii_whitespace());
+            let from = after_colon + spaces.count() - start;
+            digits = value.iter().all(u8::is_ascii_digit).then_some(from..from + value.len());
+            return Ok(());
+        }
         // Values are slices of the body, as the body is.
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(value));
         let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) else {
@@ -142,9 +177,10 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<Known<'_>, BatchError> {
         // A map holds 32,768 headers; `append` would panic at the next.
         headers.try_append(name, value).map(drop).map_err(|_| fault)
     })?;
-    let (text, content_length) = (&bytes[start..head.end], head.content_length);
     let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    Ok(Known { text, head: Arc::new(PartHead { headers, content_id }), content_length })
+    let head_of_part = Arc::new(PartHead { headers, content_id });
+    let known = Known { text: &bytes[start..head.end], digits, head: head_of_part };
+    Ok((known, head.content_length))
 }
 
 /// Method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.
