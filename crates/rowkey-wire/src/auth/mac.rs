@@ -15,8 +15,8 @@ const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Length of a SHA-256 in base64.
-const SIGNATURE_LEN: usize = 44;
+/// Length of a signature: of a SHA-256 in base64.
+pub const SIGNATURE_LEN: usize = 44;
 
 /// An account key (or a user delegation key), ready to sign with.
 ///
@@ -39,9 +39,16 @@ impl SigningKey {
 
     /// The signature of `text`, in base64.
     pub fn sign(&self, text: &str) -> String {
+        self.sign_into(text, &mut [0; SIGNATURE_LEN]).to_owned()
+    }
+
+    /// The signature of `text`, in base64, written to `out`.
+    pub fn sign_into<'a>(&self, text: &str, out: &'a mut [u8; SIGNATURE_LEN]) -> &'a str {
         let mut mac = self.0.clone();
         mac.update(text.as_bytes());
-        BASE64_STANDARD.encode(mac.finalize().into_bytes())
+        // It has just the length that it takes.
+        let _ = BASE64_STANDARD.encode_slice(mac.finalize().into_bytes(), out);
+        std::str::from_utf8(out).unwrap_or_default()
     }
 
     /// Whether `signature_base64` is the signature of `text`.

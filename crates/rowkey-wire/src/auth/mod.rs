@@ -17,7 +17,7 @@ pub mod string_to_sign;
 #[cfg(test)]
 mod tests;
 
-pub use mac::{InvalidKey, SigningKey};
+pub use mac::{InvalidKey, SIGNATURE_LEN, SigningKey};
 pub use sas::Sas;
 pub use string_to_sign::{
     Authorization, Scheme, Service, Unsigned, authorization, parse_authorization, string_to_sign,

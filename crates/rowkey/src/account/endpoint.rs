@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use http::HeaderValue;
 use reqwest::Url;
 use rowkey_wire::auth::Service;
 use rowkey_wire::table::encode::Flavor;
@@ -14,12 +15,19 @@ use crate::error::{Error, Result};
 pub(crate) struct Endpoint {
     /// Scheme, host, port and path, without a slash at the end.
     base: String,
-    /// The same, taken apart.
+    /// The same, taken apart, with a path that is never sent: a copy has room for what takes its place.
     url: Url,
+    /// The path that addresses begin with, without a slash at the end.
+    path: String,
+    /// The `Host` header, which says the port if it is not the scheme's own.
+    authority: HeaderValue,
     host: String,
     port: u16,
     secure: bool,
 }
+
+/// The longest path and query for which an address is made in one piece.
+const ROOM: usize = 256;
 
 /// Where one service of an account is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +62,7 @@ impl Endpoint {
     /// Checks an endpoint. `part` is what the caller calls it.
     pub(crate) fn parse(part: &str, text: &str) -> Result<Self> {
         let wrong = |what: &str| Err(Error::invalid(format!("{part} {what}")));
-        let Ok(url) = Url::parse(text.trim()) else {
+        let Ok(mut url) = Url::parse(text.trim()) else {
             return wrong("is not an absolute URL such as https://name.table.core.windows.net");
         };
         let secure = match url.scheme() {
@@ -71,8 +79,14 @@ impl Endpoint {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
             return wrong("has no host");
         };
+        let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let Ok(authority) = HeaderValue::try_from(authority) else {
+            return wrong("has a host that cannot stand in a header");
+        };
         let (host, base) = (host.to_owned(), url.as_str().trim_end_matches('/').to_owned());
-        Ok(Self { base, url, host, port, secure })
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&"-".repeat(ROOM));
+        Ok(Self { base, url, path, authority, host, port, secure })
     }
 
     /// The address of a target below this one: a path and perhaps a query, both encoded. `more` is
@@ -81,7 +95,11 @@ impl Endpoint {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut url = self.url.clone();
         // Not parsed as a whole: most of that would be spent on the host, which is known.
-        url.set_path(&[self.url.path().trim_end_matches('/'), path].concat());
+        if self.path.is_empty() {
+            url.set_path(path);
+        } else {
+            url.set_path(&[&self.path, path].concat());
+        }
         match (query, more) {
             ("", "") => {}
             (one, "") | ("", one) => url.set_query(Some(one)),
@@ -92,6 +110,10 @@ impl Endpoint {
 
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    pub(crate) fn authority(&self) -> &HeaderValue {
+        &self.authority
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -133,22 +155,21 @@ impl Endpoint {
 
     /// Where the same account's secondary is, if the address follows the service's pattern.
     fn secondary(&self, account: &str) -> Option<Self> {
-        let mut secondary = self.clone();
         if self.path_segment() == Some(account) {
-            secondary.base.push_str("-secondary");
-            secondary.url = Url::parse(&secondary.base).ok()?;
-            return Some(secondary);
+            return Self::parse("", &format!("{}-secondary", self.base)).ok();
         }
         let rest = self.host.strip_prefix(account)?;
         if !rest.starts_with('.') || self.path_segment().is_some() {
             return None;
         }
+        self.at_host(&format!("{account}-secondary{rest}"))
+    }
+
+    /// The same scheme, port and path at another host.
+    fn at_host(&self, host: &str) -> Option<Self> {
         let scheme = if self.secure { "https" } else { "http" };
-        let port = &self.base[scheme.len() + "://".len() + self.host.len()..];
-        secondary.host = format!("{account}-secondary{rest}");
-        secondary.base = format!("{scheme}://{}{port}", secondary.host);
-        secondary.url = Url::parse(&secondary.base).ok()?;
-        Some(secondary)
+        let rest = &self.base[scheme.len() + "://".len() + self.host.len()..];
+        Self::parse("", &format!("{scheme}://{host}{rest}")).ok()
     }
 
     /// The path, if it is a single segment.
@@ -165,12 +186,7 @@ impl Endpoint {
         if !rest.starts_with('.') || self.path_segment().is_some() {
             return None;
         }
-        let scheme = if self.secure { "https" } else { "http" };
-        let port = &self.base[scheme.len() + "://".len() + self.host.len()..];
-        let host = format!("{account}.{}{rest}", label(other));
-        let base = format!("{scheme}://{host}{port}");
-        let url = Url::parse(&base).ok()?;
-        Some(Self { base, url, host, ..*self })
+        self.at_host(&format!("{account}.{}{rest}", label(other)))
     }
 
     /// Whether it is the address of one server, which says nothing of where others are: an

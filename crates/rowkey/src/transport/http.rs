@@ -91,8 +91,9 @@ impl Http {
         let mut builder = reqwest::Client::builder()
             // A signature is for one address, and must not be shown to another.
             .redirect(reqwest::redirect::Policy::none())
-            // Only the pipeline knows what may be repeated.
-            .retry(reqwest::retry::never())
+            // Only the pipeline knows what may be repeated. Without the number, requests are copied
+            // all the same.
+            .retry(reqwest::retry::never().max_retries_per_request(0))
             // Blobs are read as they are stored. Another crate of the program may have turned the
             // features on that decode them on the way.
             .no_gzip()

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, USER_AGENT};
+use bytes::BytesMut;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, InvalidHeaderValue, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
-use rowkey_wire::auth::{Service, Unsigned, authorization, string_to_sign};
+use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::request::Request;
 
@@ -47,9 +48,12 @@ impl Signer {
         authority: &Authority,
     ) -> Result<Signed> {
         let url = address(endpoint, &request.target, authority);
-        let id = self.id();
-        // Room for the five that follow and the two that the HTTP client adds.
+        let mut values = BytesMut::with_capacity(ID + authorization_len(authority));
+        let id = self.id(&mut values);
+        // Room for the six that follow and the one that the HTTP client adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
+        // The HTTP client would write it anew for every request.
+        headers.insert(HOST, endpoint.authority().clone());
         headers.insert(MS_DATE, self.date());
         headers.insert(VERSION, version(request.service, authority));
         headers.insert(CLIENT_REQUEST_ID, id.clone());
@@ -66,7 +70,8 @@ impl Signer {
                 headers.insert(AUTHORIZATION, token.clone());
             }
             Authority::SharedKey(key) => {
-                headers.insert(AUTHORIZATION, sign(key, &url, &headers, request)?);
+                let authorization = sign(key, &url, &headers, request, &mut values)?;
+                headers.insert(AUTHORIZATION, authorization);
             }
             Authority::Nothing | Authority::Sas(_) => {}
         }
@@ -99,10 +104,10 @@ impl Signer {
         cached.1.clone()
     }
 
-    fn id(&self) -> HeaderValue {
-        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        let text = self.ids.guid().hyphenated().encode_lower(&mut text);
-        HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    fn id(&self, out: &mut BytesMut) -> HeaderValue {
+        let text = &mut [0; ID];
+        out.extend_from_slice(self.ids.guid().hyphenated().encode_lower(text).as_bytes());
+        take(out).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
 }
 
@@ -131,7 +136,27 @@ pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
 
 const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
 
-fn sign(key: &SharedKey, url: &Url, headers: &HeaderMap, request: &Request) -> Result<HeaderValue> {
+/// Length of a request's id.
+const ID: usize = uuid::fmt::Hyphenated::LENGTH;
+
+/// How long the `Authorization` header gets that has to be made.
+fn authorization_len(authority: &Authority) -> usize {
+    match authority {
+        Authority::SharedKey(key) => {
+            key.scheme.name().len() + key.account.len() + SIGNATURE_LEN + " :".len()
+        }
+        Authority::Bearer(_) | Authority::Nothing | Authority::Sas(_) => 0,
+    }
+}
+
+/// The `Authorization` header, written to `out` and taken from there.
+fn sign(
+    key: &SharedKey,
+    url: &Url,
+    headers: &HeaderMap,
+    request: &Request,
+    out: &mut BytesMut,
+) -> Result<HeaderValue> {
     let unsigned = Unsigned {
         method: request.method.as_str(),
         path: url.path(),
@@ -141,11 +166,21 @@ fn sign(key: &SharedKey, url: &Url, headers: &HeaderMap, request: &Request) -> R
     };
     let SharedKey { scheme, account, key } = key;
     let text = string_to_sign(request.service, *scheme, account, &unsigned);
-    let value = authorization(*scheme, account, &key.sign(&text));
-    let mut value = HeaderValue::try_from(value)
-        .map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
+    let signature = &mut [0; SIGNATURE_LEN];
+    let signature = key.sign_into(&text, signature);
+    for part in [scheme.name(), " ", account, ":", signature] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    let mut value =
+        take(out).map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// What was written to `out`, without a copy: values of headers are copied several times on their
+/// way, which costs nothing if they share their memory already.
+fn take(out: &mut BytesMut) -> std::result::Result<HeaderValue, InvalidHeaderValue> {
+    HeaderValue::from_maybe_shared(out.split().freeze())
 }
 
 #[cfg(test)]
