@@ -131,6 +131,127 @@ fn entities_and_pages() {
     });
 }
 
+/// What is read of JSON is what `serde_json` reads of it, and nothing else is taken.
+#[test]
+fn entities_are_read_as_serde_json_reads_them() {
+    let odd = r#"{"a":-0,"b":12345678901234567890,"c":-9223372036854775808,"d":1.5E-3,"e":true,
+        "f":null,"g":"\u00e9\ud83d\ude00\/\n","h":{"x":[1,{}]},"i":[[],"]"],"j":0.1e1,"a":"é日😀",
+        "odata.etag":"W/\"x\"","k@odata.type":"Edm.Int64","k":"5","":1e308,"l\u0022":9007199254740993.0}"#;
+    let compare = |text: &str| {
+        let mut fields = Fields::default();
+        let read = decode::entity(text.as_bytes(), &mut fields);
+        let reference = reference::object(text);
+        assert_eq!(read.is_ok(), reference.is_ok(), "{text}");
+        let Ok(reference) = reference else { return false };
+        let is_property = |name: &str| !name.contains('@') && !name.starts_with("odata.");
+        let reference = reference.iter().filter(|(name, _)| is_property(name));
+        let read = fields.iter().map(|field| (field.name.as_ref(), &field.scalar));
+        assert!(read.eq(reference.map(|(name, value)| (name.as_str(), value))), "{text}");
+        true
+    };
+    let answers = answers("odata.etag");
+    let whole = answers.iter().map(|(body, _)| body.as_str()).filter(|body| body.starts_with('{'));
+    let seeds: Vec<&str> = whole.chain([odd]).collect();
+    assert!(seeds.len() > 1, "no answer has a tag");
+    feed_text(&seeds, compare);
+}
+
+/// JSON as `serde_json` reads it into the same values.
+mod reference {
+    use std::borrow::Cow;
+    use std::fmt;
+
+    use rowkey_wire::odata::Scalar;
+    use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+    /// The members of an object. A tag that is not text is refused.
+    pub(super) fn object(text: &str) -> serde_json::Result<Vec<(String, Scalar<'static>)>> {
+        let Object(members) = serde_json::from_str(text.trim_start_matches('\u{feff}'))?;
+        Ok(members)
+    }
+
+    struct Object(Vec<(String, Scalar<'static>)>);
+
+    impl<'de> Deserialize<'de> for Object {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Members;
+            impl<'de> Visitor<'de> for Members {
+                type Value = Object;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("an object")
+                }
+
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                    let mut members = Vec::new();
+                    while let Some(name) = map.next_key::<String>()? {
+                        let Value(value) = map.next_value()?;
+                        if name == "odata.etag" && !matches!(value, Scalar::Text(_)) {
+                            return Err(A::Error::custom("a tag is text"));
+                        }
+                        members.push((name, value));
+                    }
+                    Ok(Object(members))
+                }
+            }
+            deserializer.deserialize_map(Members)
+        }
+    }
+
+    struct Value(Scalar<'static>);
+
+    impl<'de> Deserialize<'de> for Value {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(AnyScalar).map(Value)
+        }
+    }
+
+    struct AnyScalar;
+
+    impl<'de> Visitor<'de> for AnyScalar {
+        type Value = Scalar<'static>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a value")
+        }
+
+        fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+            Ok(Scalar::Boolean(value))
+        }
+
+        fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+            Ok(Scalar::Integer(value))
+        }
+
+        fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+            #[expect(clippy::cast_precision_loss, reason = "beyond i64 JSON numbers are doubles")]
+            Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Integer))
+        }
+
+        fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+            Ok(Scalar::Float(value))
+        }
+
+        fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+            Ok(Scalar::Text(Cow::Owned(value.to_owned())))
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Scalar::Null)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(Scalar::Structure)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Scalar::Structure)
+        }
+    }
+}
+
 fn read_entity(body: &[u8]) -> bool {
     let Ok(fields) = parse::fields(body) else { return false };
     for strict in [Strictness::Strict, Strictness::Loose] {

@@ -1,8 +1,7 @@
 //! One JSON object of scalars, read into named fields whose conversion waits until it is asked for.
 //!
-//! The tokens are `serde_json`'s. Nothing is copied out of the body unless an escape forces it, and
-//! one [`Fields`] serves a whole page of entities: its list is reused. A type annotation may stand
-//! before or after its property.
+//! Nothing is copied out of the body unless an escape forces it, and one [`Fields`] serves a whole
+//! page of entities: its list is reused. A type annotation may stand before or after its property.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,8 +9,8 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
+use super::scan::{Malformed, Scanner};
 use crate::edm::{DateTime, Guid, Type, ValueRef, double};
 
 /// Ends the name of an annotation: `Age@odata.type`.
@@ -105,15 +104,49 @@ impl<'de> Fields<'de> {
         }
     }
 
-    /// Reads one JSON object from `deserializer`, replacing what was there.
-    pub fn read<D: Deserializer<'de>>(&mut self, deserializer: D) -> Result<(), D::Error> {
+    /// Reads one JSON object, replacing what was there.
+    pub(super) fn read(&mut self, scanner: &mut Scanner<'de>) -> Result<(), Malformed> {
         self.etag = None;
         self.list.clear();
         // Enough for most entities, in one go.
         self.list.reserve(16);
         self.waiting = None;
         self.pending.clear();
-        deserializer.deserialize_map(ObjectVisitor(self))
+        scanner.expect(b'{')?;
+        let mut is_first = true;
+        while scanner.goes_on(is_first, b'}')? {
+            is_first = false;
+            let name = scanner.name()?;
+            // Names of properties hold no point and no `@`: all others are annotations.
+            if !name.bytes().any(|byte| byte == b'@') && !name.starts_with("odata.") {
+                let scalar = scanner.scalar()?;
+                self.push(name, scalar);
+            } else if name == "odata.etag" {
+                self.etag = Some(scanner.string()?);
+            } else if let Some(property) = strip_annotation(&name) {
+                let annotation = match scanner.scalar()? {
+                    Scalar::Text(text) => {
+                        Type::from_name(&text).map_or(Annotation::Unknown, Annotation::Known)
+                    }
+                    Scalar::Null => Annotation::Missing,
+                    _ => Annotation::Unknown,
+                };
+                self.annotate(property, annotation);
+            } else {
+                scanner.scalar()?;
+            }
+        }
+        self.settle_all();
+        Ok(())
+    }
+
+    /// Nothing, for another body: what it borrowed is gone, and its memory is used again.
+    #[must_use = "the fields themselves are gone"]
+    pub fn recycle<'other>(mut self) -> Fields<'other> {
+        self.list.clear();
+        // No element is there to be converted, so the compiler takes the list over as it is.
+        let list = self.list.into_iter().map(|_| Field::EMPTY).collect();
+        Fields { list, ..Fields::default() }
     }
 
     fn push(&mut self, name: Cow<'de, str>, scalar: Scalar<'de>) {
@@ -168,6 +201,9 @@ impl<'a, 'de> IntoIterator for &'a Fields<'de> {
 }
 
 impl Field<'_> {
+    const EMPTY: Self =
+        Self { name: Cow::Borrowed(""), scalar: Scalar::Null, annotation: Annotation::Missing };
+
     /// The value, typed by the annotation or, without one, as the service infers it. `None` for a
     /// null.
     pub fn value(&self) -> Result<Option<ValueRef<'_>>, FieldError> {
@@ -241,42 +277,6 @@ fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
     value.ok_or(FieldError::Malformed(annotated))
 }
 
-struct ObjectVisitor<'a, 'de>(&'a mut Fields<'de>);
-
-impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of properties")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self(fields) = self;
-        while let Some(name) = map.next_key_seed(Text)? {
-            // Names of properties hold no point and no `@`: all others are annotations.
-            if !name.bytes().any(|byte| byte == b'@') && !name.starts_with("odata.") {
-                let scalar = map.next_value_seed(AnyScalar)?;
-                fields.push(name, scalar);
-            } else if name == "odata.etag" {
-                fields.etag = Some(map.next_value_seed(Text)?);
-            } else if let Some(property) = strip_annotation(&name) {
-                let annotation = match map.next_value_seed(AnyScalar)? {
-                    Scalar::Text(text) => {
-                        Type::from_name(&text).map_or(Annotation::Unknown, Annotation::Known)
-                    }
-                    Scalar::Null => Annotation::Missing,
-                    _ => Annotation::Unknown,
-                };
-                fields.annotate(property, annotation);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        fields.settle_all();
-        Ok(())
-    }
-}
-
 /// The property that an annotation is about. Some clients annotate annotations
 /// (`Age@odata.type@odata.type`): those say nothing.
 fn strip_annotation<'de>(name: &Cow<'de, str>) -> Option<Cow<'de, str>> {
@@ -285,77 +285,6 @@ fn strip_annotation<'de>(name: &Cow<'de, str>) -> Option<Cow<'de, str>> {
         Cow::Owned(text) => Cow::Owned(text.strip_suffix(ANNOTATION)?.to_owned()),
     };
     (!property.contains('@')).then_some(property)
-}
-
-/// Text, borrowed where it has no escapes.
-struct Text;
-
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        match deserializer.deserialize_str(AnyScalar)? {
-            Scalar::Text(text) => Ok(text),
-            _ => Err(D::Error::custom("expected text")),
-        }
-    }
-}
-
-struct AnyScalar;
-
-impl<'de> DeserializeSeed<'de> for AnyScalar {
-    type Value = Scalar<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AnyScalar {
-    type Value = Scalar<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a property value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Scalar::Boolean(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Scalar::Integer(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        #[expect(clippy::cast_precision_loss, reason = "beyond i64 JSON numbers are doubles")]
-        Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Integer))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Scalar::Float(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Owned(value.to_owned())))
-    }
-
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
-        Ok(Scalar::Text(Cow::Borrowed(value)))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Scalar::Null)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Structure)
-    }
-
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Structure)
-    }
 }
 
 impl fmt::Display for FieldError {
@@ -378,7 +307,7 @@ mod tests {
 
     fn fields(json: &str) -> Fields<'_> {
         let mut fields = Fields::default();
-        fields.read(&mut serde_json::Deserializer::from_str(json)).unwrap();
+        fields.read(&mut Scanner::new(json)).unwrap();
         fields
     }
 
@@ -458,6 +387,16 @@ mod tests {
             assert!(!found.to_string().contains("secret"));
             assert_eq!(found, error, "{json}");
         }
+    }
+
+    #[test]
+    fn recycled_fields_keep_their_memory() {
+        let text = r#"{"a":1}"#.to_owned();
+        let before = fields(&text);
+        let list = before.list.as_ptr() as usize;
+        let after: Fields<'static> = before.recycle();
+        assert!(after.list.is_empty());
+        assert_eq!(after.list.as_ptr() as usize, list);
     }
 
     #[test]

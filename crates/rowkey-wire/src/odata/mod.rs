@@ -5,6 +5,7 @@
 //! - [`encode`]: an entity as a request body (the client's half)
 //! - [`decode`]: entities and tables out of response bodies (the client's half)
 //! - [`parse`]: an entity out of a request body, with the service's checks (the server's half)
+//! - `scan`: the JSON in which they are
 //! - [`render`]: entities as response bodies at each level (the server's half)
 
 pub mod decode;
@@ -13,6 +14,7 @@ pub mod fields;
 pub mod meta;
 pub mod parse;
 pub mod render;
+mod scan;
 
 pub use encode::EntityWriter;
 pub use fields::{Field, FieldError, Fields, Scalar};

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use super::Fields;
 use super::fields::FieldError;
+use super::scan::{Malformed, Scanner};
 use crate::code::ErrorCode;
 use crate::edm::{Type, ValueRef, size};
 use crate::error::Rejection;
@@ -40,12 +41,9 @@ pub fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
     let mut fields = Fields::default();
     // As text from here on: checked at once, which is faster than name by name.
     let body = std::str::from_utf8(body).map_err(|_| malformed_body())?;
-    let mut deserializer = serde_json::Deserializer::from_str(body);
-    fields
-        .read(&mut deserializer)
-        .and_then(|()| deserializer.end())
-        .map_err(|_| malformed_body())?;
-    Ok(fields)
+    let mut scanner = Scanner::new(body);
+    fields.read(&mut scanner).map_err(|Malformed| malformed_body())?;
+    if scanner.is_at_end() { Ok(fields) } else { Err(malformed_body()) }
 }
 
 /// Types and checks the fields of an entity.

@@ -1,0 +1,352 @@
+//! JSON as entities have it, objects of names and scalars, read from the text where it stands.
+//!
+//! It takes exactly what `serde_json` takes (`tests/robustness` compares them), in less time: long
+//! strings are looked over many bytes at once, and nothing is passed through visitors. What is rare,
+//! objects within entities, is left to `serde_json`.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+use super::fields::Scalar;
+
+/// A place in a JSON text.
+#[derive(Clone, Debug)]
+pub(super) struct Scanner<'de> {
+    text: &'de str,
+    at: usize,
+}
+
+/// What is not JSON, or not what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+type Result<T> = std::result::Result<T, Malformed>;
+
+impl<'de> Scanner<'de> {
+    /// At the beginning of a text.
+    pub(super) fn new(text: &'de str) -> Self {
+        Self::at(text, 0)
+    }
+
+    /// At another place of it, which [`place`](Self::place) gave.
+    pub(super) fn at(text: &'de str, at: usize) -> Self {
+        Self { text, at }
+    }
+
+    /// How far it came, in bytes; after an error, where that is.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Whether everything was read, but for white space.
+    pub(super) fn is_at_end(&mut self) -> bool {
+        self.peek().is_none()
+    }
+
+    /// The byte that comes next after white space.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        while let Some(byte) = self.byte() {
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Takes `byte` if it comes next.
+    pub(super) fn takes(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes `byte`, which must come next.
+    pub(super) fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.takes(byte) { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Takes a comma before the next element, or `end`; whether there is an element.
+    pub(super) fn goes_on(&mut self, first: bool, end: u8) -> Result<bool> {
+        if self.takes(end) {
+            return Ok(false);
+        }
+        if !first {
+            self.expect(b',')?;
+        }
+        Ok(true)
+    }
+
+    /// The name of a member, and the colon behind it.
+    pub(super) fn name(&mut self) -> Result<Cow<'de, str>> {
+        let name = self.string()?;
+        self.expect(b':')?;
+        Ok(name)
+    }
+
+    /// Text, borrowed where it has no escapes.
+    pub(super) fn string(&mut self) -> Result<Cow<'de, str>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        self.at += plain(&self.text.as_bytes()[start..]);
+        match self.byte() {
+            Some(b'"') => {
+                let text = &self.text[start..self.at];
+                self.at += 1;
+                Ok(Cow::Borrowed(text))
+            }
+            Some(b'\\') => self.escaped(start).map(Cow::Owned),
+            // A control character, or the end.
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Any value. Of an object or a list nothing is kept.
+    pub(super) fn scalar(&mut self) -> Result<Scalar<'de>> {
+        match self.peek() {
+            Some(b'"') => self.string().map(Scalar::Text),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true", Scalar::Boolean(true)),
+            Some(b'f') => self.word("false", Scalar::Boolean(false)),
+            Some(b'n') => self.word("null", Scalar::Null),
+            Some(b'{' | b'[') => self.structure().map(|()| Scalar::Structure),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Text from `start` on, of which the first escape is reached.
+    #[inline(never)]
+    fn escaped(&mut self, start: usize) -> Result<String> {
+        let bytes = self.text.as_bytes();
+        let (mut escapes, mut simple) = (0, true);
+        while self.byte() == Some(b'\\') {
+            escapes += 1;
+            simple &= matches!(bytes.get(self.at + 1), Some(b'"' | b'\\' | b'/'));
+            self.at += 2;
+            // What is escaped is one byte, or a letter with digits behind it.
+            let rest = bytes.get(self.at..).ok_or_else(|| self.cut_off())?;
+            self.at += plain(rest);
+        }
+        if self.byte() != Some(b'"') {
+            return Err(Malformed);
+        }
+        let raw = &self.text[start..self.at];
+        self.at += 1;
+        if !simple {
+            let quoted = &self.text[start - 1..self.at];
+            return serde_json::from_str(quoted).map_err(|_| Malformed);
+        }
+        // The tags of entities are quoted, so this is every entity's way.
+        let mut text = String::with_capacity(raw.len() - escapes);
+        let mut rest = raw;
+        while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+            text.push_str(&rest[..at]);
+            text.push_str(&rest[at + 1..at + 2]);
+            rest = &rest[at + 2..];
+        }
+        text.push_str(rest);
+        Ok(text)
+    }
+
+    fn number(&mut self) -> Result<Scalar<'de>> {
+        let start = self.at;
+        let is_negative = self.byte() == Some(b'-');
+        self.at += usize::from(is_negative);
+        let first = self.byte();
+        let (digits, mut value) = self.digits();
+        if digits == 0 || (digits > 1 && first == Some(b'0')) {
+            return Err(Malformed);
+        }
+        let mut is_integer = true;
+        if self.byte() == Some(b'.') {
+            is_integer = false;
+            self.at += 1;
+            if self.digits().0 == 0 {
+                return Err(Malformed);
+            }
+        }
+        if let Some(b'e' | b'E') = self.byte() {
+            is_integer = false;
+            self.at += 1;
+            self.at += usize::from(matches!(self.byte(), Some(b'+' | b'-')));
+            if self.digits().0 == 0 {
+                return Err(Malformed);
+            }
+        }
+        // Eighteen digits fit whatever they are, and there is no negative zero among integers.
+        if is_integer && digits <= 18 && !(is_negative && value == 0) {
+            if is_negative {
+                value = -value;
+            }
+            return Ok(Scalar::Integer(value));
+        }
+        let text = &self.text[start..self.at];
+        if is_integer && let Some(value) = text.parse().ok().filter(|value| *value != 0) {
+            return Ok(Scalar::Integer(value));
+        }
+        let value: f64 = text.parse().map_err(|_| Malformed)?;
+        if value.is_finite() { Ok(Scalar::Float(value)) } else { Err(Malformed) }
+    }
+
+    /// Takes digits: how many, and the number that they are, if they are not more than eighteen.
+    fn digits(&mut self) -> (usize, i64) {
+        let start = self.at;
+        let mut value = 0_i64;
+        while let Some(digit @ b'0'..=b'9') = self.byte() {
+            value = value.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
+            self.at += 1;
+        }
+        (self.at - start, value)
+    }
+
+    fn word(&mut self, word: &str, value: Scalar<'de>) -> Result<Scalar<'de>> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if rest.starts_with(word.as_bytes()) {
+            self.at += word.len();
+            return Ok(value);
+        }
+        if word.as_bytes().starts_with(rest) {
+            self.at = self.text.len();
+        }
+        Err(Malformed)
+    }
+
+    /// Takes an object or a list, as deep as `serde_json` goes.
+    #[cold]
+    fn structure(&mut self) -> Result<()> {
+        let rest = &self.text[self.at..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        let value = values.next();
+        self.at += values.byte_offset();
+        match value {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(error)) if error.is_eof() => Err(self.cut_off()),
+            _ => Err(Malformed),
+        }
+    }
+
+    #[cold]
+    fn cut_off(&mut self) -> Malformed {
+        self.at = self.text.len();
+        Malformed
+    }
+}
+
+/// How many bytes come before a quote, an escape or a control character.
+fn plain(bytes: &[u8]) -> usize {
+    /// Names and short values end within this, and are looked over eight bytes at a time.
+    const SHORT: usize = 16;
+    /// As many as the compiler compares at once.
+    const WIDE: usize = 32;
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        if at >= SHORT {
+            let (wide, _) = bytes[at..].as_chunks::<WIDE>();
+            let is_plain = |chunk: &&[u8; WIDE]| {
+                !chunk.iter().fold(false, |special, byte| special | is_special(*byte))
+            };
+            at += WIDE * wide.iter().take_while(is_plain).count();
+            break;
+        }
+        match first_special(*word) {
+            8 => at += 8,
+            found => return at + found,
+        }
+    }
+    let rest = &bytes[at..];
+    let (words, tail) = rest.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        let found = first_special(*word);
+        if found < 8 {
+            return at + 8 * i + found;
+        }
+    }
+    at + 8 * words.len() + tail.iter().take_while(|byte| !is_special(**byte)).count()
+}
+
+fn is_special(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// Where the first of them is among eight bytes, or 8.
+fn first_special(word: [u8; 8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const TOPS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(word);
+    // The top bit of each byte that is zero; behind the first one there may be wrong ones.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    let control = word.wrapping_sub(ONES * 0x20) & !word & TOPS;
+    let found =
+        control | zero(word ^ (ONES * u64::from(b'"'))) | zero(word ^ (ONES * u64::from(b'\\')));
+    found.trailing_zeros() as usize / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_special_byte_is_found_wherever_it_is() {
+        for special in [b'"', b'\\', 0, 0x1F, b'\n'] {
+            for other in [b'a', b' ', b'!', 0x7F, 0x80, 0xFF] {
+                for at in 0..120 {
+                    let mut bytes = vec![other; 130];
+                    assert_eq!(plain(&bytes[..at]), at);
+                    bytes[at] = special;
+                    assert_eq!(plain(&bytes), at, "{special} among {other}");
+                    // What comes behind it does not matter.
+                    bytes[at + 1] = special;
+                    assert_eq!(plain(&bytes), at);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_are_resolved_and_nothing_else_is_copied() {
+        let text = |json: &'static str| Scanner::new(json).string();
+        assert_eq!(text(r#""a b""#), Ok(Cow::Borrowed("a b")));
+        assert!(matches!(text(r#""a b""#), Ok(Cow::Borrowed(_))));
+        let tag = text(r#""W/\"datetime'x'\"""#).unwrap().into_owned();
+        assert_eq!(tag, "W/\"datetime'x'\"");
+        assert_eq!(tag.capacity(), tag.len());
+        assert_eq!(text(r#""\u00e9\n\ud83d\ude00\/\\""#).unwrap(), "é\n😀/\\");
+        for wrong in
+            [r#""\x""#, r#""\ud800""#, "\"a\nb\"", r#""a"#, r#""a\"#, r#""a\""#, r#""\u12"#]
+        {
+            assert_eq!(text(wrong), Err(Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_integers_as_far_as_those_go() {
+        let number = |json: &'static str| Scanner::new(json).scalar();
+        for (json, value) in [
+            ("0", 0),
+            ("-1", -1),
+            ("999999999999999999", 999_999_999_999_999_999),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
+        ] {
+            assert_eq!(number(json), Ok(Scalar::Integer(value)));
+        }
+        for (json, value) in [
+            ("-0", -0.0),
+            ("9223372036854775808", 9_223_372_036_854_775_808.0),
+            ("1e3", 1000.0),
+            ("1.5E-2", 0.015),
+            ("1.7976931348623157E+308", f64::MAX),
+        ] {
+            assert_eq!(number(json), Ok(Scalar::Float(value)));
+        }
+        for wrong in ["-", "01", "1.", "1e", ".5", "+1", "1e999", "-a", "tru", "nul"] {
+            let mut scanner = Scanner::new(wrong);
+            assert!(scanner.scalar().is_err() || !scanner.is_at_end(), "{wrong}");
+        }
+    }
+}
