@@ -100,6 +100,10 @@ impl KeyWriter {
     }
 
     fn escaped(&mut self, text: &str) {
+        if is_common(text, self.format.separator) {
+            self.text.push_str(text);
+            return;
+        }
         let mut characters = text.chars().peekable();
         while let Some(character) = characters.next() {
             if character.is_control() {
@@ -175,6 +179,19 @@ impl KeyWriter {
 
 pub(super) fn power_of_ten(width: u8) -> i128 {
     10_i128.pow(u32::from(width.min(20)))
+}
+
+/// Whether text has none of the characters that are escaped, that keys must not contain, or that
+/// sort as high as an escape. It has, if in doubt.
+fn is_common(text: &str, separator: Option<char>) -> bool {
+    let separator = separator.and_then(|character| u8::try_from(character).ok());
+    let is_odd = |byte: u8| {
+        !(b' '..b'}').contains(&byte)
+            || matches!(byte, b'/' | b'\\' | b'#' | b'?')
+            || separator == Some(byte)
+    };
+    // Every byte is asked, without a branch.
+    !text.bytes().fold(false, |odd, byte| odd | is_odd(byte))
 }
 
 /// Whether a string part must not show `character` as it is.
