@@ -4,7 +4,7 @@
 //! - `once`: [`Table::insert_once`], the insert that may be repeated
 //! - `update`: [`Table::update`], the read-modify-write loop
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
-//! - `ahead`: reading it with the next page on its way
+//! - `entities`: reading it entity by entity; `ahead`: with the next page on its way
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - [`keyed`]: [`Keyed`], an entity with its keys as they are stored
 //! - [`cost`]: [`Cost`], what a query makes the service read
@@ -18,6 +18,7 @@ pub mod access;
 mod ahead;
 pub mod continuation;
 pub mod cost;
+mod entities;
 pub mod explain;
 pub mod handle;
 pub mod keyed;

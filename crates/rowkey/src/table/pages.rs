@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_core::stream::BoxStream;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use rowkey_wire::odata::decode::{self, PageError};
 use rowkey_wire::table::{decode as headers, encode};
 
@@ -131,7 +131,7 @@ impl<P: Projection> Source<P> {
         }
     }
 
-    fn call(&self, from: &Continuation) -> Call<'_> {
+    pub(super) fn call(&self, from: &Continuation) -> Call<'_> {
         Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host())
     }
 }
@@ -179,16 +179,6 @@ pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -
         .boxed(),
         Err(error) => failed(error),
     }
-}
-
-/// Entities of `reader`, one by one.
-pub(crate) fn entities<P: Projection + Send + 'static>(
-    reader: Result<Reader<P>>,
-) -> Stream<Stored<P>> {
-    pages(reader)
-        .map_ok(|page| stream::iter(page.entities.into_iter().map(Ok)))
-        .try_flatten()
-        .boxed()
 }
 
 /// A stream that says why there is nothing to read.

@@ -11,6 +11,7 @@ use rowkey_wire::limits::MAX_PAGE;
 use super::ahead;
 use super::continuation::Continuation;
 use super::cost::Cost;
+use super::entities;
 use super::explain::Explanation;
 use super::handle::{Table, key_error};
 use super::keyed::Keyed;
@@ -101,7 +102,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Asks for the next page while one is being used, when the query is read as a stream: the
     /// service and the program work at the same time.
     ///
-    /// At most two pages are in memory, and one is decoded at a time. A stream that is dropped early
+    /// At most two pages are in memory. A stream that is dropped early
     /// may have asked for a page that nobody reads.
     pub fn prefetch(mut self) -> Self {
         self.prefetch = true;
@@ -135,11 +136,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Reads the entities one by one, asking for the next page when one is used up, or
     /// before with [`prefetch`](Self::prefetch).
     pub fn stream(self) -> Stream<Stored<P>> {
-        if self.prefetch {
-            ahead::entities(self.into_reader())
-        } else {
-            super::pages::entities(self.into_reader())
-        }
+        let prefetch = self.prefetch;
+        entities::entities(self.into_reader(), prefetch)
     }
 
     /// Reads page by page. A page may be empty and have a continuation.

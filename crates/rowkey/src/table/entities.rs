@@ -1,0 +1,148 @@
+//! Reading a query entity by entity: an answer is kept as it came, and each entity is decoded when
+//! it is asked for, so that what the program is done with makes room for what it reads next.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::vec;
+
+use futures_util::StreamExt as _;
+use rowkey_wire::odata::Fields;
+use rowkey_wire::odata::decode::{self, PageReader, Place};
+use tokio::task::coop;
+
+use super::ahead::{Ahead, Answer};
+use super::handle::body_error;
+use super::pages::{Reader, Source, Stream, failed};
+use crate::entity::{Projection, Stored};
+use crate::error::{Error, Result};
+
+/// After how many entities the next page is looked after: its answer comes in only while it is.
+const TURN: usize = 16;
+
+/// Entities of `reader`, one by one. An error ends the stream.
+pub(crate) fn entities<P: Projection + Send + 'static>(
+    reader: Result<Reader<P>>,
+    prefetch: bool,
+) -> Stream<Stored<P>> {
+    match reader {
+        Ok(reader) => Entities {
+            source: Arc::clone(&reader.source),
+            ahead: Ahead::new(reader, prefetch),
+            page: None,
+            fields: Fields::default(),
+            decoded: Vec::new().into_iter(),
+            count: 0,
+        }
+        .boxed(),
+        Err(error) => failed(error),
+    }
+}
+
+struct Entities<P> {
+    source: Arc<Source<P>>,
+    ahead: Ahead<P>,
+    page: Option<Unread>,
+    /// Empty; kept for its memory.
+    fields: Fields<'static>,
+    /// What is left of a page that was decoded at once.
+    decoded: vec::IntoIter<Stored<P>>,
+    /// How many were read.
+    count: usize,
+}
+
+/// What is left of a page.
+struct Unread {
+    text: String,
+    place: Place,
+    /// Without the body.
+    answer: Answer,
+}
+
+impl<P> Unpin for Entities<P> {}
+
+impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
+    type Item = Result<Stored<P>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            let is_reading = this.page.is_some() || this.decoded.len() > 0;
+            if is_reading && this.ahead.is_asked() {
+                // Where one thread does everything, the next answer comes in only while this task
+                // pauses.
+                ready!(coop::poll_proceed(cx)).made_progress();
+                if this.count.is_multiple_of(TURN) {
+                    this.ahead.look(cx);
+                }
+            }
+            this.count += 1;
+            match this.next() {
+                Ok(Some(entity)) => return Poll::Ready(Some(Ok(entity))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(this.stop(error)))),
+            }
+            match ready!(this.ahead.poll_answer(cx)) {
+                Some(Ok(answer)) => {
+                    if let Err(error) = this.begin(cx, answer) {
+                        return Poll::Ready(Some(Err(this.stop(error))));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl<P: Projection + Send + 'static> Entities<P> {
+    /// Begins to read an answer, and asks for the one after it if that is to be done ahead.
+    fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Answer) -> Result<()> {
+        if from.left.is_some() {
+            // How much is left of a `take` after this page is known when it is decoded.
+            let page = self.source.read(&from, &reply)?;
+            self.ahead.go_on(cx, page.continuation);
+            self.decoded = page.entities.into_iter();
+            return Ok(());
+        }
+        self.ahead.go_on(cx, self.source.after(from.part, &reply, None));
+        let body = std::mem::take(&mut reply.body);
+        let text = decode::owned_text(body.into())
+            .map_err(|error| body_error(error).of_answer(&self.source.call(&from), &reply))?;
+        self.page = Some(Unread { text, place: Place::default(), answer: (from, reply) });
+        Ok(())
+    }
+
+    /// The next entity of the answer that is being read.
+    fn next(&mut self) -> Result<Option<Stored<P>>> {
+        let Some(unread) = &mut self.page else { return Ok(self.decoded.next()) };
+        let mut fields = std::mem::take(&mut self.fields).recycle();
+        let mut page = PageReader::resume(&unread.text, unread.place);
+        let entity = loop {
+            match page.next(&mut fields) {
+                Ok(true) => match Stored::decode(&mut fields) {
+                    Err(error) if error.is_index_copy() => {}
+                    Err(error) => break Err(Error::decode(error.to_string())),
+                    Ok(entity) => break Ok(Some(entity)),
+                },
+                Ok(false) => break Ok(None),
+                Err(error) => break Err(body_error(error)),
+            }
+        };
+        unread.place = page.place();
+        self.fields = fields.recycle();
+        let (from, reply) = &unread.answer;
+        let entity = entity.map_err(|error| error.of_answer(&self.source.call(from), reply));
+        if let Ok(None) = entity {
+            self.page = None;
+        }
+        entity
+    }
+
+    /// An error ends the stream.
+    fn stop(&mut self, error: Error) -> Error {
+        self.page = None;
+        self.ahead.stop();
+        error
+    }
+}
