@@ -131,7 +131,19 @@ impl<'de> Fields<'de> {
                     Scalar::Null => Annotation::Missing,
                     _ => Annotation::Unknown,
                 };
-                self.annotate(property, annotation);
+                // Its property comes next, so there nothing has to be looked for.
+                if !property.is_empty()
+                    && !property.starts_with("odata.")
+                    && matches!(property, Cow::Borrowed(_))
+                    && scanner.takes_member(&property)
+                {
+                    let before = self.waiting.take();
+                    self.settle(before);
+                    let scalar = scanner.scalar()?;
+                    self.list.push(Field { name: property, scalar, annotation });
+                } else {
+                    self.annotate(property, annotation);
+                }
             } else {
                 scanner.scalar()?;
             }

@@ -44,48 +44,76 @@ impl<'de> Scanner<'de> {
         self.peek().is_none()
     }
 
-    /// The byte that comes next after white space.
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        while let Some(byte) = self.byte() {
-            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
-                return Some(byte);
-            }
-            self.at += 1;
+    /// The byte that comes next after white space, of which there mostly is none.
+    #[inline]
+    fn peek(&mut self) -> Option<u8> {
+        match self.byte() {
+            Some(byte) if byte > b' ' => Some(byte),
+            _ => self.peek_behind_space(),
         }
-        None
+    }
+
+    #[cold]
+    fn peek_behind_space(&mut self) -> Option<u8> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let is_space = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.at += rest.iter().take_while(is_space).count();
+        self.byte()
     }
 
     /// Takes `byte` if it comes next.
-    pub(super) fn takes(&mut self, byte: u8) -> bool {
+    #[inline]
+    fn takes(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
         found
     }
 
     /// Takes `byte`, which must come next.
+    #[inline]
     pub(super) fn expect(&mut self, byte: u8) -> Result<()> {
         if self.takes(byte) { Ok(()) } else { Err(Malformed) }
     }
 
     /// Takes a comma before the next element, or `end`; whether there is an element.
-    pub(super) fn goes_on(&mut self, first: bool, end: u8) -> Result<bool> {
-        if self.takes(end) {
-            return Ok(false);
+    #[inline]
+    pub(super) fn goes_on(&mut self, is_first: bool, end: u8) -> Result<bool> {
+        match self.peek() {
+            Some(b',') if !is_first => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(_) if is_first => Ok(true),
+            _ => Err(Malformed),
         }
-        if !first {
-            self.expect(b',')?;
-        }
-        Ok(true)
     }
 
     /// The name of a member, and the colon behind it.
+    #[inline]
     pub(super) fn name(&mut self) -> Result<Cow<'de, str>> {
         let name = self.string()?;
         self.expect(b':')?;
         Ok(name)
     }
 
+    /// Takes another member if it has this name, and stands there as it is nearly always written:
+    /// `,"name":`.
+    #[inline]
+    pub(super) fn takes_member(&mut self, name: &str) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        let Some(rest) = rest.strip_prefix(b",\"") else { return false };
+        let Some(rest) = rest.strip_prefix(name.as_bytes()) else { return false };
+        let found = rest.starts_with(b"\":");
+        self.at += if found { name.len() + 4 } else { 0 };
+        found
+    }
+
     /// Text, borrowed where it has no escapes.
+    #[inline]
     pub(super) fn string(&mut self) -> Result<Cow<'de, str>> {
         self.expect(b'"')?;
         let start = self.at;
@@ -103,6 +131,7 @@ impl<'de> Scanner<'de> {
     }
 
     /// Any value. Of an object or a list nothing is kept.
+    #[inline]
     pub(super) fn scalar(&mut self) -> Result<Scalar<'de>> {
         match self.peek() {
             Some(b'"') => self.string().map(Scalar::Text),
@@ -115,6 +144,7 @@ impl<'de> Scanner<'de> {
         }
     }
 
+    #[inline]
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }

@@ -146,9 +146,11 @@ async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Br
     let Some(second) = response.chunk().await.map_err(Broken::reading)? else {
         return Ok(first);
     };
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    // How much of what was announced is still to come.
+    let rest = response.content_length().and_then(|length| usize::try_from(length).ok());
     let so_far = first.len() + second.len();
-    let mut body = BytesMut::with_capacity(announced.unwrap_or(0).clamp(2 * so_far, MAX_BODY));
+    let length = rest.map_or(2 * so_far, |rest| so_far.saturating_add(rest));
+    let mut body = BytesMut::with_capacity(length.min(MAX_BODY));
     body.extend_from_slice(&first);
     body.extend_from_slice(&second);
     while let Some(chunk) = response.chunk().await.map_err(Broken::reading)? {
