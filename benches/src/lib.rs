@@ -1,6 +1,7 @@
 //! What the programs share.
 //!
 //! - [`servers`], [`growth`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
+//! - [`soak`]: a server under load for minutes, and beside long queries
 //! - [`report`]: medians, ratios, goals, tables
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
@@ -22,3 +23,4 @@ pub mod scan;
 pub mod servers;
 pub mod sign;
 pub mod small;
+pub mod soak;

@@ -184,7 +184,7 @@ impl Tail {
 }
 
 /// The length of the body; `None` for one in chunks.
-fn length(head: &[u8]) -> Option<usize> {
+pub(crate) fn length(head: &[u8]) -> Option<usize> {
     for line in head.split(|&byte| byte == b'\n') {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
         let (name, value) = line.split_at(colon);
@@ -199,7 +199,7 @@ fn length(head: &[u8]) -> Option<usize> {
     Some(0)
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 

@@ -81,6 +81,24 @@ impl Writer {
         self.query(table, &format!("PartitionKey eq 'p00000' and Level eq {level}"))
     }
 
+    /// All of a table that satisfies a filter, from a place on.
+    pub fn everything(
+        &self,
+        table: &str,
+        filter: Option<&str>,
+        from: Option<(&str, &str)>,
+    ) -> Vec<u8> {
+        let mut target = format!("/{table}()?");
+        if let Some(filter) = filter {
+            let filter = filter.replace('+', "%2B").replace(' ', "%20");
+            let _ = write!(target, "&$filter={filter}");
+        }
+        if let Some((partition, row)) = from {
+            let _ = write!(target, "&NextPartitionKey={partition}&NextRowKey={row}");
+        }
+        self.write("GET", &target, "", b"")
+    }
+
     fn query(&self, table: &str, filter: &str) -> Vec<u8> {
         let filter = filter.replace(' ', "%20");
         self.write("GET", &format!("/{table}()?$filter={filter}"), "", b"")
