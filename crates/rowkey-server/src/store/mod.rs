@@ -34,6 +34,8 @@ pub(crate) mod transaction;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod scan_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use account::Account;

@@ -54,8 +54,8 @@ const SMALL: usize = 8;
 /// The rows of a partition.
 #[derive(Clone, Debug)]
 pub(crate) enum Partition {
-    /// Many rows.
-    Large(BTreeMap<Key, Row>),
+    /// Many rows, and the table's version when they changed last.
+    Large { rows: BTreeMap<Key, Row>, changed: u64 },
     /// A few rows, sorted.
     Small(Vec<(Key, Row)>),
 }
@@ -70,29 +70,35 @@ impl Partition {
     /// The row with this key.
     pub(crate) fn get(&self, key: &Key) -> Option<&Row> {
         match self {
-            Self::Large(rows) => rows.get(key),
+            Self::Large { rows, .. } => rows.get(key),
             Self::Small(rows) => find(rows, key).ok().map(|at| &rows[at].1),
         }
     }
 
     /// Lets `decide` say, by the row with this key if there is one, which is to be in its place:
-    /// `None` leaves the place empty. Returns the row that was there.
+    /// `None` leaves the place empty. Returns the row that was there. `version` is what the table
+    /// will have then.
     pub(crate) fn change<E>(
         &mut self,
         key: Key,
+        version: u64,
         decide: impl FnOnce(Option<&Row>) -> Result<Option<Row>, E>,
     ) -> Result<Option<Row>, E> {
         match self {
-            Self::Large(rows) => match rows.entry(key) {
-                btree_map::Entry::Occupied(mut place) => match decide(Some(place.get()))? {
-                    Some(row) => Ok(Some(place.insert(row))),
-                    None => Ok(Some(place.remove())),
-                },
-                btree_map::Entry::Vacant(place) => {
-                    decide(None)?.map(|row| place.insert(row));
-                    Ok(None)
-                }
-            },
+            Self::Large { rows, changed } => {
+                let before = match rows.entry(key) {
+                    btree_map::Entry::Occupied(mut place) => match decide(Some(place.get()))? {
+                        Some(row) => Some(place.insert(row)),
+                        None => Some(place.remove()),
+                    },
+                    btree_map::Entry::Vacant(place) => {
+                        decide(None)?.map(|row| place.insert(row));
+                        None
+                    }
+                };
+                *changed = version;
+                Ok(before)
+            }
             Self::Small(rows) => match find(rows, &key) {
                 Ok(at) => match decide(Some(&rows[at].1))? {
                     Some(row) => Ok(Some(std::mem::replace(&mut rows[at].1, row))),
@@ -100,7 +106,7 @@ impl Partition {
                 },
                 Err(at) => {
                     if let Some(row) = decide(None)? {
-                        self.insert(at, key, row);
+                        self.insert(at, key, row, version);
                     }
                     Ok(None)
                 }
@@ -109,31 +115,48 @@ impl Partition {
     }
 
     /// Puts a row into a list, which may then be one no more.
-    fn insert(&mut self, at: usize, key: Key, row: Row) {
+    fn insert(&mut self, at: usize, key: Key, row: Row, version: u64) {
         let Self::Small(rows) = self else { return };
         if rows.len() < SMALL {
             // One at a time: most of these lists never grow beyond it.
             rows.reserve_exact(1);
             rows.insert(at, (key, row));
         } else {
-            let mut large: BTreeMap<_, _> = std::mem::take(rows).into_iter().collect();
-            large.insert(key, row);
-            *self = Self::Large(large);
+            let mut rows: BTreeMap<_, _> = std::mem::take(rows).into_iter().collect();
+            rows.insert(key, row);
+            *self = Self::Large { rows, changed: version };
         }
     }
 
     /// Whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Large(rows) => rows.is_empty(),
+            Self::Large { rows, .. } => rows.is_empty(),
             Self::Small(rows) => rows.is_empty(),
+        }
+    }
+
+    /// Whether a reader may pause between its rows. There are few in the others.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Self::Large { .. })
+    }
+
+    /// Whether somebody who paused between its rows when the table had this version may find
+    /// something else here.
+    pub(crate) fn has_changed_since(&self, version: u64) -> bool {
+        match self {
+            Self::Large { changed, .. } => *changed > version,
+            // Large ones never become small again: this is another one.
+            Self::Small(_) => true,
         }
     }
 
     /// The rows from this key on.
     pub(crate) fn from(&self, start: Bound<&Key>) -> Rows<'_> {
         match self {
-            Self::Large(rows) => Rows::Large(rows.range::<Key, _>((start, Bound::Unbounded))),
+            Self::Large { rows, .. } => {
+                Rows::Large(rows.range::<Key, _>((start, Bound::Unbounded)))
+            }
             Self::Small(rows) => {
                 let skipped = rows.partition_point(|(key, _)| match start {
                     Bound::Excluded(start) => key <= start,

@@ -1,8 +1,8 @@
 //! Pages: which rows a query looks at, how many at a time, and where the next page begins.
 //!
-//! A [`Scan`] goes in steps, and nothing is locked between them. When the table has changed in the
-//! meantime the page ends where it stands: the service may cut a page anywhere, and so no page
-//! shows a part of a transaction.
+//! A [`Scan`] goes in short steps, and nothing is locked between them. When a step ended inside a
+//! partition that has changed in the meantime, the page ends where it stands: the service may cut a
+//! page anywhere, and so no page shows a part of a transaction.
 
 use std::ops::Bound;
 
@@ -11,8 +11,12 @@ use super::partition::Key;
 use super::row::Row;
 use super::table::Table;
 
-/// Rows that are looked at in one step.
-pub(crate) const STEP: usize = 4096;
+/// What is done in one step, in rows that are looked at and found not to match. That is some 50
+/// microseconds, and as long is the longest that others wait for it.
+pub(crate) const STEP: usize = 1024;
+
+/// Bytes of a row in an answer that cost as much to write as a row costs to look at.
+const BYTES: usize = 512;
 
 /// The place of a row.
 pub(crate) type Place = (Key, Key);
@@ -62,7 +66,8 @@ pub(crate) struct Scan {
     at: Option<Place>,
     /// Rows that may still be taken.
     room: u32,
-    version: Option<u64>,
+    /// The table's version when the last step ended, if it ended inside a partition.
+    inside: Option<u64>,
     /// Where the page ends early.
     cut: Option<Cut>,
     /// The first partition that was looked at, if the page is to end with it.
@@ -88,7 +93,7 @@ impl Scan {
             let first = (partition_key.clone(), row_key.clone().unwrap_or_default());
             at = at.max(Some(first));
         }
-        Self { filter, window, at, room, version: None, cut: None, first: None }
+        Self { filter, window, at, room, inside: None, cut: None, first: None }
     }
 
     /// The same, ending where `cut` says.
@@ -103,13 +108,12 @@ impl Scan {
 
     /// Looks at the next rows and gives those that match to `take`.
     pub(crate) fn step(&mut self, table: &Table, mut take: impl FnMut(&Key, &Key, &Row)) -> Step {
-        if self.version.is_some_and(|version| version != table.version())
-            && let Some(place) = self.at.take()
+        let Self { filter, window, at, room, inside, cut, first } = self;
+        if let (Some(version), Some(place)) = (inside.take(), &at)
+            && table.has_changed_since(version, &place.0)
         {
-            return Step::Page(place);
+            return Step::Page(place.clone());
         }
-        self.version = Some(table.version());
-        let Self { filter, window, at, room, cut, first, .. } = self;
         let (mut partition_keys, row_keys) =
             (filter.partition_keys.clone(), filter.row_keys.clone());
         if let Some((partition_key, _)) = at {
@@ -133,7 +137,8 @@ impl Scan {
                 Some((at_partition, at_row)) if at_partition == partition_key => {
                     range.begin_at(Bound::Included(at_row.clone()));
                 }
-                // Partitions without a row in the range cost a look, too.
+                // Partitions without a row in the range cost a look, too. Whatever happens before
+                // the next step, nothing of this partition has been shown.
                 _ if seen >= STEP => {
                     *at = Some((partition_key.clone(), Key::default()));
                     return Step::Pause;
@@ -151,8 +156,9 @@ impl Scan {
                 if *room == 0 || *cut == Some(Cut::Rows(0)) {
                     return Step::Page((partition_key.clone(), row_key.clone()));
                 }
-                if seen >= STEP {
+                if seen >= STEP && partition.is_large() {
                     *at = Some((partition_key.clone(), row_key.clone()));
+                    *inside = Some(table.version());
                     return Step::Pause;
                 }
                 seen += 1;
@@ -161,6 +167,7 @@ impl Scan {
                 }
                 if filter.matches(partition_key, row_key, row) {
                     *room -= 1;
+                    seen += row.rendered_len() / BYTES;
                     take(partition_key, row_key, row);
                 }
             }

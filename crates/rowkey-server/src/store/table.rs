@@ -40,7 +40,8 @@ impl Table {
             partitions: BTreeMap::new(),
             shapes: Shapes::default(),
             rows: 0,
-            version: 0,
+            // Later than any version of a table that had the name before.
+            version: created.ticks().cast_unsigned(),
         }
     }
 
@@ -87,17 +88,14 @@ impl Table {
         })
     }
 
-    /// Puts back what each change took the place of. Nobody has seen the table since it had this
-    /// version.
+    /// Puts back what each change took the place of.
     pub(crate) fn put_back<'a>(
         &mut self,
         changes: impl Iterator<Item = (&'a Change<'a>, Option<Row>)>,
-        version: u64,
     ) {
         for (change, before) in changes {
             let Ok(_) = self.change::<Infallible>(&change.address, |_, _| Ok(before));
         }
-        self.version = version;
     }
 
     /// Lets `decide` say which row is to be at an address, by the one that is. Returns the one that
@@ -107,7 +105,8 @@ impl Table {
         address: &Address<'_>,
         decide: impl FnOnce(Option<&Row>, &mut Shapes) -> Result<Option<Row>, E>,
     ) -> Result<Option<Row>, E> {
-        let Self { partitions, shapes, .. } = self;
+        let Self { partitions, shapes, version, .. } = self;
+        let version = *version + 1;
         let partition_key = Key::from(&address.partition_key);
         let row_key = Key::from(&address.row_key);
         let mut is_there = false;
@@ -117,14 +116,14 @@ impl Table {
             Ok(row)
         };
         let before = if let Some(partition) = partitions.get_mut(&partition_key) {
-            let before = partition.change(row_key, decide)?;
+            let before = partition.change(row_key, version, decide)?;
             if partition.is_empty() {
                 partitions.remove(&partition_key);
             }
             before
         } else {
             let mut partition = Partition::default();
-            partition.change(row_key, decide)?;
+            partition.change(row_key, version, decide)?;
             if !partition.is_empty() {
                 partitions.insert(partition_key, partition);
             }
@@ -132,7 +131,7 @@ impl Table {
         };
         self.rows += usize::from(is_there);
         self.rows -= usize::from(before.is_some());
-        self.version += 1;
+        self.version = version;
         Ok(before)
     }
 
@@ -151,8 +150,16 @@ impl Table {
     ) {
         let row = Row::new(&mut self.shapes, properties, at);
         let partition = self.partitions.entry(Key::from(partition_key)).or_default();
-        let Ok(before) = partition.change::<Infallible>(Key::from(row_key), |_| Ok(Some(row)));
+        let row_key = Key::from(row_key);
+        let Ok(before) = partition.change::<Infallible>(row_key, self.version, |_| Ok(Some(row)));
         self.rows += usize::from(before.is_none());
+    }
+
+    /// Whether somebody who paused between the rows of a partition when the table had this version
+    /// may find something else there.
+    pub(crate) fn has_changed_since(&self, version: u64, partition_key: &Key) -> bool {
+        let partition = self.partitions.get(partition_key);
+        partition.is_none_or(|partition| partition.has_changed_since(version))
     }
 
     /// The partitions from this one on.

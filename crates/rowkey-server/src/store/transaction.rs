@@ -33,7 +33,6 @@ impl Table {
         let mut stamps = Vec::with_capacity(changes.len());
         let mut before = Vec::with_capacity(changes.len());
         let mut unity = Unity { first: None, row_keys: HashSet::with_capacity(changes.len()) };
-        let version = self.version();
         for (index, change) in changes.iter().enumerate() {
             let made = unity.check(change).and_then(|()| {
                 let at = stamp();
@@ -43,7 +42,7 @@ impl Table {
             match made {
                 Ok(row) => before.push(row),
                 Err(rejection) => {
-                    self.put_back(changes.iter().zip(before), version);
+                    self.put_back(changes.iter().zip(before));
                     return Err(Failed { index, rejection });
                 }
             }
