@@ -76,14 +76,15 @@ impl From<Vec<u8>> for Operation {
     }
 }
 
+/// One of them.
 #[derive(Debug)]
-struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Box<[u8]>,
 }
 
 impl Connection {
-    async fn open(host: &str) -> io::Result<Self> {
+    pub(crate) async fn open(host: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(host).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: vec![0; 256 << 10].into() })
@@ -121,7 +122,7 @@ impl Connection {
 
     /// Sends a request and reads its answer, which must be a success; returns whether its body was
     /// in chunks.
-    async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         request: &[u8],
         mut kept: Option<&mut Vec<u8>>,

@@ -85,6 +85,11 @@ impl Server {
         fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")
     }
 
+    /// How many descriptors are open.
+    pub fn descriptors(&self) -> io::Result<usize> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
+    }
+
     fn status(&self, name: &str) -> io::Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

@@ -33,10 +33,10 @@ impl Signer {
         format!("SharedKey {ACCOUNT}:{}", self.signature(&text))
     }
 
-    /// The query of a shared access signature that is good for everything in queues and blobs.
+    /// The query of a shared access signature that is good for everything in tables, queues and blobs.
     pub fn account_sas(&self) -> String {
         let (version, services, kinds, permissions, expiry) =
-            ("2019-02-02", "bq", "sco", "rwdlacup", "2099-12-31T00:00:00Z");
+            ("2019-02-02", "bqt", "sco", "rwdlacup", "2099-12-31T00:00:00Z");
         let text =
             format!("{ACCOUNT}\n{permissions}\n{services}\n{kinds}\n\n{expiry}\n\n\n{version}\n");
         let signature = self.signature(&text);

@@ -74,7 +74,7 @@ impl Writer {
 const XML: &str = "Content-Type: application/xml\r\n";
 
 /// The text of the first element with this name.
-fn between<'a>(xml: &'a str, name: &str) -> &'a str {
+pub(crate) fn between<'a>(xml: &'a str, name: &str) -> &'a str {
     let Some((_, rest)) = xml.split_once(&format!("<{name}>")) else { return "" };
     rest.split('<').next().unwrap_or_default()
 }

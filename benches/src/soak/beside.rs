@@ -13,7 +13,8 @@ use crate::model::Reading;
 use crate::process::{Server, Service};
 use crate::report::{Goal, Rounds, Table, figure, judged};
 use crate::requests::{PER_PARTITION, Writer};
-use crate::servers::{micros, scattered, seed};
+use crate::servers::workloads::scattered;
+use crate::servers::{micros, seed};
 
 const ENTITIES: usize = 1_000_000;
 /// Gets of a round over eight connections, as fast as they are answered.

@@ -30,7 +30,7 @@ impl Socket {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, buffer: vec![0; 64 << 10] })
+        Ok(Self { stream, buffer: vec![0; 8 << 10] })
     }
 
     /// Sends a request and reads its answer.
