@@ -2,23 +2,26 @@
 //!
 //! - [`servers`], [`growth`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
 //! - [`soak`]: a server under load for minutes, and beside long queries
-//! - [`report`]: medians, ratios, goals, tables
+//! - [`report`]: medians, ratios, goals, tables; [`charts`]: what the book shows of them
+//! - [`results`]: figures as files; [`publish`]: tables and charts in README.md and in the book
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them
 //! - [`model`], [`sign`]: the entity, and Shared Key written by hand
 
 pub mod bare;
 pub mod bulk;
+pub mod charts;
 pub mod clients;
 pub mod durable;
 pub mod growth;
 pub mod indexed;
 pub mod load;
-
 pub mod model;
 pub mod process;
+pub mod publish;
 pub mod report;
 pub mod requests;
+pub mod results;
 pub mod scan;
 pub mod servers;
 pub mod sign;

@@ -179,7 +179,7 @@ fn rowkey(flags: &[&str]) -> io::Result<Server> {
 }
 
 fn azurite() -> io::Result<Option<Server>> {
-    let program = folder().join("cache/azurite/node_modules/azurite/dist/src/azurite.js");
+    let program = cached("azurite/node_modules/azurite/dist/src/azurite.js");
     if !program.exists() {
         return Ok(None);
     }
@@ -200,7 +200,7 @@ fn azurite() -> io::Result<Option<Server>> {
     drop(listeners);
     command.args(["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]);
     // Its log goes to a file unless it is told to be silent; what it says when it is ready does not.
-    command.current_dir(folder().join("cache")).arg("--silent");
+    command.current_dir(cached("")).arg("--silent");
     let begin = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     let mut server = Server { hosts, child };
@@ -212,6 +212,11 @@ fn azurite() -> io::Result<Option<Server>> {
         thread::sleep(Duration::from_millis(2));
     }
     Ok(Some(server))
+}
+
+/// Where `install.sh` puts what is not built.
+pub fn cached(path: &str) -> PathBuf {
+    folder().join("cache").join(path)
 }
 
 fn folder() -> PathBuf {

@@ -60,8 +60,8 @@ impl Goal {
     /// The goal, and whether it is met; empty without one.
     pub fn verdict(self, value: f64) -> String {
         let (sign, bound, met) = match self {
-            Self::AtLeast(least) => (">=", least, value >= least),
-            Self::AtMost(most) => ("<=", most, value <= most),
+            Self::AtLeast(least) => ("≥", least, value >= least),
+            Self::AtMost(most) => ("≤", most, value <= most),
             Self::None => return String::new(),
         };
         format!("{sign} {bound}: {}", if met { "met" } else { "MISSED" })
@@ -144,7 +144,7 @@ mod tests {
         assert!((rounds.median() - 3.0).abs() < f64::EPSILON);
         assert_eq!(
             judged(&rounds.over(&rounds), Goal::AtMost(0.9)),
-            "1.00 (1.00..1.00); <= 0.9: MISSED"
+            "1.00 (1.00..1.00); ≤ 0.9: MISSED"
         );
     }
 }

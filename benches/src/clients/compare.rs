@@ -1,27 +1,40 @@
-//! All clients under all workloads: rounds, a process each, and the table.
+//! All clients under all workloads: rounds, and a process each.
 
 use std::io;
 use std::process::{Command, Stdio};
 
+use super::figures::{Client, Clients, Row};
 use super::run::{Result, TABLE, WRITTEN};
 use crate::load::Load;
-use crate::process::{Server, Service, build};
-use crate::report::{Goal, Rounds, Table, figure, judged};
+use crate::process::{Server, Service, build, cached};
+use crate::report::Rounds;
 use crate::requests::{PER_PARTITION, Writer};
 use crate::servers::seed;
 
-const CLIENTS: [&str; 5] =
-    ["rowkey", "reqwest", "hyper-util", "azure_data_tables", "azure_data_tables-pooled"];
-/// Where they stand in that list.
-const OURS: usize = 0;
-const REQWEST: usize = 1;
-const HYPER: usize = 2;
-const OLD: usize = 3;
-const POOLED: usize = 4;
+/// Who asks, and what it is written in.
+const CLIENTS: [(&str, Language); 7] = [
+    ("rowkey", Language::Rust),
+    ("reqwest", Language::Rust),
+    ("hyper-util", Language::Rust),
+    ("azure_data_tables", Language::Rust),
+    ("azure_data_tables-pooled", Language::Rust),
+    ("js", Language::JavaScript),
+    ("python", Language::Python),
+];
+/// Whose allocations are counted.
+const COUNTED: [&str; 3] = ["rowkey", "reqwest", "azure_data_tables"];
+
+#[derive(Clone, Copy)]
+enum Language {
+    Rust,
+    JavaScript,
+    Python,
+}
 
 struct Workload {
     name: &'static str,
-    operations: usize,
+    /// Operations a round, by language.
+    operations: [usize; 3],
     /// Into how many parts an operation is divided: a query, into its entities.
     parts: f64,
     /// Of rowkey to hand-written reqwest.
@@ -31,82 +44,130 @@ struct Workload {
 }
 
 const WORKLOADS: [Workload; 4] = [
-    Workload { name: "get", operations: 20_000, parts: 1.0, goal: 1.3, allocations: 60.0 },
-    Workload { name: "insert", operations: 20_000, parts: 1.0, goal: 1.3, allocations: 70.0 },
-    Workload { name: "EGT", operations: 1_000, parts: 1.0, goal: 1.3, allocations: 1_300.0 },
-    Workload { name: "query", operations: 300, parts: 1_000.0, goal: 1.0, allocations: 7.2 },
+    Workload {
+        name: "get",
+        operations: [20_000, 5_000, 600],
+        parts: 1.0,
+        goal: 1.1,
+        allocations: 60.0,
+    },
+    Workload {
+        name: "insert",
+        operations: [20_000, 5_000, 600],
+        parts: 1.0,
+        goal: 1.1,
+        allocations: 70.0,
+    },
+    Workload {
+        name: "EGT of 100",
+        operations: [1_000, 100, 16],
+        parts: 1.0,
+        goal: 1.2,
+        allocations: 1_300.0,
+    },
+    Workload {
+        name: "query, an entity",
+        operations: [300, 60, 16],
+        parts: 1_000.0,
+        goal: 1.0,
+        allocations: 7.2,
+    },
 ];
 
-/// Runs the workloads in `only`, or all, for `rounds` rounds and returns the table.
-pub async fn compare(rounds: usize, only: &[&str]) -> Result<String> {
+/// Runs the workloads that begin with one of `only`, or all, for `rounds` rounds.
+pub async fn compare(rounds: usize, only: &[&str]) -> Result<Clients> {
     let server = Server::bare_for_clients()?;
-    let writer = Writer::new(server.host(Service::Table).to_owned());
-    let mut load = Load::open(server.host(Service::Table), 4).await?;
+    let host = server.host(Service::Table);
+    let writer = Writer::new(host.to_owned());
+    let mut load = Load::open(host, 4).await?;
     for table in [TABLE, WRITTEN] {
         load.ask(&writer.create_table(table)).await?;
     }
     seed(&mut load, &writer, TABLE, PER_PARTITION, PER_PARTITION).await?;
 
-    let mut out = Table::new(&[
-        "CPU us/op, 16 in flight",
-        "rowkey",
-        "reqwest by hand",
-        "hyper-util by hand",
-        "azure_data_tables",
-        "the same, pooled",
-        "rowkey / reqwest",
-        "rowkey / hyper-util",
-        "old / rowkey",
-        "allocations: rowkey",
-        "reqwest",
-        "old",
-    ]);
-    for workload in WORKLOADS.iter().filter(|w| only.is_empty() || only.contains(&w.name)) {
-        let mut cpu = <[Rounds; CLIENTS.len()]>::default();
+    let installed: Vec<_> = CLIENTS.into_iter().filter(|client| is_there(*client)).collect();
+    let counting = build("Cargo.toml", "rowkey-benches", "allocations", &[])?;
+    let chosen = |workload: &&Workload| {
+        only.is_empty() || only.iter().any(|name| workload.name.starts_with(name))
+    };
+    let mut rows = Vec::new();
+    for workload in WORKLOADS.iter().filter(chosen) {
+        let mut cpu = vec![Rounds::default(); installed.len()];
         for round in 1..=rounds {
             eprintln!("{}: round {round}", workload.name);
-            for (client, cpu) in CLIENTS.iter().zip(&mut cpu) {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.arg("client");
-                let (nanoseconds, _) =
-                    child(command, client, workload, server.host(Service::Table))?;
+            for (&(client, language), cpu) in installed.iter().zip(&mut cpu) {
+                let command = command(client, language)?;
+                let (nanoseconds, _) = child(command, client, language, workload, host)?;
                 cpu.push(nanoseconds / 1e3);
             }
         }
-        let mut allocations = <[Rounds; CLIENTS.len()]>::default();
-        for at in [OURS, REQWEST, OLD] {
-            let program = build("Cargo.toml", "rowkey-benches", "allocations", &[])?;
-            let command = Command::new(program);
-            let (_, count) = child(command, CLIENTS[at], workload, server.host(Service::Table))?;
-            allocations[at].push(count);
+        let mut clients = Vec::new();
+        for (&(client, language), cpu) in installed.iter().zip(cpu) {
+            let mut allocations = Rounds::default();
+            if COUNTED.contains(&client) {
+                let mut command = Command::new(&counting);
+                command.arg(client);
+                let (_, count) = child(command, client, language, workload, host)?;
+                allocations.push(count);
+            }
+            clients.push(Client { name: client.to_owned(), cpu, allocations });
         }
-        out.row(vec![
-            workload.name.to_owned(),
-            figure(cpu[OURS].median()),
-            figure(cpu[REQWEST].median()),
-            figure(cpu[HYPER].median()),
-            figure(cpu[OLD].median()),
-            figure(cpu[POOLED].median()),
-            judged(&cpu[OURS].over(&cpu[REQWEST]), Goal::AtMost(workload.goal)),
-            judged(&cpu[OURS].over(&cpu[HYPER]), Goal::None),
-            judged(&cpu[OLD].over(&cpu[OURS]), Goal::None),
-            judged(&allocations[OURS], Goal::AtMost(workload.allocations)),
-            figure(allocations[REQWEST].median()),
-            figure(allocations[OLD].median()),
-        ]);
+        rows.push(Row {
+            name: workload.name.to_owned(),
+            goal: workload.goal,
+            allocations: workload.allocations,
+            clients,
+        });
     }
-    Ok(out.render())
+    Ok(Clients { workloads: rows })
 }
 
-/// Runs a client in a process of its own; returns nanoseconds and allocations an operation.
+/// Whether a client is installed, which is said otherwise.
+fn is_there((client, language): (&str, Language)) -> bool {
+    let needs = match language {
+        Language::Rust => return true,
+        Language::JavaScript => cached("js/node_modules/@azure/data-tables"),
+        Language::Python => cached("python/bin/python"),
+    };
+    if !needs.exists() {
+        eprintln!("{client} is left out, {} is not there: see README.md", needs.display());
+    }
+    needs.exists()
+}
+
+/// A process that measures itself.
+fn command(client: &str, language: Language) -> io::Result<Command> {
+    let script = |name: &str| format!("{}/sdk/{name}", env!("CARGO_MANIFEST_DIR"));
+    Ok(match language {
+        Language::Rust => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["client", client]);
+            command
+        }
+        Language::JavaScript => {
+            let mut command = Command::new("node");
+            command.arg(script("client.cjs")).env("NODE_PATH", cached("js/node_modules"));
+            command
+        }
+        Language::Python => {
+            let mut command = Command::new(cached("python/bin/python"));
+            command.arg(script("client.py"));
+            command
+        }
+    })
+}
+
+/// Runs a client to its end; returns nanoseconds and allocations an operation.
 fn child(
     mut command: Command,
     client: &str,
+    language: Language,
     workload: &Workload,
     host: &str,
 ) -> Result<(f64, f64)> {
-    let operations = workload.operations.to_string();
-    command.args([client, workload.name, &operations, host]);
+    let operations = workload.operations[language as usize];
+    let name = workload.name.split([' ', ',']).next().unwrap_or_default();
+    command.args([name, &operations.to_string(), host]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8(output.stdout)?;
     let mut figures = text.split_whitespace().map(str::parse::<f64>);
@@ -114,6 +175,6 @@ fn child(
         return Err(io::Error::other(format!("{client} measured nothing")).into());
     };
     #[expect(clippy::cast_precision_loss, reason = "some thousand operations")]
-    let parts = workload.operations as f64 * workload.parts;
+    let parts = operations as f64 * workload.parts;
     Ok((nanoseconds? / parts, allocations? / parts))
 }
