@@ -87,6 +87,8 @@ mod filter;
 mod guide;
 pub mod index;
 pub mod key;
+#[doc(hidden)]
+pub mod measured;
 mod options;
 pub mod queue;
 pub mod sas;
