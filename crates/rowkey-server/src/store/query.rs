@@ -13,7 +13,7 @@ use super::table::Table;
 
 /// What is done in one step, in rows that are looked at and found not to match. That is some 50
 /// microseconds, and as long is the longest that others wait for it.
-pub(crate) const STEP: usize = 1024;
+pub(crate) const STEP: usize = 512;
 
 /// Bytes of a row in an answer that cost as much to write as a row costs to look at.
 const BYTES: usize = 512;
