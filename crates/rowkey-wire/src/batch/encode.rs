@@ -62,12 +62,13 @@ impl BatchWriter {
         self.operations += 1;
     }
 
-    /// How many bytes [`operation`](Self::operation) appends in a batch whose id has `id` bytes,
-    /// from the eleventh operation on; each of the first ten is one byte shorter.
+    /// How many bytes [`operation`](Self::operation) appends in a batch whose id has `id` bytes, with
+    /// a target of `target` bytes, from the eleventh operation on; each of the first ten is one byte
+    /// shorter.
     pub fn operation_len(
         id: usize,
         method: &str,
-        target: &str,
+        target: usize,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> usize {
@@ -77,7 +78,7 @@ impl BatchWriter {
             let digits = body.len().checked_ilog10().map_or(1, |log| log as usize + 1);
             "Content-Length: \r\n".len() + digits + body.len()
         });
-        OPERATION + id + method.len() + target.len() + headers + body
+        OPERATION + id + method.len() + target + headers + body
     }
 
     /// What a batch whose id has `id` bytes takes besides its operations.

@@ -129,7 +129,8 @@ mod encode {
                 let headers = [("If-Match", "*"), ("Accept", "application/json")];
                 writer.operation("PUT", "/t(PartitionKey='',RowKey='')", &headers, body);
                 let target = "/t(PartitionKey='',RowKey='')";
-                expected += BatchWriter::operation_len(id.len(), "PUT", target, &headers, body);
+                expected +=
+                    BatchWriter::operation_len(id.len(), "PUT", target.len(), &headers, body);
             }
             // The first ten numbers have one digit.
             assert_eq!(writer.len(), expected - count.min(10), "{count} of {length}");

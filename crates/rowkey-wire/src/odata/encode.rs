@@ -50,7 +50,12 @@ pub enum EntityError {
 impl EntityWriter {
     /// Begins an entity with its keys.
     pub fn new(partition_key: &str, row_key: &str) -> Self {
-        let mut body = Vec::with_capacity(1024);
+        Self::with_capacity(1024, partition_key, row_key)
+    }
+
+    /// The same with room for so many bytes.
+    pub fn with_capacity(capacity: usize, partition_key: &str, row_key: &str) -> Self {
+        let mut body = Vec::with_capacity(capacity);
         body.extend_from_slice(b"{\"PartitionKey\":");
         write_string(&mut body, partition_key);
         body.extend_from_slice(b",\"RowKey\":");

@@ -29,7 +29,12 @@ pub fn next_table(headers: &HeaderMap) -> Option<String> {
 
 /// The `ETag` of the entity that was written or read.
 pub fn etag(headers: &HeaderMap) -> Option<ETag> {
-    headers.get(ETAG)?.to_str().ok().map(ETag::new)
+    etag_text(headers).map(ETag::new)
+}
+
+/// The text of that tag.
+pub fn etag_text(headers: &HeaderMap) -> Option<&str> {
+    headers.get(ETAG)?.to_str().ok()
 }
 
 /// A header's text; an empty one says nothing.

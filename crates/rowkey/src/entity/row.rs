@@ -29,14 +29,14 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    pub(crate) fn new(partition_key: &str, row_key: &str) -> Self {
-        let out = EntityWriter::new(partition_key, row_key);
+    pub(crate) fn new(capacity: usize, partition_key: &str, row_key: &str) -> Self {
+        let out = EntityWriter::with_capacity(capacity, partition_key, row_key);
         Self { out, kept: None, only: None, encrypted: &[], error: None }
     }
 
     /// Keeps the properties in memory, of any size, until [`into_values`](Self::into_values).
     pub(crate) fn in_memory() -> Self {
-        Self { kept: Some(Vec::new()), ..Self::new("", "") }
+        Self { kept: Some(Vec::new()), ..Self::new(0, "", "") }
     }
 
     /// Takes these properties in plain: they are encrypted afterwards.

@@ -210,6 +210,9 @@ impl Table {
     }
 }
 
+/// Bytes that many entities have at most.
+const ROOM: usize = 1024;
+
 /// An entity as text, ready to be sent: what is left of its type.
 pub(crate) struct Row {
     /// PartitionKey and RowKey.
@@ -219,17 +222,26 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn of<E: Entity>(entity: &E) -> Result<Self> {
-        Self::encode(entity, &[])
+        Self::encode(ROOM, entity, &[])
+    }
+
+    /// The same, where one like it has so many bytes: written without growing, if it is no longer.
+    pub(crate) fn like<E: Entity>(before: Option<usize>, entity: &E) -> Result<Self> {
+        Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
     }
 
     /// The entity with what is to be encrypted as it is.
     pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
-        Self::encode(entity, E::ENCRYPTED)
+        Self::encode(ROOM, entity, E::ENCRYPTED)
     }
 
-    fn encode<E: Entity>(entity: &E, encrypted: &'static [&'static str]) -> Result<Self> {
+    fn encode<E: Entity>(
+        room: usize,
+        entity: &E,
+        encrypted: &'static [&'static str],
+    ) -> Result<Self> {
         let keys = Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
-        let mut out = RowWriter::new(&keys.0, &keys.1).encrypting(encrypted);
+        let mut out = RowWriter::new(room, &keys.0, &keys.1).encrypting(encrypted);
         entity.encode(&mut out);
         Ok(Self { body: finish(out)?, keys })
     }
@@ -348,19 +360,19 @@ impl Table {
 
     pub(crate) fn decode_one<P: Projection>(&self, reply: &Reply) -> Result<Stored<P>> {
         let call = Call::new("GetEntity", &self.name, Safety::Read);
-        decode_body(&reply.body, headers::etag(&reply.headers))
+        decode_body(&reply.body, headers::etag_text(&reply.headers))
             .map_err(|error| error.of_answer(&call, reply))
     }
 }
 
-/// Reads the body of a point get.
-pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<ETag>) -> Result<Stored<P>> {
+/// Reads the body of a point get. The tag in its head counts, which is the body's, too.
+pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<&str>) -> Result<Stored<P>> {
     let mut fields = Fields::default();
     decode::entity(body, &mut fields).map_err(body_error)?;
     let mut stored =
         Stored::decode(&mut fields).map_err(|error| Error::decode(error.to_string()))?;
-    if let Some(etag) = etag {
-        stored.etag = etag;
+    if let Some(etag) = etag.filter(|etag| *etag != stored.etag.as_str()) {
+        stored.etag = ETag::new(etag);
     }
     Ok(stored)
 }

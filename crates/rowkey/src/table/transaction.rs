@@ -44,8 +44,8 @@ struct Operation {
     verb: Verb,
     partition_key: String,
     row_key: String,
-    /// The address of the entity, or that of the table for an insert.
-    target: String,
+    /// The address of the entity; `None` for that of the table, which an insert has.
+    target: Option<String>,
     /// `None` for inserts, which have none, and for upserts, which carry none.
     condition: Option<Match>,
     body: Option<Vec<u8>>,
@@ -206,8 +206,9 @@ impl Transaction {
             .batch_of(operations.len());
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
         out.reserve(size);
+        let address = [table.endpoint(), "/", table.name()].concat();
         for operation in &operations {
-            operation.write(&table, &mut out);
+            operation.write(&table, &address, &mut out);
         }
         debug_assert_eq!(out.len(), size, "the size was told wrongly");
         let request = encode::batch(&out.content_type(), out.finish());
@@ -240,14 +241,15 @@ impl Transaction {
             Err(error) => return Err(error),
         };
         let entity = match parts(&reply, &call)?.as_slice() {
-            [part] => decode_body(part.body, part.etag.map(ETag::new)).map(Some),
+            [part] => decode_body(part.body, part.etag).map(Some),
             _ => Err(Error::decode("the batch has not one answer")),
         };
         entity.map_err(|error| error.of_answer(&call, &reply))
     }
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
-        match Row::of(entity) {
+        let before = self.operations.last().and_then(|last| Some(last.body.as_ref()?.len()));
+        match Row::like(before, entity) {
             Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(body)),
             Err(error) => self.fail(error),
         }
@@ -262,12 +264,10 @@ impl Transaction {
         body: Option<Vec<u8>>,
     ) {
         let table = &self.table;
-        let target = if verb == Verb::Insert {
-            [table.endpoint(), "/", table.name()].concat()
-        } else {
+        let target = (verb != Verb::Insert).then(|| {
             let address = encode::address(table.name(), &partition_key, &row_key);
             [table.endpoint(), &address].concat()
-        };
+        });
         let operation = Operation { verb, partition_key, row_key, target, condition, body };
         self.size += operation.size(table);
         self.operations.push(operation);
@@ -310,18 +310,22 @@ impl Operation {
         }
     }
 
-    fn write(&self, table: &Table, out: &mut BatchWriter) {
+    /// `address` is that of the table.
+    fn write(&self, table: &Table, address: &str, out: &mut BatchWriter) {
         let method = self.method(table);
+        let target = self.target.as_deref().unwrap_or(address);
         self.with_headers(|headers| {
-            out.operation(method, &self.target, headers, self.body.as_deref());
+            out.operation(method, target, headers, self.body.as_deref());
         });
     }
 
     /// The bytes that it takes in a request, with a number of two digits.
     fn size(&self, table: &Table) -> usize {
         let method = self.method(table);
+        let of_table = || table.endpoint().len() + 1 + table.name().len();
+        let target = self.target.as_ref().map_or_else(of_table, String::len);
         self.with_headers(|headers| {
-            BatchWriter::operation_len(ID, method, &self.target, headers, self.body.as_deref())
+            BatchWriter::operation_len(ID, method, target, headers, self.body.as_deref())
         })
     }
 }
