@@ -16,6 +16,17 @@ pub enum Kind {
     Azurite,
 }
 
+impl Kind {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare hyper",
+            Self::Rowkey => "rowkey-server",
+            Self::Azurite => "Azurite",
+        }
+    }
+}
+
 /// All of them, in the order in which they are declared.
 pub const KINDS: [Kind; 3] = [Kind::Bare, Kind::Rowkey, Kind::Azurite];
 

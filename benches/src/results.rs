@@ -53,13 +53,13 @@ impl Circumstances {
     pub fn say(&self) -> String {
         let Self { date, commit, machine, rounds, seconds, others } = self;
         let disturbed = if *others > DISTURBED {
-            " The machine was busy with something else: latencies and times say nothing, and ranges \
-             are wide."
+            " *Not final*: the machine was busy with something else, so latencies and times say \
+             nothing, and ranges are wide."
         } else {
             ""
         };
         format!(
-            "{date}, commit {commit}, {machine}; {rounds} rounds in {seconds} s, with {others:.0} % \
+            "{date}, commit {commit}, {machine}; rounds: {rounds}, in {seconds} s, with {others:.0} % \
              of the machine's CPU time taken by other programs.{disturbed}"
         )
     }
