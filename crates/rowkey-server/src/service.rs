@@ -86,7 +86,7 @@ async fn execute(
     };
     let outcome = match &state.durable {
         // Whatever the answer is, it must not rest on what can still be lost.
-        Some(durable) => durable.progress.settled().await.map_err(|_| not_kept()).and(outcome),
+        Some(durable) => durable.settled().await.map_err(|_| not_kept()).and(outcome),
         None => outcome,
     };
     if outcome.is_err() {

@@ -4,6 +4,8 @@ use std::io;
 
 use crate::control::journal::Record;
 use crate::control::{Chaos, Fault, Injected, Journal, Pages};
+#[cfg(feature = "durable")]
+use crate::durable::Durable;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
 use crate::state::Holdings;
@@ -79,6 +81,8 @@ impl Server {
         for account in &self.state.accounts {
             account.replace(Holdings::new(self.state.strict, now));
         }
+        #[cfg(feature = "durable")]
+        self.state.durable.iter().for_each(Durable::write_now);
         self.state.control.clear();
     }
 
@@ -89,5 +93,7 @@ impl Server {
                 account.replace(holdings.clone());
             }
         }
+        #[cfg(feature = "durable")]
+        self.state.durable.iter().for_each(Durable::write_now);
     }
 }

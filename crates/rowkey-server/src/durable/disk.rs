@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use fjall::config::{CompressionPolicy, FilterPolicy};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable as _, Slice,
+};
 
-use super::journal::{Keep, Space, Unit};
+use super::journal::{Change, Keep, Space, Unit};
 use super::tail;
 
 /// Bytes that are kept in memory until they move to a sorted file.
@@ -36,7 +38,7 @@ impl Disk {
         let database = Database::builder(directory)
             .cache_size(CACHE)
             .max_journaling_size(JOURNALS)
-            .worker_threads(2)
+            .worker_threads(1)
             .manual_journal_persist(true)
             .open()
             .map_err(to_io)?;
@@ -78,23 +80,23 @@ impl Disk {
 
 impl Keep for Disk {
     fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
-        for unit in units {
-            let mut batch = self.database.batch();
-            let mut seen = HashSet::new();
-            // A key may be in a batch once. The last change is the one that counts.
-            for change in unit.changes.iter().rev() {
-                if unit.changes.len() > 1 && !seen.insert((change.space, &change.key)) {
-                    continue;
-                }
-                let space = self.space(change.space);
-                match &change.value {
-                    Some(value) => batch.insert(space, change.key.as_slice(), value.clone()),
-                    None => batch.remove(space, change.key.as_slice()),
-                }
+        let mut changes: Vec<Change> = units.into_iter().flat_map(|unit| unit.changes).collect();
+        // A key may be in a batch once. The last change is the one that counts.
+        let mut seen = HashSet::with_capacity(changes.len());
+        let is_alone = changes.len() == 1;
+        let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len());
+        while let Some(Change { space, key, value }) = changes.pop() {
+            let key = Slice::from(key);
+            if !is_alone && !seen.insert((space, key.clone())) {
+                continue;
             }
-            batch.commit().map_err(to_io)?;
+            let space = self.space(space);
+            match value {
+                Some(value) => batch.insert(space, key, value),
+                None => batch.remove(space, key),
+            }
         }
-        self.database.persist(PersistMode::Buffer).map_err(to_io)
+        batch.durability(Some(PersistMode::Buffer)).commit().map_err(to_io)
     }
 
     fn sync(&self) -> io::Result<()> {

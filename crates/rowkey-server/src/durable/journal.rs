@@ -1,9 +1,13 @@
 //! Units on their way to the disk, and the threads that write and sync them.
 //!
-//! Units are written in the order in which they were handed over, and all that have come while
-//! others were being written go together, so that many requests share a write and a sync. When one
-//! cannot be written, none after it is, and [`Progress`] says so to everybody: what is on disk is
-//! always the beginning of what happened.
+//! Units are written in the order in which they were handed over, and all that have come so far go
+//! together, so that many requests share a write and a sync. When one cannot be written, none after
+//! it is, and [`Progress`] says so to everybody: what is on disk is always the beginning of what
+//! happened.
+//!
+//! Who writes is a question of what is waited for. A sync takes milliseconds, so a thread apart does
+//! it, and requests go on being executed meanwhile. To hand bytes to the system takes less than to
+//! wake a thread and to be woken by it, so whoever answers does that himself.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -81,6 +85,10 @@ pub(super) struct Journal {
     pending: Mutex<Pending>,
     arrived: Condvar,
     closing: Condvar,
+    /// Held while units are taken and written, so that they stay in their order.
+    turn: Mutex<()>,
+    /// Units are left to the thread that writes.
+    is_apart: AtomicBool,
     /// Something was written and not synced since.
     is_ahead: AtomicBool,
     progress: Arc<Progress>,
@@ -95,9 +103,9 @@ struct Pending {
     is_closing: bool,
 }
 
-/// What the writer does next.
+/// What the thread that writes does next.
 enum Work {
-    Keep(Vec<Unit>),
+    Keep,
     Sweep(Space, u64),
     End,
 }
@@ -108,6 +116,8 @@ impl Journal {
             pending: Mutex::default(),
             arrived: Condvar::new(),
             closing: Condvar::new(),
+            turn: Mutex::default(),
+            is_apart: AtomicBool::new(true),
             is_ahead: AtomicBool::new(false),
             progress,
         }
@@ -120,14 +130,15 @@ impl Journal {
         }
         let mut pending = self.pending();
         self.progress.issue();
+        let wakes = self.is_apart.load(Ordering::Relaxed) || !unit.swept.is_empty();
         pending.swept.extend(&unit.swept);
         // Nobody takes it any more, and nobody is told that it was kept.
         if !self.progress.has_failed() {
             pending.units.push(unit);
         }
-        let is_idle = std::mem::take(&mut pending.is_idle);
+        let is_woken = wakes && std::mem::take(&mut pending.is_idle);
         drop(pending);
-        if is_idle {
+        if is_woken {
             self.arrived.notify_one();
         }
     }
@@ -140,7 +151,7 @@ impl Journal {
         let mut pending = self.pending();
         loop {
             if !pending.units.is_empty() {
-                return Work::Keep(std::mem::take(&mut pending.units));
+                return Work::Keep;
             }
             if pending.is_closing {
                 return Work::End;
@@ -153,25 +164,43 @@ impl Journal {
         }
     }
 
-    /// Writes what comes until it is told to end, or cannot.
+    /// Writes all units that have been handed over.
+    fn keep(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
+        let _turn = self.turn();
+        let units = std::mem::take(&mut self.pending().units);
+        let count = units.len() as u64;
+        if count == 0 || self.progress.has_failed() {
+            return Ok(());
+        }
+        disk.keep(units)?;
+        if always {
+            disk.sync()?;
+        } else {
+            self.is_ahead.store(true, Ordering::Release);
+        }
+        self.progress.keep(count);
+        Ok(())
+    }
+
+    fn sweep(&self, disk: &dyn Keep, space: Space, owner: u64) -> io::Result<()> {
+        let _turn = self.turn();
+        // What says that the rows are nobody's is written before they go.
+        if self.pending().units.is_empty() && disk.sweep(space, owner, SWEPT)? {
+            self.pending().swept.pop_front();
+        }
+        Ok(())
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes, or what is left to it, until it is told to end, or cannot.
     fn write(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
         loop {
             match self.next() {
-                Work::Keep(units) => {
-                    let count = units.len() as u64;
-                    disk.keep(units)?;
-                    if always {
-                        disk.sync()?;
-                    } else {
-                        self.is_ahead.store(true, Ordering::Release);
-                    }
-                    self.progress.keep(count);
-                }
-                Work::Sweep(space, owner) => {
-                    if disk.sweep(space, owner, SWEPT)? {
-                        self.pending().swept.pop_front();
-                    }
-                }
+                Work::Keep => self.keep(disk, always)?,
+                Work::Sweep(space, owner) => self.sweep(disk, space, owner)?,
                 Work::End => return disk.sync(),
             }
         }
@@ -185,6 +214,8 @@ impl Journal {
             if waited.is_ok_and(|(pending, _)| pending.is_closing) {
                 return Ok(());
             }
+            // What nobody waits for, such as a request whose connection is gone.
+            self.keep(disk, false)?;
             if self.is_ahead.swap(false, Ordering::AcqRel) {
                 disk.sync_aside()?;
             }
@@ -192,10 +223,12 @@ impl Journal {
     }
 }
 
-/// The threads that write and sync. When this is dropped, all that was handed over is synced.
+/// What writes and syncs. When this is dropped, all that was handed over is synced.
 #[derive(Debug)]
 pub(super) struct Writer {
     journal: Arc<Journal>,
+    disk: Arc<dyn Keep>,
+    policy: SyncPolicy,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -205,32 +238,49 @@ impl Writer {
         disk: &Arc<dyn Keep>,
         policy: SyncPolicy,
     ) -> io::Result<Self> {
-        let mut writer = Self { journal: Arc::clone(journal), threads: Vec::new() };
+        let (journal, disk) = (Arc::clone(journal), Arc::clone(disk));
+        let mut writer = Self { journal, disk, policy, threads: Vec::new() };
         let always = policy == SyncPolicy::Always;
-        writer.spawn(disk, move |journal, disk| journal.write(disk, always))?;
+        writer.journal.is_apart.store(always, Ordering::Relaxed);
+        writer.spawn(move |journal, disk| journal.write(disk, always))?;
         if let SyncPolicy::Interval(every) = policy {
-            writer.spawn(disk, move |journal, disk| journal.sync(disk, every))?;
+            writer.spawn(move |journal, disk| journal.sync(disk, every))?;
         }
         Ok(writer)
     }
 
+    /// Whether units are written by a thread of their own, and not by who waits for them.
+    pub(super) fn is_apart(&self) -> bool {
+        self.policy == SyncPolicy::Always
+    }
+
+    /// Writes on this thread what was handed over.
+    pub(super) fn write_here(&self) {
+        let always = self.policy == SyncPolicy::Always;
+        attempt(&self.journal, || self.journal.keep(&*self.disk, always));
+    }
+
     fn spawn(
         &mut self,
-        disk: &Arc<dyn Keep>,
         work: impl Fn(&Journal, &dyn Keep) -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        let (journal, disk) = (Arc::clone(&self.journal), Arc::clone(disk));
-        let thread = thread::Builder::new().name("rowkey-durable".to_owned()).spawn(move || {
-            let watch = FailUnlessDone(&journal.progress);
-            match work(&journal, &*disk) {
-                Ok(()) => std::mem::forget(watch),
-                Err(error) => error!(
-                    "the disk refuses what is to be kept; nothing is answered any more: {error}"
-                ),
-            }
-        })?;
+        let (journal, disk) = (Arc::clone(&self.journal), Arc::clone(&self.disk));
+        let thread = thread::Builder::new()
+            .name("rowkey-durable".to_owned())
+            .spawn(move || attempt(&journal, || work(&journal, &*disk)))?;
         self.threads.push(thread);
         Ok(())
+    }
+}
+
+/// Does some work; when it fails, nothing can be kept any more.
+fn attempt(journal: &Journal, work: impl FnOnce() -> io::Result<()>) {
+    let watch = FailUnlessDone(&journal.progress);
+    match work() {
+        Ok(()) => std::mem::forget(watch),
+        Err(error) => {
+            error!("the disk refuses what is to be kept; nothing is answered any more: {error}");
+        }
     }
 }
 
@@ -313,6 +363,8 @@ mod tests {
         for number in 0..100 {
             journal.append(unit(number));
         }
+        assert!(disk.kept.lock().unwrap().is_empty(), "nobody waits for them");
+        writer.write_here();
         journal.progress.settled().await.unwrap();
         assert_eq!(*disk.kept.lock().unwrap(), (0..100).map(unit).collect::<Vec<_>>());
         assert_eq!(*disk.synced.lock().unwrap(), 0, "the hour is not over");
@@ -344,6 +396,28 @@ mod tests {
         assert!(journal.progress.settled().await.is_err());
         assert_eq!(*disk.kept.lock().unwrap(), [unit(0)]);
         assert!(journal.pending().units.is_empty(), "nothing piles up");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_kept_with_the_next_sync() {
+        let (disk, journal, _writer) = started(SyncPolicy::Interval(Duration::from_millis(1)));
+        journal.append(unit(0));
+        journal.progress.settled().await.unwrap();
+        assert_eq!(*disk.kept.lock().unwrap(), [unit(0)]);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_here_is_the_last_as_well() {
+        let (disk, journal, writer) = started(SyncPolicy::Interval(Duration::from_secs(3600)));
+        disk.is_broken.store(true, Ordering::Relaxed);
+        journal.append(unit(0));
+        writer.write_here();
+        assert!(journal.progress.settled().await.is_err());
+        disk.is_broken.store(false, Ordering::Relaxed);
+        journal.append(unit(1));
+        writer.write_here();
+        drop(writer);
+        assert!(disk.kept.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

@@ -59,8 +59,28 @@ pub(crate) use progress::Progress;
 pub(crate) struct Durable {
     pub(crate) progress: std::sync::Arc<Progress>,
     #[cfg(feature = "durable")]
-    _writer: journal::Writer,
+    writer: journal::Writer,
     /// Let go after the writer has ended.
     #[cfg(feature = "durable")]
     _directory: directory::Directory,
+}
+
+impl Durable {
+    /// Waits until everything is kept that was handed over before.
+    pub(crate) async fn settled(&self) -> Result<(), progress::Failed> {
+        #[cfg(feature = "durable")]
+        if !self.writer.is_apart() && !self.progress.is_settled() {
+            // Whoever else has something to hand over does so first, and the next one to get here
+            // writes for all.
+            tokio::task::yield_now().await;
+            self.writer.write_here();
+        }
+        self.progress.settled().await
+    }
+
+    /// Keeps what nobody is going to wait for.
+    #[cfg(feature = "durable")]
+    pub(crate) fn write_now(&self) {
+        self.writer.write_here();
+    }
 }

@@ -58,7 +58,7 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     journal.append(Unit { changes: Vec::new(), swept });
     let disk: Arc<dyn Keep> = Arc::new(disk);
     let writer = Writer::start(&journal, &disk, policy)?;
-    state.durable = Some(Durable { progress, _writer: writer, _directory: directory });
+    state.durable = Some(Durable { progress, writer, _directory: directory });
     Ok(())
 }
 

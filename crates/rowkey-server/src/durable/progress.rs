@@ -66,6 +66,11 @@ impl Progress {
         self.kept.send_modify(|kept| kept.units += units);
     }
 
+    /// Whether everything is kept that was handed over.
+    pub(super) fn is_settled(&self) -> bool {
+        self.kept.borrow().units >= self.issued.load(Ordering::Acquire)
+    }
+
     /// Nothing can be kept any more.
     pub(super) fn fail(&self) {
         self.kept.send_modify(|kept| kept.failed = true);
