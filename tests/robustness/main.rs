@@ -20,6 +20,7 @@ mod growth;
 mod mutate;
 mod requests;
 mod slow;
+mod threads;
 
 /// A number that the environment may set.
 fn setting(name: &str, usual: u64) -> u64 {

@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
+use std::num::NonZeroUsize;
 use std::thread;
 
 use rowkey_server::{Server, Service};
@@ -15,6 +16,8 @@ use crate::requests::whole;
 /// Connections that are kept, and those that are used meanwhile.
 const IDLE: usize = 1_000;
 const ACTIVE: usize = 16;
+/// Of a server that has more than one.
+const THREADS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 /// Entities of the table that is read: more than a step of a scan, and than a page.
 const ENTITIES: usize = 5_000;
 /// Bytes of an entity's text: a page of them is longer than what sockets hold.
@@ -28,8 +31,12 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
+        Self::with_threads(NonZeroUsize::MIN).await
+    }
+
+    async fn with_threads(threads: NonZeroUsize) -> Self {
         // As a program it keeps no journal, and takes nobody for gone who may still listen.
-        let server = Server::builder().journal(false).start().await.unwrap();
+        let server = Server::builder().journal(false).threads(threads).start().await.unwrap();
         let signer = Signer::new(&server);
         Self { server, signer }
     }
@@ -101,7 +108,12 @@ fn is_page(answer: &Answer) -> bool {
 #[tokio::test]
 async fn a_thousand_idle_connections_are_kept_while_others_work() {
     allow_descriptors();
-    let bench = Bench::start().await;
+    for threads in [NonZeroUsize::MIN, THREADS] {
+        idle_and_active(&Bench::with_threads(threads).await);
+    }
+}
+
+fn idle_and_active(bench: &Bench) {
     bench.ask("POST", "/Tables", "{\"TableName\":\"busy\"}");
     let read = bench.request("GET", "/Tables", "");
     let mut idle: Vec<Connection> = (0..IDLE).map(|_| bench.connection()).collect();
@@ -111,7 +123,6 @@ async fn a_thousand_idle_connections_are_kept_while_others_work() {
     assert_eq!(bench.server.connections(), IDLE);
     thread::scope(|scope| {
         for worker in 0..ACTIVE {
-            let bench = &bench;
             scope.spawn(move || {
                 let mut connection = bench.connection();
                 for number in 0..50 {

@@ -1,8 +1,10 @@
 //! The program's flags, and those of Azurite that it takes in their place.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread;
 #[cfg(feature = "durable")]
 use std::time::Duration;
 
@@ -64,6 +66,9 @@ pub(crate) struct Flags {
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
     #[arg(long, value_name = "WHEN", requires = "location")]
     sync: Option<Sync>,
+    /// How many threads answer requests; by default half as many as there are cores, and at most 8.
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
@@ -169,7 +174,8 @@ impl Flags {
             .journal(false)
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
-            .table(self.table_host, self.table_port);
+            .table(self.table_host, self.table_port)
+            .threads(self.threads.unwrap_or_else(usual_threads));
         #[cfg(feature = "durable")]
         if let Some(location) = self.location {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
@@ -188,6 +194,12 @@ impl Flags {
         }
         Ok(if self.loose { builder.loose() } else { builder })
     }
+}
+
+/// Whoever sends the requests has the other half of the cores.
+fn usual_threads() -> NonZeroUsize {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(feature = "durable")]

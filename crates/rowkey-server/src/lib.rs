@@ -25,7 +25,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `spelling`, `service` | sockets, names whose case is kept, and what every request has |
+//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, names whose case is kept, and what every request has |
 //! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
 //! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
@@ -41,6 +41,7 @@ mod auth;
 mod blob;
 mod body;
 mod clock;
+mod connection;
 mod control;
 mod cors;
 mod documents;

@@ -1,26 +1,26 @@
-//! The accept loop: one thread, one runtime, no hand-over of a request to another thread.
+//! The accept loops, and the threads that serve what they accept.
+//!
+//! Each thread has a runtime of its own, and serves the connections it was given from their first
+//! request to their last: nothing is handed over between threads while a request is answered, which
+//! would cost more than most answers do.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use crate::service::{self, Service};
-use crate::spelling::{Connection, Heads};
+use crate::connection::serve;
+use crate::service::Service;
 use crate::state::State;
-use crate::tls::Https;
 
 /// How long to wait when the system has no descriptor for another connection.
 const BREATHER: Duration = Duration::from_millis(50);
@@ -28,34 +28,56 @@ const BREATHER: Duration = Duration::from_millis(50);
 /// Sockets that are bound, and what is served on each.
 pub(crate) type Listeners = Vec<(TcpListener, Service)>;
 
-/// A running server: its thread ends when this is dropped.
+/// A running server: its threads end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// Serves on `listeners` until the result is dropped.
+/// Serves on `listeners` until the result is dropped, with so many threads.
 pub(crate) fn start(
     state: Arc<State>,
     listeners: Listeners,
     tls: Option<TlsAcceptor>,
+    threads: NonZeroUsize,
 ) -> io::Result<Running> {
     for (listener, _) in &listeners {
         listener.set_nonblocking(true)?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (stop, stopped) = oneshot::channel();
-    let thread = thread::Builder::new()
-        .name("rowkey-server".to_owned())
-        .spawn(move || runtime.block_on(run(state, listeners, tls, stopped)))?;
-    Ok(Running { stop: Some(stop), thread: Some(thread) })
+    let mut running = Running { stop: Some(stop), threads: Vec::new() };
+    let mut others = Vec::new();
+    for _ in 1..threads.get() {
+        let (send, given) = mpsc::unbounded_channel();
+        let open = Arc::<AtomicUsize>::default();
+        others.push(Other { send, open: Arc::clone(&open) });
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        running.thread(move || serve_given(state, tls, given, open))?;
+    }
+    let crew = Crew { state, tls, open: Arc::default(), others: others.into() };
+    running.thread(move || accept_all(crew, listeners, stopped))?;
+    Ok(running)
 }
 
 impl Running {
+    fn thread<F: Future<Output = ()>>(
+        &mut self,
+        work: impl FnOnce() -> F + Send + 'static,
+    ) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let builder = thread::Builder::new().name("rowkey-server".to_owned());
+        self.threads.push(builder.spawn(move || runtime.block_on(work()))?);
+        Ok(())
+    }
+
     /// Waits for the server to end, which it does by itself only when it fails.
     pub(crate) fn wait(mut self) {
-        if let Some(thread) = self.thread.take() {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -64,25 +86,47 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // The loop waits for nothing but sockets and this signal, so it ends at once.
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // The loops wait for nothing but sockets and this signal, so they end at once.
+        self.join();
+    }
+}
+
+/// Who serves what is accepted.
+#[derive(Clone)]
+struct Crew {
+    state: Arc<State>,
+    tls: Option<TlsAcceptor>,
+    /// How many connections the thread has that accepts them.
+    open: Arc<AtomicUsize>,
+    others: Arc<[Other]>,
+}
+
+/// A thread that accepts nothing itself.
+struct Other {
+    send: mpsc::UnboundedSender<Accepted>,
+    /// How many connections it has.
+    open: Arc<AtomicUsize>,
+}
+
+/// A connection for another thread, whose runtime is to wait for it.
+type Accepted = (std::net::TcpStream, SocketAddr, Service);
+
+impl Crew {
+    /// The thread with the fewest connections, if that is not the one which accepts.
+    fn fewest(&self) -> Option<&Other> {
+        let count = |open: &AtomicUsize| open.load(Ordering::Relaxed);
+        let other = self.others.iter().min_by_key(|other| count(&other.open))?;
+        (count(&other.open) < count(&self.open)).then_some(other)
     }
 }
 
 /// Accepts on every listener until told to stop. Open connections are cut off then.
-async fn run(
-    state: Arc<State>,
-    listeners: Listeners,
-    tls: Option<TlsAcceptor>,
-    stopped: oneshot::Receiver<()>,
-) {
+async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver<()>) {
     let mut loops = JoinSet::new();
     for (listener, service) in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                loops.spawn(accept(Arc::clone(&state), listener, tls.clone(), service));
+                loops.spawn(accept(crew.clone(), listener, service));
             }
             Err(error) => warn!(%error, "cannot listen"),
         }
@@ -90,19 +134,17 @@ async fn run(
     let _ = stopped.await;
 }
 
-async fn accept(
-    state: Arc<State>,
-    listener: tokio::net::TcpListener,
-    tls: Option<TlsAcceptor>,
-    service: Service,
-) {
+async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service) {
     let mut connections = JoinSet::new();
     let mut is_full = false;
     loop {
         // Connections that ended are forgotten at once, however long no new one comes.
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
+            Some(_) = connections.join_next() => {
+                crew.open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -120,21 +162,45 @@ async fn accept(
         is_full = false;
         // Answers are small, and clients wait for them.
         let _ = stream.set_nodelay(true);
-        let state = Arc::clone(&state);
-        if let Some(tls) = tls.clone() {
-            connections.spawn(async move {
-                let _open = state.connections.enter();
-                match tls.accept(stream).await {
-                    Ok(stream) => serve(&state, stream, peer, service, true).await,
-                    Err(error) => debug!(%error, "a connection is not made secure"),
-                }
-            });
+        if let Some(other) = crew.fewest() {
+            if let Ok(stream) = stream.into_std() {
+                other.open.fetch_add(1, Ordering::Relaxed);
+                let _ = other.send.send((stream, peer, service));
+            }
         } else {
-            connections.spawn(async move {
-                let _open = state.connections.enter();
-                serve(&state, stream, peer, service, false).await;
-            });
+            crew.open.fetch_add(1, Ordering::Relaxed);
+            let (state, tls) = (Arc::clone(&crew.state), crew.tls.clone());
+            connections.spawn(serve(state, tls, stream, peer, service));
         }
+    }
+}
+
+/// Serves the connections that are given to this thread, until there is nobody to give any.
+async fn serve_given(
+    state: Arc<State>,
+    tls: Option<TlsAcceptor>,
+    mut given: mpsc::UnboundedReceiver<Accepted>,
+    open: Arc<AtomicUsize>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, peer, service) = tokio::select! {
+            accepted = given.recv() => match accepted {
+                Some(accepted) => accepted,
+                None => return,
+            },
+            Some(_) = connections.join_next() => {
+                open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+        };
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        connections.spawn(async move {
+            match TcpStream::from_std(stream) {
+                Ok(stream) => serve(state, tls, stream, peer, service).await,
+                Err(error) => warn!(%error, "a connection cannot be served"),
+            }
+        });
     }
 }
 
@@ -149,47 +215,4 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 async fn breathe() {
     #[expect(clippy::disallowed_methods, reason = "not a wait for something, but for the system")]
     let _ = tokio::task::spawn_blocking(|| thread::sleep(BREATHER)).await;
-}
-
-async fn serve(
-    state: &Arc<State>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: SocketAddr,
-    service: Service,
-    is_https: bool,
-) {
-    // Tables have no metadata, whose names are all that is lost of heads.
-    let heads = (service != Service::Table).then(Heads::default);
-    let spelled = heads.clone();
-    let shared = Arc::clone(state);
-    let handle = service_fn(move |mut request: Request<Incoming>| {
-        if is_https {
-            request.extensions_mut().insert(Https);
-        }
-        if let Some(heads) = &heads {
-            heads.arrived(&mut request);
-        }
-        let (state, heads) = (Arc::clone(&shared), heads.clone());
-        async move {
-            let mut answer = service::answer(&state, service, peer.ip(), request).await?;
-            if let Some(heads) = &heads {
-                heads.answered(&mut answer);
-            }
-            Ok::<_, io::Error>(answer)
-        }
-    });
-    let mut http = http1::Builder::new();
-    // A client that has said all it has to say may end its half of the connection, and still waits
-    // for its answer. A test that gives up a request looks just the same, and means that it is gone.
-    http.half_close(state.control.is_idle());
-    let ended = match spelled {
-        Some(heads) => {
-            let connection = TokioIo::new(Connection::new(stream, heads));
-            http.serve_connection(connection, handle).await
-        }
-        None => http.serve_connection(TokioIo::new(stream), handle).await,
-    };
-    if let Err(error) = ended {
-        debug!(%error, "a connection ended");
-    }
 }

@@ -1,6 +1,7 @@
 //! [`Server`]: starts, says where it is, ends when it is dropped.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -53,6 +54,7 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     https: Option<Https>,
     oauth: bool,
+    threads: NonZeroUsize,
     #[cfg(feature = "durable")]
     location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
 }
@@ -92,6 +94,7 @@ impl Server {
             targets: None,
             https: None,
             oauth: false,
+            threads: NonZeroUsize::MIN,
             #[cfg(feature = "durable")]
             location: None,
         }
@@ -224,6 +227,14 @@ impl ServerBuilder {
         self
     }
 
+    /// How many threads answer requests. Default: one, which costs the least processor time for each
+    /// request; more of them answer more requests in a second where cores are idle. A connection
+    /// stays with one thread.
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
+    }
+
     /// Keeps the data in a directory: what is acknowledged survives the end of the process, however
     /// it ends, and is there when a server is next started with the directory.
     ///
@@ -319,7 +330,7 @@ impl ServerBuilder {
             endpoints.blob, endpoints.queue, endpoints.table
         );
         let state = Arc::new(state);
-        let running = listener::start(Arc::clone(&state), listeners, tls)?;
+        let running = listener::start(Arc::clone(&state), listeners, tls, self.threads)?;
         Ok(Server { state, builder: self, endpoints, connection_string, running })
     }
 

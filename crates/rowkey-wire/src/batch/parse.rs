@@ -141,13 +141,12 @@ fn request<'a>(
         let begun = known.begins(&bytes[at..extent.end])?;
         Some((begun, Arc::clone(&known.head)))
     });
-    let ((length, content_length), head) = match begun {
-        Some(begun) => begun,
-        None => {
-            let (read, content_length) = head(bytes, at..extent.end)?;
-            let read = known.insert(read);
-            ((read.text.len(), content_length), Arc::clone(&read.head))
-        }
+    let ((length, content_length), head) = if let Some(begun) = begun {
+        begun
+    } else {
+        let (read, content_length) = head(bytes, at..extent.end)?;
+        let read = known.insert(read);
+        ((read.text.len(), content_length), Arc::clone(&read.head))
     };
     let body = multipart::body(bytes, at + length..extent.end, content_length);
     let fault = BatchError::new(start_line.start, BatchFault::StartLine);
