@@ -8,7 +8,7 @@ use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected};
 use rowkey_wire::batch::{BatchRequest, PartHead, PartRequest, ResponseWriter, parse_request};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::DateTime;
+use rowkey_wire::edm::{DateTime, IsoWriter};
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::write_etag;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
@@ -122,8 +122,15 @@ fn apply(
     let Some(first) = changes.first() else { return Ok(()) };
     let table = store.table(first.address.table).map_err(|rejection| (0, rejection))?;
     writer.reserve(changes.len() * ANSWER_LEN);
-    let mut answers =
-        Answers { call, writer, table, level: None, tag: Vec::new(), location: String::new() };
+    let mut answers = Answers {
+        call,
+        writer,
+        table,
+        level: None,
+        instants: IsoWriter::new(),
+        tag: Vec::new(),
+        location: String::new(),
+    };
     for ((part, change), at) in parts.iter().zip(&changes).zip(stamps) {
         answers.succeed(part, change, at);
     }
@@ -182,6 +189,7 @@ struct Answers<'a> {
     table: &'a Table,
     /// The level that the last head asked for.
     level: Option<(&'a Arc<PartHead>, Metadata)>,
+    instants: IsoWriter,
     // Kept from one answer to the next for their memory.
     tag: Vec<u8>,
     location: String,
@@ -190,9 +198,9 @@ struct Answers<'a> {
 impl<'a> Answers<'a> {
     fn succeed(&mut self, part: &'a PartRequest<'_>, change: &Change<'_>, at: DateTime) {
         let level = self.level(part);
-        let Self { call, writer, table, tag, location, .. } = self;
+        let Self { call, writer, table, instants, tag, location, .. } = self;
         tag.clear();
-        write_etag(tag, b"\"", &at.iso());
+        write_etag(tag, b"\"", &instants.iso(at));
         let tag = std::str::from_utf8(tag).unwrap_or_default();
         let mut headers: Vec<(&str, &str)> = Vec::with_capacity(9);
         headers.extend(content_id(part));

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::DateTime;
+use rowkey_wire::edm::{DateTime, Iso};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::etag::{ETAG_LEN, write_etag};
 use rowkey_wire::headers;
@@ -106,24 +106,31 @@ impl View<'_> {
         let mut out = Vec::with_capacity(row.rendered_len() + 256);
         let select = self.select.map(|select| select.text.as_str());
         render::begin_entity(&mut out, self.level, self.origin, self.table, select);
-        self.members(&mut out, keys, row);
+        self.members(&mut out, keys, row, &row.timestamp().iso());
         out.push(b'}');
         out
     }
 
-    /// The members of an entity, after the opening brace.
-    pub(super) fn members(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row) {
-        let timestamp = row.timestamp().iso();
-        render::entity_head(out, self.level, self.origin, self.table, keys, &timestamp);
+    /// The members of an entity, after the opening brace. `timestamp` is the row's.
+    pub(super) fn members(
+        &self,
+        out: &mut Vec<u8>,
+        keys: (&str, &str),
+        row: &Row,
+        timestamp: &Iso,
+    ) {
+        render::entity_head(out, self.level, self.origin, self.table, keys, timestamp);
         match self.select {
-            Some(select) if !select.names.is_empty() => self.selected(out, keys, row, select),
+            Some(select) if !select.names.is_empty() => {
+                self.selected(out, keys, row, (select, timestamp));
+            }
             _ => {
                 out.extend_from_slice(b"\"PartitionKey\":");
                 render::string(out, keys.0);
                 out.extend_from_slice(b",\"RowKey\":");
                 render::string(out, keys.1);
                 out.push(b',');
-                render::timestamp(out, self.level, &timestamp);
+                render::timestamp(out, self.level, timestamp);
                 row.render(out, self.level);
             }
         }
@@ -131,7 +138,13 @@ impl View<'_> {
 
     /// The selected properties: keys and Timestamp first, the others by name, and those that the
     /// entity does not have as null.
-    fn selected(&self, out: &mut Vec<u8>, keys: (&str, &str), row: &Row, select: &Select) {
+    fn selected(
+        &self,
+        out: &mut Vec<u8>,
+        keys: (&str, &str),
+        row: &Row,
+        (select, timestamp): (&Select, &Iso),
+    ) {
         let has = |name: &str| select.names.iter().any(|selected| selected == name);
         let shape = row.shape();
         // All members come with a comma before them, so the head's is one too many.
@@ -147,7 +160,7 @@ impl View<'_> {
         }
         if has("Timestamp") {
             out.push(b',');
-            render::timestamp(out, self.level, &row.timestamp().iso());
+            render::timestamp(out, self.level, timestamp);
         }
         for name in &select.names {
             match shape.find(name) {

@@ -1,7 +1,7 @@
 //! Queries for entities: one page, made in steps between which other requests are answered.
 
 use http::StatusCode;
-use rowkey_wire::edm::DateTime;
+use rowkey_wire::edm::{DateTime, IsoWriter};
 use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::odata::render;
@@ -30,7 +30,13 @@ pub(super) async fn query(
     let room = query.top.unwrap_or(MAX_PAGE);
     let scan = Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room);
     let cut = call.state.control.pages.next();
-    let mut page = Page { scan: scan.cut(cut), body: Vec::new(), rows: 0, read: Vec::new() };
+    let mut page = Page {
+        scan: scan.cut(cut),
+        body: Vec::new(),
+        rows: 0,
+        read: Vec::new(),
+        instants: IsoWriter::new(),
+    };
     let next = loop {
         match page.step(call, table, &query)? {
             Step::End => break None,
@@ -66,6 +72,9 @@ fn is_late(begun: DateTime, now: DateTime) -> bool {
     now.ticks() - begun.ticks() > PAGE_TIME
 }
 
+/// Rows of a short range.
+const SHORT: usize = 128;
+
 /// A page in the making.
 struct Page {
     scan: Scan,
@@ -73,6 +82,7 @@ struct Page {
     rows: usize,
     /// Partitions and how many rows of each were taken, if the server counts that.
     read: Vec<(Key, usize)>,
+    instants: IsoWriter,
 }
 
 impl Page {
@@ -83,19 +93,23 @@ impl Page {
         let select = query.select.as_ref();
         let (origin, level) = (call.origin(), call.wanted.level);
         let view = View { origin, level, table: table.name(), select };
-        let Self { scan, body, rows, read } = self;
+        let Self { scan, body, rows, read, instants } = self;
         let counts = call.state.control.throttle.is_some();
         if body.is_empty() {
             let select = select.map(|select| select.text.as_str());
             render::begin_list(body, level, origin, table.name(), select);
         }
         Ok(scan.step(table, |partition_key, row_key, row| {
-            if *rows == 1 {
-                // Now it is known how long a row is: make room for all that may come.
-                body.reserve(body.len() * expected(query).min(table.rows()));
+            // It is known how long a row is: make room for those of a short range, and when it is no
+            // such range for all that may come.
+            if *rows == 1 || *rows == SHORT {
+                let most = expected(query).min(table.rows());
+                let room = if *rows == 1 { most.min(SHORT) } else { most };
+                body.reserve(body.len() / *rows * (room.saturating_sub(*rows) + 1));
             }
             body.extend_from_slice(if *rows == 0 { b"{" } else { b",{" });
-            view.members(body, (partition_key.as_str(), row_key.as_str()), row);
+            let timestamp = instants.iso(row.timestamp());
+            view.members(body, (partition_key.as_str(), row_key.as_str()), row, &timestamp);
             body.push(b'}');
             *rows += 1;
             if counts {

@@ -251,7 +251,7 @@ mod parse {
             std::sync::Arc::ptr_eq(&changes[one].head, &changes[other].head)
         };
         assert!(shares(0, 1) && shares(3, 4) && !shares(4, 5));
-        assert!(changes.iter().all(|change| &change.body[..] == b"{}"));
+        assert!(changes.iter().all(|change| change.body == b"{}"));
     }
 
     #[test]

@@ -62,12 +62,15 @@ impl DateTime {
     /// The ISO 8601 form, `2017-11-10T02:44:50.3846037Z`: trailing zeros of the fraction are left
     /// out, and the whole fraction when it is zero.
     pub fn iso(self) -> Iso {
+        Iso::of(self.whole_seconds(), self.fraction())
+    }
+
+    /// The text as far as the seconds.
+    fn whole_seconds(self) -> [u8; 28] {
         let (year, month, day) = civil(self.0.div_euclid(DAY));
-        let time = self.0.rem_euclid(DAY);
         // Small numbers are faster to divide.
-        let small = |number: i64| u32::try_from(number).unwrap_or_default();
         let (year, month, day) = (small(year), small(month), small(day));
-        let (seconds, fraction) = (small(time / SECOND), small(time % SECOND));
+        let seconds = small(self.0.rem_euclid(DAY) / SECOND);
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
         pair(&mut text, 0, year / 100);
         pair(&mut text, 2, year % 100);
@@ -76,19 +79,12 @@ impl DateTime {
         pair(&mut text, 11, seconds / 3600);
         pair(&mut text, 14, seconds / 60 % 60);
         pair(&mut text, 17, seconds % 60);
-        let mut end = Iso::FRACTION;
-        if fraction != 0 {
-            pair(&mut text, 20, fraction / 100_000);
-            pair(&mut text, 22, fraction / 1_000 % 100);
-            pair(&mut text, 24, fraction / 10 % 100);
-            pair(&mut text, 25, fraction % 100);
-            end = text.len() - 1;
-            while text[end - 1] == b'0' {
-                end -= 1;
-            }
-        }
-        text[end] = b'Z';
-        Iso { text, length: end + 1 }
+        text
+    }
+
+    /// Ticks since the last whole second.
+    fn fraction(self) -> u32 {
+        small(self.0.rem_euclid(SECOND))
     }
 
     /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. A fraction is cut off.
@@ -145,6 +141,23 @@ impl Iso {
     /// Where the fraction begins, with its point, or the `Z`.
     const FRACTION: usize = 19;
 
+    /// A text whose fraction is still zero, with its fraction.
+    fn of(mut text: [u8; 28], fraction: u32) -> Self {
+        let mut end = Self::FRACTION;
+        if fraction != 0 {
+            pair(&mut text, 20, fraction / 100_000);
+            pair(&mut text, 22, fraction / 1_000 % 100);
+            pair(&mut text, 24, fraction / 10 % 100);
+            pair(&mut text, 25, fraction % 100);
+            end = text.len() - 1;
+            while text[end - 1] == b'0' {
+                end -= 1;
+            }
+        }
+        text[end] = b'Z';
+        Self { text, length: end + 1 }
+    }
+
     /// The text, all of it ASCII.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..self.length]
@@ -161,6 +174,37 @@ impl Iso {
         hours.copy_from_slice(&self.text[..13]);
         minutes.copy_from_slice(&self.text[14..16]);
         (hours, minutes, &self.text[17..self.length])
+    }
+}
+
+/// Writes instants, of which one after the other is often of the same second: then only the
+/// fraction is another.
+#[derive(Clone, Debug)]
+pub struct IsoWriter {
+    second: i64,
+    text: [u8; 28],
+}
+
+impl IsoWriter {
+    /// One that has written nothing yet.
+    pub fn new() -> Self {
+        Self { second: i64::MIN, text: [0; 28] }
+    }
+
+    /// The same as [`DateTime::iso`].
+    pub fn iso(&mut self, instant: DateTime) -> Iso {
+        let second = instant.0.div_euclid(SECOND);
+        if second != self.second {
+            self.second = second;
+            self.text = instant.whole_seconds();
+        }
+        Iso::of(self.text, instant.fraction())
+    }
+}
+
+impl Default for IsoWriter {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -321,6 +365,10 @@ fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
 }
 
 /// Writes two digits.
+fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
 fn pair(text: &mut [u8; 28], at: usize, value: u32) {
     let value = u8::try_from(value).unwrap_or_default();
     text[at] = b'0' + value / 10;
@@ -352,6 +400,19 @@ mod tests {
             "2020-02-29T12:00:00.1Z",
         ] {
             assert_eq!(text.parse::<DateTime>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn instants_one_after_the_other_are_written_as_each_alone() {
+        let mut writer = IsoWriter::new();
+        let begin = 636_458_618_903_846_037;
+        for step in [0, 1, 9_999_999, 1, 153_963, 10_000_000, -10_000_000, 0, 864_000_000_000] {
+            let instant = DateTime(begin + step);
+            assert_eq!(writer.iso(instant).as_str(), instant.iso().as_str());
+        }
+        for instant in [DateTime::MIN, DateTime::MAX, DateTime::MIN] {
+            assert_eq!(writer.iso(instant).as_str(), instant.iso().as_str());
         }
     }
 

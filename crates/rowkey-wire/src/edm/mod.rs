@@ -10,7 +10,7 @@ pub mod double;
 pub mod size;
 pub mod value;
 
-pub use datetime::{DateTime, DateTimeError, Iso};
+pub use datetime::{DateTime, DateTimeError, Iso, IsoWriter};
 pub use value::{Type, Value, ValueRef};
 
 /// A globally unique identifier, `Edm.Guid` on the wire: 36 lower-case characters.

@@ -146,9 +146,22 @@ fn check_name(name: &str) -> Result<(), Rejection> {
     }
     let valid = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80);
+        && name.bytes().all(|b| IN_NAMES[usize::from(b)]);
     if valid { Ok(()) } else { Err(Rejection::new(ErrorCode::PROPERTY_NAME_INVALID)) }
 }
+
+/// The bytes that names of properties consist of.
+const IN_NAMES: [bool; 256] = {
+    let mut known = [false; 256];
+    let mut byte = 0;
+    while byte < known.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "the index of 256 is a byte")]
+        let b = byte as u8;
+        known[byte] = b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80;
+        byte += 1;
+    }
+    known
+};
 
 fn check_value(value: &ValueRef<'_>) -> Result<(), Rejection> {
     let too_large = match value {
