@@ -39,16 +39,16 @@ pub const ETAG_LEN: usize = "W/\"datetime'2017-11-10T02%3A46%3A53.6366921Z'\"".l
 /// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written where
 /// the tag goes.
 #[inline]
-pub fn write_etag(out: &mut Vec<u8>, quote: &[u8], timestamp: &Iso) {
-    let (hours, minutes, rest) = timestamp.around_colons();
+pub fn write_etag<const N: usize>(out: &mut Vec<u8>, quote: &[u8; N], timestamp: &Iso) {
+    let (text, length) = timestamp.percent_encoded();
+    out.reserve(ETAG_LEN + 2 * N);
     out.extend_from_slice(b"W/");
     out.extend_from_slice(quote);
     out.extend_from_slice(b"datetime'");
-    out.extend_from_slice(&hours);
-    out.extend_from_slice(b"%3A");
-    out.extend_from_slice(&minutes);
-    out.extend_from_slice(b"%3A");
-    out.extend_from_slice(rest);
+    // All of it, because a fixed length costs least, and back to its end.
+    let end = out.len() + length;
+    out.extend_from_slice(&text);
+    out.truncate(end);
     out.push(b'\'');
     out.extend_from_slice(quote);
 }

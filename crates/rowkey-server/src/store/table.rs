@@ -233,14 +233,16 @@ fn by_name<'a>(mut properties: Vec<(&'a str, ValueRef<'a>)>) -> Vec<(&'a str, Va
     properties
 }
 
-/// The stored properties with those of `entity` over them.
+/// The stored properties with those of `entity` over them. What is replaced is not read.
 fn merge<'a>(row: &'a Row, entity: &Entity<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
-    let mut merged: Vec<_> = row.properties().collect();
-    for (name, value) in &entity.properties {
-        match merged.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = value.clone(),
-            None => merged.push((name, value.clone())),
-        }
-    }
+    let sent = &entity.properties;
+    let shape = row.shape();
+    let mut merged = Vec::with_capacity(shape.slots().len() + sent.len());
+    merged.extend(shape.slots().iter().map(|slot| {
+        let name = shape.name(slot);
+        let replaced = sent.iter().find(|(other, _)| *other == name);
+        (name, replaced.map_or_else(|| row.value(slot), |(_, value)| value.clone()))
+    }));
+    merged.extend(sent.iter().filter(|(name, _)| shape.find(name).is_none()).cloned());
     merged
 }

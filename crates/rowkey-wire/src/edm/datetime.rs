@@ -166,12 +166,13 @@ impl Iso {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// What stands before, between and after the two colons.
-    pub fn around_colons(&self) -> ([u8; 13], [u8; 2], &[u8]) {
-        let (mut hours, mut minutes) = ([0; 13], [0; 2]);
-        hours.copy_from_slice(&self.text[..13]);
-        minutes.copy_from_slice(&self.text[14..16]);
-        (hours, minutes, &self.text[17..self.length])
+    /// The text with `%3A` for its two colons, and how much of that it is.
+    pub fn percent_encoded(&self) -> ([u8; 32], usize) {
+        let mut text = *b"0000-00-00T00%3A00%3A00.0000000Z";
+        text[..13].copy_from_slice(&self.text[..13]);
+        text[16..18].copy_from_slice(&self.text[14..16]);
+        text[21..].copy_from_slice(&self.text[17..]);
+        (text, self.length + 4)
     }
 }
 
