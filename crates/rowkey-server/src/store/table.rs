@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::ops::Bound;
 
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::{DateTime, ValueRef, size};
+use rowkey_wire::edm::{DateTime, ValueRef};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::parse::{self, Entity, Strictness};
 use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
@@ -208,8 +208,7 @@ impl Table {
 
 /// Refuses an entity that is too large with the keys of its address.
 fn check_size(address: &Address<'_>, properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
-    let keys = size::of_keys(&address.partition_key, &address.row_key);
-    parse::check_size(keys + parse::properties_size(properties))
+    parse::check_size((&address.partition_key, &address.row_key), properties)
 }
 
 /// Checks what a change requires of the stored entity. Without a condition it may be missing.

@@ -139,9 +139,13 @@ fn a_transaction_that_fails_leaves_no_trace_and_says_where() {
     assert_eq!((failed.index, failed.rejection.code), (1, ErrorCode::ENTITY_ALREADY_EXISTS));
     assert_eq!(everything(&account, ""), ["p/b"]);
 
-    let twice = [insert(("p", "x"), &[]), insert(("p", "x"), &[])];
-    let failed = account.transact(&twice, start()).unwrap_err();
-    assert_eq!((failed.index, failed.rejection.code), (1, ErrorCode::INVALID_DUPLICATE_ROW));
+    for rows in [&["x", "x"][..], &["z", "x", "y", "z"], &["x", "z", "y", "z"], &["x", "z", "x"]] {
+        let twice: Vec<_> = rows.iter().map(|row| insert(("p", row), &[])).collect();
+        let failed = account.transact(&twice, start()).unwrap_err();
+        let at = rows.len() - 1;
+        assert_eq!((failed.index, failed.rejection.code), (at, ErrorCode::INVALID_DUPLICATE_ROW));
+    }
+    assert_eq!(everything(&account, ""), ["p/b"]);
     let apart = [insert(("p", "x"), &[]), insert(("q", "y"), &[])];
     let code = account.transact(&apart, start()).unwrap_err().rejection.code;
     assert_eq!(code, ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS);

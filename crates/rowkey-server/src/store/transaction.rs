@@ -6,7 +6,7 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::parse::Strictness;
-use rowkey_wire::table::op::{Address, Change};
+use rowkey_wire::table::op::Change;
 
 use super::table::Table;
 
@@ -32,9 +32,9 @@ impl Table {
     ) -> Result<Vec<DateTime>, Failed> {
         let mut stamps = Vec::with_capacity(changes.len());
         let mut before = Vec::with_capacity(changes.len());
-        let mut unity = Unity { first: None, row_keys: HashSet::with_capacity(changes.len()) };
+        let mut unity = Unity::default();
         for (index, change) in changes.iter().enumerate() {
-            let made = unity.check(change).and_then(|()| {
+            let made = unity.check(&changes[..index], change).and_then(|()| {
                 let at = stamp();
                 stamps.push(at);
                 self.apply(change, strict, at)
@@ -52,22 +52,31 @@ impl Table {
 }
 
 /// What all changes of a transaction have in common, and each has alone.
+#[derive(Default)]
 struct Unity<'a> {
-    first: Option<&'a Address<'a>>,
-    row_keys: HashSet<&'a str>,
+    /// The rows of all, once they do not ascend any more.
+    row_keys: Option<HashSet<&'a str>>,
 }
 
 impl<'a> Unity<'a> {
-    /// Refuses a change of another partition or table than the first, and a second one of a row.
-    fn check(&mut self, change: &'a Change<'_>) -> Result<(), Rejection> {
+    /// Refuses a change of another partition or table than those before it, and a second one of a
+    /// row.
+    fn check(&mut self, before: &'a [Change<'_>], change: &'a Change<'_>) -> Result<(), Rejection> {
         let address = &change.address;
-        let first = *self.first.get_or_insert(address);
-        if first.partition_key != address.partition_key
-            || !first.table.eq_ignore_ascii_case(address.table)
+        let [.., last] = before else { return Ok(()) };
+        if last.address.partition_key != address.partition_key
+            || !last.address.table.eq_ignore_ascii_case(address.table)
         {
             return Err(Rejection::new(ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS));
         }
-        if !self.row_keys.insert(&address.row_key) {
+        // Rows that ascend, as most do, are different ones.
+        if self.row_keys.is_none() && last.address.row_key < address.row_key {
+            return Ok(());
+        }
+        let row_keys = self
+            .row_keys
+            .get_or_insert_with(|| before.iter().map(|change| &*change.address.row_key).collect());
+        if !row_keys.insert(&address.row_key) {
             return Err(Rejection::new(ErrorCode::INVALID_DUPLICATE_ROW));
         }
         Ok(())

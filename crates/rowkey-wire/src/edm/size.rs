@@ -15,6 +15,15 @@ pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
     8 + 2 * utf16_len(name) + of_value(value)
 }
 
+/// At least as many, without a look at texts: none has more units than bytes.
+pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
+    let value = match value {
+        ValueRef::String(text) => 2 * text.len() + 4,
+        value => of_value(value),
+    };
+    8 + 2 * name.len() + value
+}
+
 /// Bytes of a value alone.
 pub fn of_value(value: &ValueRef<'_>) -> usize {
     match value {
@@ -47,6 +56,16 @@ mod tests {
         for text in ["", "abc", "é", "日本", "😀", "a😀é"] {
             assert_eq!(utf16_len(text), text.encode_utf16().count(), "{text}");
         }
+    }
+
+    #[test]
+    fn no_property_has_more_bytes_than_it_has_at_most() {
+        for text in ["", "abc", "é", "日本", "😀", "a😀é"] {
+            let value = ValueRef::String(text.into());
+            assert!(of_property(text, &value) <= of_property_at_most(text, &value), "{text}");
+        }
+        let ascii = ValueRef::String("abc".into());
+        assert_eq!(of_property("Name", &ascii), of_property_at_most("Name", &ascii));
     }
 
     #[test]

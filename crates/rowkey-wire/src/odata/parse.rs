@@ -67,11 +67,8 @@ pub fn entity<'a>(fields: &'a Fields<'_>, strict: Strictness) -> Result<Entity<'
     check_duplicates(&entity.properties)?;
     if strict == Strictness::Strict {
         check_count(entity.properties.len())?;
-        let keys = size::of_keys(
-            entity.partition_key.unwrap_or_default(),
-            entity.row_key.unwrap_or_default(),
-        );
-        check_size(keys + properties_size(&entity.properties))?;
+        let keys = (entity.partition_key.unwrap_or_default(), entity.row_key.unwrap_or_default());
+        check_size(keys, &entity.properties)?;
         for (_, value) in &entity.properties {
             check_value(value)?;
         }
@@ -88,16 +85,22 @@ pub fn check_count(properties: usize) -> Result<(), Rejection> {
 }
 
 /// Refuses an entity of more bytes, as the service counts them, than it may have.
-pub fn check_size(bytes: usize) -> Result<(), Rejection> {
-    if bytes > MAX_ENTITY {
+pub fn check_size(
+    (partition_key, row_key): (&str, &str),
+    properties: &[(&str, ValueRef<'_>)],
+) -> Result<(), Rejection> {
+    let sum = |of: fn(&str, &ValueRef<'_>) -> usize| -> usize {
+        properties.iter().map(|(name, value)| of(name, value)).sum()
+    };
+    // To count the units of all texts takes longer than to see that there cannot be too many.
+    let at_most = 4 + 2 * (partition_key.len() + row_key.len()) + sum(size::of_property_at_most);
+    if at_most <= MAX_ENTITY {
+        return Ok(());
+    }
+    if size::of_keys(partition_key, row_key) + sum(size::of_property) > MAX_ENTITY {
         return Err(Rejection::new(ErrorCode::ENTITY_TOO_LARGE));
     }
     Ok(())
-}
-
-/// The bytes that the service counts for `properties`.
-pub fn properties_size(properties: &[(&str, ValueRef<'_>)]) -> usize {
-    properties.iter().map(|(name, value)| size::of_property(name, value)).sum()
 }
 
 /// Refuses a string that cannot be a PartitionKey or a RowKey.
