@@ -114,7 +114,7 @@ impl Signer {
             Unsigned { method: &request.method, path, query, headers: &all, content_length };
         let (service, scheme) = (request.service, Scheme::SharedKey);
         let text = string_to_sign(service, scheme, DEVELOPMENT_ACCOUNT, &unsigned);
-        Some(authorization(scheme, DEVELOPMENT_ACCOUNT, &self.key.sign(&text)))
+        Some(authorization(scheme, DEVELOPMENT_ACCOUNT, &self.key.sign(&text)).concat())
     }
 }
 

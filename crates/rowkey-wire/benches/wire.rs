@@ -33,7 +33,7 @@ fn sign_a_request(bencher: Bencher, scheme: Scheme) {
     let headers = headers();
     bencher.bench(|| {
         let text = string_to_sign(Service::Table, scheme, ACCOUNT, &request(black_box(&headers)));
-        authorization(scheme, ACCOUNT, &key.sign(&text))
+        authorization(scheme, ACCOUNT, &key.sign(&text)).concat()
     });
 }
 

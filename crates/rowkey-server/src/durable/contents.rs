@@ -58,12 +58,7 @@ impl Contents {
         content: &Content,
         unit: &mut Unit,
     ) -> Vec<Segment> {
-        let mut segments = Vec::new();
-        for piece in content.pieces() {
-            self.add(desk, &mut segments, piece, unit);
-        }
-        self.set(row, segments.clone());
-        segments
+        self.keep(desk, row, Vec::new(), content, unit)
     }
 
     /// The same for a row whose content has got longer at its end and is otherwise as it was.
@@ -74,7 +69,19 @@ impl Contents {
         content: &Content,
         unit: &mut Unit,
     ) -> Vec<Segment> {
-        let mut segments = self.rows.get(row).cloned().unwrap_or_default();
+        let known = self.rows.get(row).cloned().unwrap_or_default();
+        self.keep(desk, row, known, content, unit)
+    }
+
+    /// Keeps the pieces that come after these segments.
+    fn keep(
+        &mut self,
+        desk: &Desk,
+        row: &[u8],
+        mut segments: Vec<Segment>,
+        content: &Content,
+        unit: &mut Unit,
+    ) -> Vec<Segment> {
         let known: u32 = segments.iter().map(|segment| segment.end - segment.first).sum();
         for piece in content.pieces_after(known as usize) {
             self.add(desk, &mut segments, piece, unit);

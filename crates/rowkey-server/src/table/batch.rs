@@ -127,7 +127,7 @@ fn apply(
         writer,
         table,
         level: None,
-        instants: IsoWriter::new(),
+        instants: IsoWriter::default(),
         tag: Vec::new(),
         location: String::new(),
     };

@@ -35,7 +35,7 @@ pub(super) async fn query(
         body: Vec::new(),
         rows: 0,
         read: Vec::new(),
-        instants: IsoWriter::new(),
+        instants: IsoWriter::default(),
     };
     let next = loop {
         match page.step(call, table, &query)? {

@@ -123,7 +123,7 @@ impl Client {
         let text = string_to_sign(self.service, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
         let signature = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap().sign(&text);
         if !all.contains_key("authorization") {
-            let value = authorization(Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &signature);
+            let value = authorization(Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &signature).concat();
             all.insert("authorization", value.parse().unwrap());
         }
         let mut request = format!("{method} {target} HTTP/1.1\r\n").into_bytes();

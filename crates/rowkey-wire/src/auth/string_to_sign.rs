@@ -73,16 +73,13 @@ pub fn string_to_sign(
     }
 }
 
-/// The value of the `Authorization` header for a signature.
-pub fn authorization(scheme: Scheme, account: &str, signature: &str) -> String {
-    let scheme = scheme.name();
-    let mut value = String::with_capacity(scheme.len() + account.len() + signature.len() + 2);
-    value.push_str(scheme);
-    value.push(' ');
-    value.push_str(account);
-    value.push(':');
-    value.push_str(signature);
-    value
+/// The value of the `Authorization` header for a signature, in the pieces of which it is made.
+pub const fn authorization<'a>(
+    scheme: Scheme,
+    account: &'a str,
+    signature: &'a str,
+) -> [&'a str; 5] {
+    [scheme.name(), " ", account, ":", signature]
 }
 
 /// What an `Authorization` header says.

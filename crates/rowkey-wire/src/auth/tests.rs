@@ -274,7 +274,7 @@ fn header_values_are_signed_as_utf8_or_else_as_latin_1() {
 
 #[test]
 fn the_header_is_written_and_read() {
-    let value = authorization(Scheme::SharedKeyLite, "devstoreaccount1", "AA+/=");
+    let value = authorization(Scheme::SharedKeyLite, "devstoreaccount1", "AA+/=").concat();
     assert_eq!(value, "SharedKeyLite devstoreaccount1:AA+/=");
     assert_eq!(
         parse_authorization("SharedKey golangrocksonazure:NusX="),

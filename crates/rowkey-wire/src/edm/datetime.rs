@@ -185,11 +185,6 @@ pub struct IsoWriter {
 }
 
 impl IsoWriter {
-    /// One that has written nothing yet.
-    pub fn new() -> Self {
-        Self { second: i64::MIN, text: [0; 28] }
-    }
-
     /// The same as [`DateTime::iso`].
     pub fn iso(&mut self, instant: DateTime) -> Iso {
         let second = instant.0.div_euclid(SECOND);
@@ -202,8 +197,9 @@ impl IsoWriter {
 }
 
 impl Default for IsoWriter {
+    /// One that has written nothing yet.
     fn default() -> Self {
-        Self::new()
+        Self { second: i64::MIN, text: [0; 28] }
     }
 }
 
@@ -416,7 +412,7 @@ mod tests {
 
     #[test]
     fn instants_one_after_the_other_are_written_as_each_alone() {
-        let mut writer = IsoWriter::new();
+        let mut writer = IsoWriter::default();
         let begin = 636_458_618_903_846_037;
         for step in [0, 1, 9_999_999, 1, 153_963, 10_000_000, -10_000_000, 0, 864_000_000_000] {
             let instant = DateTime(begin + step);

@@ -111,11 +111,6 @@ impl<'de> PageReader<'de> {
         self.place
     }
 
-    /// How many bytes are left, and how many were read.
-    pub fn left_and_read(&self) -> (usize, usize) {
-        (self.text.len().saturating_sub(self.place.at), self.place.at)
-    }
-
     /// Reads the next entity; `false` when that was the last and the page is whole.
     pub fn next(&mut self, fields: &mut Fields<'de>) -> Result<bool, BodyError> {
         let mut scanner = Scanner::at(self.text, self.place.at);

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, InvalidHeaderValue, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
-use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, string_to_sign};
+use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::request::Request;
 
@@ -70,8 +70,8 @@ impl Signer {
                 headers.insert(AUTHORIZATION, token.clone());
             }
             Authority::SharedKey(key) => {
-                let authorization = sign(key, &url, &headers, request, &mut values)?;
-                headers.insert(AUTHORIZATION, authorization);
+                let value = sign(key, &url, &headers, request, &mut values)?;
+                headers.insert(AUTHORIZATION, value);
             }
             Authority::Nothing | Authority::Sas(_) => {}
         }
@@ -143,7 +143,8 @@ const ID: usize = uuid::fmt::Hyphenated::LENGTH;
 fn authorization_len(authority: &Authority) -> usize {
     match authority {
         Authority::SharedKey(key) => {
-            key.scheme.name().len() + key.account.len() + SIGNATURE_LEN + " :".len()
+            let pieces = authorization(key.scheme, &key.account, "");
+            pieces.iter().map(|piece| piece.len()).sum::<usize>() + SIGNATURE_LEN
         }
         Authority::Bearer(_) | Authority::Nothing | Authority::Sas(_) => 0,
     }
@@ -168,8 +169,8 @@ fn sign(
     let text = string_to_sign(request.service, *scheme, account, &unsigned);
     let signature = &mut [0; SIGNATURE_LEN];
     let signature = key.sign_into(&text, signature);
-    for part in [scheme.name(), " ", account, ":", signature] {
-        out.extend_from_slice(part.as_bytes());
+    for piece in authorization(*scheme, account, signature) {
+        out.extend_from_slice(piece.as_bytes());
     }
     let mut value =
         take(out).map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
