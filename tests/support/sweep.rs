@@ -167,6 +167,25 @@ pub async fn stopped_at_every_request_on<A, T>(
     unreachable!("scenarios end")
 }
 
+/// The sweeps of work that is done again until it is done: with an account that repeats requests, with
+/// one that does not, and [stopped](stopped_at_every_request) at each. In the end `recover` has the
+/// last word each time, and the store looks the same.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn sweep_every_way<T>(
+    server: &Server,
+    scenario: impl AsyncFn(&StorageAccount) -> T,
+    recover: impl AsyncFn(&StorageAccount) -> TestResult,
+    invariants: impl Fn(&Snapshot),
+) -> TestResult {
+    let recovered = async |account: &StorageAccount, _: &T| recover(account).await;
+    let check = |snapshot: &Snapshot, _: &T| invariants(snapshot);
+    sweep(server, &scenario, recovered, check).await?;
+    let unrepeated = async |account: &StorageAccount| scenario(&once(account)).await;
+    sweep(server, unrepeated, recovered, check).await?;
+    stopped_at_every_request(server, &scenario, &recover, &invariants).await?;
+    Ok(())
+}
+
 /// An account on a server with a manual clock. Its own clock shows the same time, and moves on
 /// when somebody waits for less than five seconds, as the client does between attempts. Longer waits
 /// do not end: what a program does now and then while it works has no part in a sweep.

@@ -4,7 +4,7 @@ use rowkey::{DynamicEntity, ErrorKind, Match, Outcome};
 use rowkey_eventual::repair::{Checkpoint, Report};
 use rowkey_server::{Fault, Operation};
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+use rowkey_tests::sweep::sweep_every_way;
 use rowkey_tests::{Fixture, TestResult};
 
 use super::*;
@@ -194,12 +194,7 @@ async fn settle_all(account: &StorageAccount) -> TestResult {
 async fn the_sweep_leaves_every_list_right() -> TestResult {
     let (server, staff, names) = start().await?;
     put(&staff, &names, &employee(3, "Jones")).await?;
-    let check = |snapshot: &Snapshot, _: &rowkey::Result<()>| assert_lists(snapshot);
-    sweep(&server, changes, async |account, _| settle_all(account).await, check).await?;
-    let unrepeated = async |account: &StorageAccount| changes(&once(account)).await;
-    sweep(&server, unrepeated, async |account, _| settle_all(account).await, check).await?;
-    stopped_at_every_request(&server, changes, settle_all, assert_lists).await?;
-    Ok(())
+    sweep_every_way(&server, changes, settle_all, assert_lists).await
 }
 
 #[tokio::test]

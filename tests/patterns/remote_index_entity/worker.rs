@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{join, try_join_all};
 use rowkey_eventual::source::Source;
 use rowkey_eventual::worker::Step;
-use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+use rowkey_tests::sweep::sweep_every_way;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 
 use super::*;
@@ -47,13 +47,7 @@ async fn a_worker_that_fails_or_ends_anywhere_leaves_nothing_undone() -> TestRes
         staff.update(key(1), |one| one.last_name = Some("King".into())).await?;
         staff.worker().step().await
     };
-    let recover = async |account: &StorageAccount, _: &rowkey::Result<Step>| finish(account).await;
-    let check = |snapshot: &Snapshot, _: &rowkey::Result<Step>| assert_finished(snapshot);
-    sweep(&server, jones_to_king, recover, check).await?;
-    let unrepeated = async |account: &StorageAccount| jones_to_king(&once(account)).await;
-    sweep(&server, unrepeated, recover, check).await?;
-    stopped_at_every_request(&server, jones_to_king, finish, assert_finished).await?;
-    Ok(())
+    sweep_every_way(&server, jones_to_king, finish, assert_finished).await
 }
 
 #[tokio::test]

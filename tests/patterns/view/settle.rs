@@ -5,7 +5,7 @@ use rowkey::{DynamicEntity, ErrorKind, Match, Outcome, StorageAccount};
 use rowkey_eventual::view::View;
 use rowkey_server::{Fault, Operation, Snapshot};
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+use rowkey_tests::sweep::sweep_every_way;
 use rowkey_tests::{Fixture, TestResult};
 
 use super::*;
@@ -237,12 +237,7 @@ async fn settle_all(account: &StorageAccount) -> TestResult {
 async fn the_sweep_leaves_every_summary_exact() -> TestResult {
     let (server, staff, view) = start().await?;
     put(&staff, &view, &employee(3, "sales", 30, 9)).await?;
-    let check = |snapshot: &Snapshot, _: &rowkey::Result<()>| assert_exact(snapshot);
-    sweep(&server, changes, async |account, _| settle_all(account).await, check).await?;
-    let unrepeated = async |account: &StorageAccount| changes(&once(account)).await;
-    sweep(&server, unrepeated, async |account, _| settle_all(account).await, check).await?;
-    stopped_at_every_request(&server, changes, settle_all, assert_exact).await?;
-    Ok(())
+    sweep_every_way(&server, changes, settle_all, assert_exact).await
 }
 
 #[tokio::test]

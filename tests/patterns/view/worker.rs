@@ -9,7 +9,7 @@ use rowkey_eventual::source::Source;
 use rowkey_eventual::worker::Step;
 use rowkey_server::{Fault, Snapshot};
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+use rowkey_tests::sweep::sweep_every_way;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 
 use super::*;
@@ -89,13 +89,7 @@ async fn a_worker_that_fails_or_ends_anywhere_leaves_nothing_undone() -> TestRes
         staff.update(key(1), |one| one.department = Some("hr".into())).await?;
         staff.worker().step().await
     };
-    let recover = async |account: &StorageAccount, _: &rowkey::Result<Step>| finish(account).await;
-    let check = |snapshot: &Snapshot, _: &rowkey::Result<Step>| assert_finished(snapshot);
-    sweep(&server, sales_to_hr, recover, check).await?;
-    let unrepeated = async |account: &StorageAccount| sales_to_hr(&once(account)).await;
-    sweep(&server, unrepeated, recover, check).await?;
-    stopped_at_every_request(&server, sales_to_hr, finish, assert_finished).await?;
-    Ok(())
+    sweep_every_way(&server, sales_to_hr, finish, assert_finished).await
 }
 
 #[tokio::test]
