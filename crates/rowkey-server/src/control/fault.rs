@@ -1,5 +1,6 @@
 //! Faults: which requests they meet, and what happens to those.
 
+use std::fmt;
 use std::time::Duration;
 
 use rowkey_wire::auth::Service;
@@ -136,6 +137,20 @@ impl Matching {
 
     fn then(self, action: Action) -> Fault {
         Fault { matching: self, action }
+    }
+}
+
+impl fmt::Display for Matching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.operation, self.service) {
+            (Some(operation), _) => write!(f, "{operation:?}")?,
+            (None, Some(service)) => write!(f, "any request to the {service:?} service")?,
+            (None, None) => f.write_str("any request")?,
+        }
+        if let Some(resource) = &self.resource {
+            write!(f, " about {resource}")?;
+        }
+        self.nth.map_or(Ok(()), |nth| write!(f, " (number {nth})"))
     }
 }
 

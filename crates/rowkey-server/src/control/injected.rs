@@ -1,18 +1,21 @@
 //! The list of injected faults, and the guard that keeps one in it.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::fault::{Action, Fault};
 use super::hub::Active;
-use crate::operation::Subject;
+use crate::operation::{Operation, Subject};
 
 /// A fault that is in force until this is dropped.
 ///
-/// Dropping it lets requests go on that it holds.
+/// Dropping it lets requests go on that it holds. If no request met it and [`hits`](Self::hits) was
+/// never asked, dropping it prints the fault, and the requests that came instead, to standard error:
+/// a test whose fault names the wrong operation would otherwise pass for the wrong reason.
 #[must_use = "the fault is removed when this is dropped: keep it in a variable with a name"]
 pub struct Injected {
     rule: Arc<Rule>,
@@ -31,6 +34,10 @@ pub(crate) struct Rules {
 pub(crate) struct Rule {
     fault: Fault,
     matched: AtomicU64,
+    /// The requests that came and were others, by operation.
+    others: Mutex<BTreeMap<Operation, u64>>,
+    /// Whether the test has looked at what the fault met.
+    is_observed: AtomicBool,
     hits: watch::Sender<u64>,
     /// Requests that are held now.
     held: watch::Sender<u64>,
@@ -40,17 +47,20 @@ pub(crate) struct Rule {
 impl Injected {
     /// How many requests met it.
     pub fn hits(&self) -> u64 {
+        self.rule.is_observed.store(true, Ordering::Relaxed);
         *self.rule.hits.borrow()
     }
 
     /// Waits until at least `n` requests have met it.
     pub async fn wait_until_hit(&self, n: u64) {
+        self.rule.is_observed.store(true, Ordering::Relaxed);
         // The sender is ours, so a value is all that can come.
         let _ = self.rule.hits.subscribe().wait_for(|hits| *hits >= n).await;
     }
 
     /// Waits until at least one request is held by [`hold`](crate::Matching::hold).
     pub async fn wait_until_held(&self) {
+        self.rule.is_observed.store(true, Ordering::Relaxed);
         let _ = self.rule.held.subscribe().wait_for(|held| *held > 0).await;
     }
 
@@ -71,6 +81,11 @@ impl Drop for Injected {
         }
         drop(list);
         self.release();
+        if let Some(warning) = self.rule.missed()
+            && !std::thread::panicking()
+        {
+            eprintln!("rowkey-server: {warning}");
+        }
     }
 }
 
@@ -78,7 +93,7 @@ impl fmt::Debug for Injected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Injected")
             .field("fault", &self.rule.fault)
-            .field("hits", &self.hits())
+            .field("hits", &*self.rule.hits.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -93,6 +108,8 @@ impl Rules {
         let rule = Arc::new(Rule {
             fault,
             matched: AtomicU64::new(0),
+            others: Mutex::default(),
+            is_observed: AtomicBool::new(false),
             hits: watch::Sender::new(0),
             held: watch::Sender::new(0),
             released: watch::Sender::new(false),
@@ -117,6 +134,7 @@ impl Rules {
         let rule = list.iter().find(|rule| {
             let Fault { matching, .. } = &rule.fault;
             if !matching.matches(subject) {
+                *rule.others().entry(subject.operation).or_default() += 1;
                 return false;
             }
             let count = rule.matched.fetch_add(1, Ordering::Relaxed) + 1;
@@ -139,6 +157,28 @@ impl Rule {
         &self.fault.action
     }
 
+    /// What to say of a fault that met no request, if the test did not look.
+    fn missed(&self) -> Option<String> {
+        if *self.hits.borrow() > 0 || self.is_observed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let matching = &self.fault.matching;
+        let matched = self.matched.load(Ordering::Relaxed);
+        let mut warning = format!("the fault on {matching} met no request");
+        if matched > 0 {
+            let _ = write!(warning, "; matching requests: {matched}, too few for its nth");
+        }
+        for (at, (operation, count)) in self.others().iter().enumerate() {
+            let before = if at == 0 { "; other requests: " } else { ", " };
+            let _ = write!(warning, "{before}{operation:?} ({count})");
+        }
+        Some(warning)
+    }
+
+    fn others(&self) -> MutexGuard<'_, BTreeMap<Operation, u64>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until it is released.
     pub(crate) async fn hold(&self) {
         let _held = Held::new(&self.held);
@@ -159,5 +199,43 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|held| *held -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use rowkey_wire::code::ErrorCode;
+
+    use super::*;
+
+    fn subject(operation: Operation) -> Subject<'static> {
+        Subject { operation, account: "a", resource: Cow::Borrowed("staff") }
+    }
+
+    #[test]
+    fn a_fault_that_met_nothing_names_what_came_instead() {
+        let rules = Rules::new(Arc::default());
+        let fault = Fault::on(Operation::QueryEntities).resource("staff").nth(2);
+        let injected = rules.inject(fault.reject(ErrorCode::SERVER_BUSY));
+        rules.meet(&subject(Operation::GetEntity));
+        rules.meet(&subject(Operation::GetEntity));
+        rules.meet(&subject(Operation::QueryEntities));
+        assert_eq!(
+            injected.rule.missed().unwrap(),
+            "the fault on QueryEntities about staff (number 2) met no request; matching requests: \
+             1, too few for its nth; other requests: GetEntity (2)"
+        );
+        assert_eq!(injected.hits(), 0);
+        assert_eq!(injected.rule.missed(), None, "who asks for hits knows");
+    }
+
+    #[test]
+    fn a_fault_that_met_a_request_has_nothing_to_say() {
+        let rules = Rules::new(Arc::default());
+        let injected = rules.inject(Fault::any().reject(ErrorCode::SERVER_BUSY));
+        rules.meet(&subject(Operation::GetEntity));
+        assert_eq!(injected.rule.missed(), None);
     }
 }
