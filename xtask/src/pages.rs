@@ -1,6 +1,7 @@
-//! What a build of the book would find: links that lead nowhere, programs that are not there, pages
-//! that nobody lists.
+//! What a build of the book would refuse or lose: a summary that mdBook does not take, broken links,
+//! missing programs, unlisted pages; and tables that must list what the code has.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ pub(crate) fn check(faults: &mut Vec<String>) {
     }
     let book = root().join("docs/src");
     let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap_or_default();
+    faults.extend(summary_faults(&summary).into_iter().map(|fault| format!("SUMMARY.md:{fault}")));
+    error_kinds(faults);
     for page in &pages {
         let text = fs::read_to_string(page).unwrap_or_default();
         let shown = page.strip_prefix(root()).unwrap_or(page).display();
@@ -31,6 +34,65 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         {
             faults.push(format!("{shown} is not in docs/src/SUMMARY.md"));
         }
+    }
+}
+
+/// What mdBook refuses in a summary: a page that is listed twice, a line that is neither a title nor
+/// an entry, an entry nested deeper than one level below the one before it, an entry outside of the
+/// list behind the list.
+fn summary_faults(summary: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut listed = HashSet::new();
+    let mut depth = None;
+    for (number, line) in summary.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let number = number + 1;
+        let indent = line.len() - line.trim_start().len();
+        let (is_item, entry) = match line.trim_start().strip_prefix("- ") {
+            Some(entry) => (true, entry),
+            None => (false, line),
+        };
+        if !is_item && (entry.starts_with("# ") || entry == "---") {
+            depth = depth.map(|_| 0);
+            continue;
+        }
+        let target = (entry.strip_prefix('[')).and_then(|entry| entry.strip_suffix(')'));
+        let Some((_, target)) = target.and_then(|entry| entry.split_once("](")) else {
+            faults.push(format!("{number}: neither a title nor `- [Title](page.md)`"));
+            continue;
+        };
+        if !listed.insert(target.to_owned()) {
+            faults.push(format!("{number}: {target} is listed twice; mdBook refuses to build"));
+        }
+        if is_item {
+            if indent % 2 != 0 || indent / 2 > depth.map_or(0, |depth: usize| depth + 1) {
+                faults.push(format!("{number}: {target} is nested too deeply"));
+            }
+            depth = Some(indent / 2);
+        } else if depth.is_some() {
+            faults.push(format!("{number}: {target} stands outside of the list"));
+        }
+    }
+    faults
+}
+
+/// The page about errors lists each kind once, in the order of the code.
+fn error_kinds(faults: &mut Vec<String>) {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_default();
+    let code = read("crates/rowkey/src/error.rs");
+    let kinds =
+        code.split_once("pub enum ErrorKind {").and_then(|(_, rest)| rest.split_once("\n}"));
+    let kinds: Vec<_> = (kinds.map_or("", |(body, _)| body).lines())
+        .filter_map(|line| line.trim().strip_suffix(','))
+        .filter(|name| name.chars().all(char::is_alphanumeric))
+        .collect();
+    let page = read("docs/src/client/errors-and-retry.md");
+    let table = page.split_once("| kind | do |").map_or("", |(_, rest)| rest).trim_start();
+    let rows: Vec<_> = (table.lines().take_while(|line| line.starts_with('|')))
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    if kinds.is_empty() || kinds != rows {
+        faults.push(format!("errors-and-retry.md lists the kinds {rows:?}, the code {kinds:?}"));
     }
 }
 
@@ -131,5 +193,21 @@ mod tests {
         assert!(found[1].starts_with("5: #none names"), "{found:?}");
         let text = "{{#include main.rs}}\n{{#include gone.rs}}\n{{#include main.rs:none}}\n";
         assert_eq!(includes(text, &folder).len(), 2);
+    }
+
+    #[test]
+    fn summaries_that_mdbook_refuses_are_found() {
+        let good = "# Summary\n\n[Start](a.md)\n\n# Part\n\n- [B](b.md)\n  - [C](c.md)\n";
+        assert_eq!(summary_faults(good), Vec::<String>::new());
+        for (text, fault) in [
+            ("- [B](b.md)\n- [C](c.md)\n- [B again](b.md)\n", "3: b.md is listed twice"),
+            ("- [B](b.md)\n    - [C](c.md)\n", "2: c.md is nested too deeply"),
+            ("- [B](b.md)\nwords\n", "2: neither a title"),
+            ("- [B](b.md)\n[C](c.md)\n- [D](d.md)\n", "2: c.md stands outside"),
+        ] {
+            let found = summary_faults(text);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(fault), "{found:?}");
+        }
     }
 }
