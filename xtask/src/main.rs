@@ -1,8 +1,10 @@
 //! `cargo xtask ci`: every gate that needs nothing but Rust, in the order of cheapness.
-//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, examples, structure.
+//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, features, examples, structure.
+//! `cargo xtask fuzz [SECONDS] [TARGET..]` runs the fuzz targets, which need a C++ compiler, too.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+mod fuzz;
 mod pages;
 mod structure;
 
@@ -44,12 +46,19 @@ const GATES: [Gate; 7] = [
 ];
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let mut arguments = std::env::args().skip(1);
+    let wanted = arguments.next().unwrap_or_default();
+    let rest: Vec<_> = arguments.collect();
+    match wanted.as_str() {
+        "fuzz" => return verdict(fuzz::run(&rest)),
+        "fuzz-minimize" => return verdict(fuzz::minimize()),
+        _ => {}
+    }
     let all = wanted == "ci";
     let gates: Vec<_> = GATES.iter().filter(|gate| all || gate.name == wanted).collect();
     if gates.is_empty() {
         let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
-        println!("usage: cargo xtask ci|{}", names.join("|"));
+        println!("usage: cargo xtask ci|{}|fuzz|fuzz-minimize", names.join("|"));
         return ExitCode::FAILURE;
     }
     for gate in gates {
@@ -60,6 +69,10 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn verdict(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn doc() -> bool {

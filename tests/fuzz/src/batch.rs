@@ -1,0 +1,65 @@
+//! Entity group transactions as `multipart/mixed`, and the errors in their responses.
+
+use bytes::Bytes;
+use rowkey_wire::batch;
+use rowkey_wire::error::ErrorBody;
+
+use crate::requests;
+
+/// Every decoder of batches. Those of 300 bytes matter as much as whole ones, so the boundary is taken
+/// from the first line, as a client would repeat it in the header.
+pub fn all(input: &[u8]) {
+    let first = input.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let boundary = String::from_utf8_lossy(first.strip_prefix(b"--").unwrap_or(first));
+    let content_type = format!("multipart/mixed; boundary={boundary}");
+    let _ = (request(&content_type, input), response(&content_type, input), error(input));
+    let _ = batch::table(input);
+    let _ = batch::failure(&content_type, input);
+}
+
+/// Whether it is a request; asserts that faults are placed within the body, and reads every part.
+pub fn request(content_type: &str, input: &[u8]) -> bool {
+    let body = Bytes::copy_from_slice(input);
+    match batch::parse_request(content_type, &body) {
+        Ok(batch::BatchRequest::Changes(parts)) => {
+            for part in parts {
+                let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
+                requests::table(&part.method, path, query, &part.head.headers, part.body);
+            }
+            true
+        }
+        Ok(batch::BatchRequest::Query(part)) => {
+            let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
+            requests::table(&part.method, path, query, &part.head.headers, part.body);
+            true
+        }
+        Err(error) => {
+            assert!(error.at <= body.len(), "{error:?}");
+            false
+        }
+    }
+}
+
+/// Whether it is a response; asserts that faults are placed within the body.
+pub fn response(content_type: &str, input: &[u8]) -> bool {
+    match batch::decode_response(content_type, input) {
+        Ok(parts) => {
+            for part in parts {
+                let _ = (part.header("Location"), error(part.body));
+            }
+            true
+        }
+        Err(error) => {
+            assert!(error.at <= input.len(), "{error:?}");
+            false
+        }
+    }
+}
+
+/// Whether it is an error's body.
+pub fn error(input: &[u8]) -> bool {
+    ErrorBody::decode(input).is_some_and(|error| {
+        let _ = error.batch_index();
+        true
+    })
+}

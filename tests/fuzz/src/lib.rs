@@ -1,0 +1,41 @@
+//! Fuzz targets: for each family of decoders a function that feeds it bytes and asserts what must hold.
+//!
+//! A target must return from every input, and what a decoder accepts must survive being written and read
+//! again. `tests/robustness` calls the same functions with damaged recordings in `cargo test`; the program
+//! of this package, which `cargo xtask fuzz` builds and runs, searches for new inputs by coverage.
+
+pub mod auth;
+pub mod batch;
+pub mod entity;
+pub mod filter;
+pub mod headers;
+#[cfg(feature = "libfuzzer")]
+mod journal;
+pub mod keys;
+pub mod requests;
+pub mod tokens;
+pub mod xml;
+
+/// A fuzz target: its name, which is that of its folder in `corpus`, and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("auth", auth::all),
+    ("batch", batch::all),
+    ("dates", tokens::dates),
+    ("entity", entity::all),
+    ("filter", filter::all),
+    ("headers", headers::all),
+    #[cfg(feature = "libfuzzer")]
+    ("journal", journal::all),
+    ("keys", keys::all),
+    ("requests", requests::all),
+    ("tokens", tokens::all),
+    ("xml", xml::all),
+];
+
+/// Gives `read` the input as text, with replacement characters for what is not UTF-8.
+fn text(input: &[u8], read: impl FnOnce(&str)) {
+    read(&String::from_utf8_lossy(input));
+}

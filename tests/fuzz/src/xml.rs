@@ -1,0 +1,54 @@
+//! XML documents of the three services, those of requests and those of responses.
+
+use rowkey_wire::auth::delegation;
+use rowkey_wire::blob::{self, block_list};
+use rowkey_wire::{queue, xml};
+
+/// Every decoder of XML.
+pub fn all(input: &[u8]) {
+    let _ = (policies(input), policies_of_response(input));
+    let _ = (properties(input), xml::decode_properties(input).is_ok());
+    let _ = (xml::decode_stats(input).is_ok(), delegation::decode(input).is_ok());
+    let _ = (delegation::parse(input).is_ok(), message(input));
+    let _ = (queue::decode::messages(input).is_ok(), queue::decode::list(input).is_ok());
+    let _ = (blob::decode::containers(input).is_ok(), blob::decode::blobs(input).is_ok());
+    let _ = (blocks(input), block_list::decode(input).is_ok());
+}
+
+/// Whether it is a request's access policies; asserts that both sides read what is written of them.
+pub fn policies(input: &[u8]) -> bool {
+    let Ok(policies) = xml::parse_acl(input) else { return false };
+    let again = xml::decode_acl(xml::render_acl(&policies).as_bytes()).expect("rendered policies");
+    assert_eq!(again.len(), policies.len());
+    let again = xml::parse_acl(xml::encode_acl(&policies).as_bytes()).expect("encoded policies");
+    assert_eq!(again, policies);
+    true
+}
+
+/// Whether it is a response's access policies.
+pub fn policies_of_response(input: &[u8]) -> bool {
+    xml::decode_acl(input).is_ok()
+}
+
+/// Whether it is a request's service properties; asserts that the client reads them rendered.
+pub fn properties(input: &[u8]) -> bool {
+    let Ok(properties) = xml::parse_properties(input) else { return false };
+    let rendered = xml::render_properties(&properties);
+    assert!(xml::decode_properties(rendered.as_bytes()).is_ok(), "{rendered}");
+    true
+}
+
+/// Whether it is a message that is put; asserts that the text can be written in XML again.
+pub fn message(input: &[u8]) -> bool {
+    let Ok(text) = queue::parse::message(input) else { return false };
+    assert!(xml::element::can_hold(&text), "{text:?}");
+    true
+}
+
+/// Whether it is a list of blocks to commit; asserts that it is read again as written.
+pub fn blocks(input: &[u8]) -> bool {
+    let Ok(blocks) = block_list::parse(input) else { return false };
+    let text = block_list::encode(blocks.iter().map(|(source, id)| (*source, id.as_str())));
+    assert_eq!(block_list::parse(text.as_bytes()).expect("an encoded list"), blocks);
+    true
+}
