@@ -75,6 +75,10 @@ pub(crate) struct Flags {
     /// Log every refused request.
     #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "IGNORED")]
     pub(crate) debug: Option<String>,
+    /// Log the strings that signatures are computed from, with --debug. They hold the keys of
+    /// entities, the names of blobs and the parameters of requests.
+    #[arg(long, requires = "debug")]
+    debug_signing: bool,
 
     /// Taken for Azurite's sake: all is in memory anyway.
     #[arg(long = "inMemoryPersistence", alias = "in-memory-persistence", hide = true)]
@@ -175,6 +179,7 @@ impl Flags {
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port)
+            .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
         #[cfg(feature = "durable")]
         if let Some(location) = self.location {
