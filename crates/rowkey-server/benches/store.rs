@@ -142,7 +142,7 @@ fn query(bencher: Bencher, filter: &str, expected: usize) {
 
 /// An account with one table of `ENTITIES` entities.
 fn filled() -> Account {
-    let mut account = Account::new(Strictness::Strict);
+    let mut account = Account::new(Strictness::Strict, store::Names::Blocked);
     account.create_table(TABLE, now()).unwrap();
     for number in 0..ENTITIES {
         let mut entity = entity();

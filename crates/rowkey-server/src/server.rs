@@ -13,6 +13,7 @@ use crate::control::{Control, Targets};
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
+use crate::store::Names;
 use crate::tls::Identity;
 
 /// The name of the account that emulators have.
@@ -49,6 +50,7 @@ pub struct ServerBuilder {
     queue: (String, u16),
     table: (String, u16),
     strict: Strictness,
+    names: Names,
     clock: Option<ServerClock>,
     journal: bool,
     targets: Option<Targets>,
@@ -90,6 +92,7 @@ impl Server {
             queue: any.clone(),
             table: any,
             strict: Strictness::Strict,
+            names: Names::Blocked,
             clock: None,
             journal: true,
             targets: None,
@@ -173,8 +176,32 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets pass what the service would refuse: more or larger properties, more comparisons in a
-    /// filter, the name of a table that was just deleted.
+    /// Whether names of deleted tables, queues and containers can be used again at once. Default:
+    /// no. As in the service, creating a table is then refused for 40 s after one of its name was
+    /// deleted (409 `TableBeingDeleted`), a queue or container for 30 s (409 `QueueBeingDeleted`,
+    /// `ContainerBeingDeleted`), by [`Server::clock`].
+    ///
+    /// Suites that were written for another emulator delete and create under one name; code that
+    /// will run against the service must wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_server::Server::builder().reuse_names(true).start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn reuse_names(mut self, reuse_names: bool) -> Self {
+        self.names = if reuse_names { Names::Reused } else { Names::Blocked };
+        self
+    }
+
+    /// Does not enforce the service's limits on entities and filters:
+    ///
+    /// - 252 properties of an entity;
+    /// - 64 KiB in a property's value, 1 MiB in an entity;
+    /// - 15 comparisons in a filter.
+    ///
+    /// Names of what was deleted stay blocked, see [`reuse_names`](Self::reuse_names).
     pub fn loose(mut self) -> Self {
         self.strict = Strictness::Loose;
         self
@@ -298,7 +325,7 @@ impl ServerBuilder {
         clock: ServerClock,
         prepare: impl FnOnce(&State),
     ) -> io::Result<Server> {
-        let mut state = State::new(&self.accounts, clock, self.strict)
+        let mut state = State::new(&self.accounts, clock, self.strict, self.names)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         state.control = Control::new(self.journal, self.targets);
         state.debug_signing = self.debug_signing;

@@ -18,6 +18,7 @@ use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::secondary::Served;
 use crate::store;
+use crate::store::Names;
 use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
 
@@ -27,6 +28,7 @@ pub(crate) struct State {
     pub(crate) accounts: Vec<Account>,
     pub(crate) clock: ServerClock,
     pub(crate) strict: Strictness,
+    pub(crate) names: Names,
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
     pub(crate) connections: Connections,
@@ -88,9 +90,9 @@ pub(crate) struct Holdings {
 
 impl Holdings {
     /// Those of a new account.
-    pub(crate) fn new(strict: Strictness, now: DateTime) -> Self {
-        let queues = Queues::new(strict, now.ticks().cast_unsigned());
-        Self { tables: store::Account::new(strict), queues, blobs: Blobs::new(strict) }
+    pub(crate) fn new(strict: Strictness, names: Names, now: DateTime) -> Self {
+        let queues = Queues::new(names, now.ticks().cast_unsigned());
+        Self { tables: store::Account::new(strict, names), queues, blobs: Blobs::new(names) }
     }
 }
 
@@ -100,6 +102,7 @@ impl State {
         accounts: &[(String, Vec<String>)],
         clock: ServerClock,
         strict: Strictness,
+        names: Names,
     ) -> Result<Self, InvalidKey> {
         let now = clock.now();
         let accounts = accounts
@@ -107,13 +110,23 @@ impl State {
             .map(|(name, keys)| {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
-                Ok(Account::new(name.clone(), keys?, Holdings::new(strict, now)))
+                Ok(Account::new(name.clone(), keys?, Holdings::new(strict, names, now)))
             })
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
         let (control, connections) = (Control::new(false, None), Connections::default());
         let (debug_signing, durable) = (false, None);
-        Ok(Self { accounts, clock, strict, ids, control, connections, debug_signing, durable })
+        Ok(Self {
+            accounts,
+            clock,
+            strict,
+            names,
+            ids,
+            control,
+            connections,
+            debug_signing,
+            durable,
+        })
     }
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {

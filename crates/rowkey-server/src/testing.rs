@@ -79,7 +79,7 @@ impl Server {
     pub fn reset(&self) {
         let now = self.state.now();
         for account in &self.state.accounts {
-            account.replace(Holdings::new(self.state.strict, now));
+            account.replace(Holdings::new(self.state.strict, self.state.names, now));
         }
         #[cfg(feature = "durable")]
         self.state.durable.iter().for_each(Durable::write_now);

@@ -15,6 +15,7 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::*;
 use crate::clock::ServerClock;
 use crate::state::State;
+use crate::store::Names;
 
 const KEY: &str = "YmFy";
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -22,7 +23,8 @@ const NOW: &str = "2026-01-01T12:00:00Z";
 fn state() -> State {
     let accounts = [("acc".to_owned(), vec!["YmF6".to_owned(), KEY.to_owned()])];
     let now = NOW.parse().unwrap();
-    let state = State::new(&accounts, ServerClock::manual(now), Strictness::Strict).unwrap();
+    let clock = ServerClock::manual(now);
+    let state = State::new(&accounts, clock, Strictness::Strict, Names::Blocked).unwrap();
     state.accounts[0].store().create_table("Things", now).unwrap();
     state
 }

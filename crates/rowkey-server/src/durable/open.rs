@@ -108,7 +108,7 @@ enum Owner {
 impl Load {
     fn new(state: &State) -> Self {
         let loaded = |_: &_| {
-            let mut holdings = Holdings::new(state.strict, state.now());
+            let mut holdings = Holdings::new(state.strict, state.names, state.now());
             // By a clock that stands, ids that follow from the time would come again.
             holdings.queues.reseed(RandomState::new().hash_one(()));
             Loaded {

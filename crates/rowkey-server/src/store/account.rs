@@ -16,6 +16,7 @@ use rowkey_wire::xml::ServiceProperties;
 #[cfg(feature = "durable")]
 use rowkey_wire::xml::SignedIdentifier;
 
+use super::names::{Names, being_deleted};
 use super::partition::Key;
 use super::properties;
 use super::query::Cut;
@@ -35,6 +36,7 @@ pub(crate) struct Account {
     blocked: BTreeMap<Key, DateTime>,
     properties: ServiceProperties,
     strict: Strictness,
+    names: Names,
     last: DateTime,
     pub(crate) touched: Touched<Touch>,
 }
@@ -52,12 +54,13 @@ pub(crate) enum Touch {
 
 impl Account {
     /// An account without tables.
-    pub(crate) fn new(strict: Strictness) -> Self {
+    pub(crate) fn new(strict: Strictness, names: Names) -> Self {
         Self {
             tables: BTreeMap::new(),
             blocked: BTreeMap::new(),
             properties: properties::initial(),
             strict,
+            names,
             last: DateTime::MIN,
             touched: Touched::default(),
         }
@@ -70,8 +73,10 @@ impl Account {
         if self.tables.contains_key(&folded) {
             return Err(Rejection::new(ErrorCode::TABLE_ALREADY_EXISTS));
         }
-        if self.blocked.get(&folded).is_some_and(|until| now < *until) {
-            return Err(Rejection::new(ErrorCode::TABLE_BEING_DELETED));
+        if self.names == Names::Blocked
+            && self.blocked.get(&folded).is_some_and(|until| now < *until)
+        {
+            return Err(being_deleted(ErrorCode::TABLE_BEING_DELETED));
         }
         self.blocked.remove(&folded);
         self.touched.note(|| Touch::Table(folded.clone()));
@@ -98,7 +103,7 @@ impl Account {
             }
             is_blocked
         });
-        if self.strict == Strictness::Strict
+        if self.names == Names::Blocked
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
             self.blocked.insert(folded, until);

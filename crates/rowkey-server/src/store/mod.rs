@@ -11,6 +11,7 @@
 //! | [`partition`] | the rows of a partition, and [`Key`], which orders them |
 //! | [`row`] | [`Row`]: one entity, packed |
 //! | [`shape`] | the names and types that rows share |
+//! | [`names`] | whether names of what was deleted are blocked |
 //! | [`filter`] | a filter made ready to be asked of many rows |
 //! | [`queue`] | queues and their messages |
 //! | [`properties`] | the properties of a service |
@@ -21,6 +22,7 @@
 pub(crate) mod account;
 pub(crate) mod blob;
 pub(crate) mod filter;
+pub(crate) mod names;
 pub(crate) mod partition;
 pub(crate) mod properties;
 pub(crate) mod query;
@@ -39,5 +41,6 @@ mod scan_tests;
 mod tests;
 
 pub(crate) use account::Account;
+pub(crate) use names::Names;
 pub(crate) use partition::Key;
 pub(crate) use row::Row;

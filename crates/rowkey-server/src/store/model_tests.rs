@@ -9,6 +9,7 @@ use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 
 use super::account::Account;
 use super::filter::Compiled;
+use super::names::Names;
 use super::query::{Scan, Step, Window};
 
 /// Few keys, so that operations meet. They order differently as bytes and as UTF-16.
@@ -139,7 +140,7 @@ fn contents(account: &Account, text: Option<&str>, room: u32) -> Rows {
 fn a_table_is_a_map_whatever_happens_to_it() {
     for seed in 0..40 {
         let mut random = Random(seed);
-        let mut account = Account::new(Strictness::Strict);
+        let mut account = Account::new(Strictness::Strict, Names::Blocked);
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         account.create_table("model", now).unwrap();
         let mut model = Rows::new();

@@ -8,6 +8,7 @@ use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 
 use super::account::Account;
 use super::filter::Compiled;
+use super::names::Names;
 use super::partition::Key;
 use super::query::{Scan, Step, Window};
 
@@ -20,7 +21,7 @@ pub(super) fn later(seconds: i64) -> DateTime {
 }
 
 pub(super) fn account() -> Account {
-    let mut account = Account::new(Strictness::Strict);
+    let mut account = Account::new(Strictness::Strict, Names::Blocked);
     account.create_table("Things", start()).unwrap();
     account
 }
@@ -164,10 +165,22 @@ fn the_name_of_a_deleted_table_is_blocked_for_a_while() {
     assert_eq!(again(&mut account, later(40)), None);
     assert_eq!(again(&mut account, later(41)), Some(ErrorCode::TABLE_ALREADY_EXISTS));
 
-    let mut loose = Account::new(Strictness::Loose);
-    loose.create_table("things", start()).unwrap();
-    loose.delete_table("things", start()).unwrap();
-    assert!(loose.create_table("things", start()).is_ok());
+    let refused = {
+        account.delete_table("things", later(41)).unwrap();
+        account.create_table("things", later(42)).unwrap_err()
+    };
+    assert!(refused.message.contains("--strict"), "{refused:?}");
+    assert!(refused.message.contains("ServerBuilder::reuse_names(true)"), "{refused:?}");
+
+    // Limits that are not enforced say nothing of names.
+    for (strict, names) in
+        [(Strictness::Loose, Names::Blocked), (Strictness::Strict, Names::Reused)]
+    {
+        let mut account = Account::new(strict, names);
+        account.create_table("things", start()).unwrap();
+        account.delete_table("things", start()).unwrap();
+        assert_eq!(account.create_table("things", start()).is_ok(), names == Names::Reused);
+    }
 }
 
 #[test]

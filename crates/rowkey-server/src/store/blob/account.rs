@@ -9,13 +9,13 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::xml::ServiceProperties;
 use uuid::Uuid;
 
 use super::condition;
 use super::container::Container;
 use super::lease::Subject;
+use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
@@ -36,7 +36,7 @@ pub(crate) struct Blobs {
     /// Names of deleted containers, and until when they are blocked.
     blocked: BTreeMap<Box<str>, DateTime>,
     properties: ServiceProperties,
-    strict: Strictness,
+    names: Names,
     last: u64,
     pub(crate) touched: Touched<Touch>,
 }
@@ -52,12 +52,12 @@ pub(crate) enum Touch {
 
 impl Blobs {
     /// An account without containers.
-    pub(crate) fn new(strict: Strictness) -> Self {
+    pub(crate) fn new(names: Names) -> Self {
         Self {
             containers: BTreeMap::new(),
             blocked: BTreeMap::new(),
             properties: properties::initial(),
-            strict,
+            names,
             last: 0,
             touched: Touched::default(),
         }
@@ -74,8 +74,9 @@ impl Blobs {
         if self.containers.contains_key(name) {
             return Err(Rejection::new(ErrorCode::CONTAINER_ALREADY_EXISTS));
         }
-        if self.blocked.get(name).is_some_and(|until| now < *until) {
-            return Err(Rejection::new(ErrorCode::CONTAINER_BEING_DELETED));
+        if self.names == Names::Blocked && self.blocked.get(name).is_some_and(|until| now < *until)
+        {
+            return Err(being_deleted(ErrorCode::CONTAINER_BEING_DELETED));
         }
         self.blocked.remove(name);
         self.touched.note(|| Touch::Container(name.into()));
@@ -104,7 +105,7 @@ impl Blobs {
             }
             is_blocked
         });
-        if self.strict == Strictness::Strict
+        if self.names == Names::Blocked
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
             self.blocked.insert(name.into(), until);

@@ -9,7 +9,6 @@ use rowkey_wire::blob::tag::{Conditions, Match, Tag};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::odata::parse::Strictness;
 use uuid::Uuid;
 
 use super::account::Blobs;
@@ -18,6 +17,7 @@ use super::content::Content;
 use super::entry::{Copied, Kind};
 use super::list::Listed;
 use super::write::{Appended, copy_source};
+use crate::store::Names;
 
 const A: Uuid = Uuid::from_u128(0xA);
 
@@ -27,7 +27,7 @@ fn at(seconds: i64) -> DateTime {
 }
 
 fn account() -> Blobs {
-    let mut blobs = Blobs::new(Strictness::Strict);
+    let mut blobs = Blobs::new(Names::Blocked);
     blobs.create("c", None, Metadata::default(), at(0)).unwrap();
     blobs
 }
@@ -338,10 +338,10 @@ fn containers_are_unique_blocked_for_a_while_and_guarded_by_leases() {
     assert_eq!(code(blobs.create("c", None, none(), at(29))), "409 ContainerBeingDeleted");
     assert_eq!(code(blobs.create("c", None, none(), at(30))), "ok");
     assert_eq!(container_names(&blobs, ""), ["c"]);
-    let mut loose = Blobs::new(Strictness::Loose);
-    loose.create("c", None, none(), at(0)).unwrap();
-    loose.delete("c", &free, at(0)).unwrap();
-    assert_eq!(code(loose.create("c", None, none(), at(0))), "ok");
+    let mut reusing = Blobs::new(Names::Reused);
+    reusing.create("c", None, none(), at(0)).unwrap();
+    reusing.delete("c", &free, at(0)).unwrap();
+    assert_eq!(code(reusing.create("c", None, none(), at(0))), "ok");
 }
 
 fn container_names(blobs: &Blobs, prefix: &str) -> Vec<String> {

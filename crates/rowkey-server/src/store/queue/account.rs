@@ -7,13 +7,13 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::queue::op::Listing;
 use rowkey_wire::queue::render::marker_name;
 use rowkey_wire::xml::ServiceProperties;
 use uuid::{Builder, Uuid};
 
 use super::messages::Queue;
+use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
@@ -27,7 +27,7 @@ pub(crate) struct Queues {
     /// Names of deleted queues, and until when they are blocked.
     blocked: BTreeMap<String, DateTime>,
     properties: ServiceProperties,
-    strict: Strictness,
+    names: Names,
     /// Where the ids of messages come from.
     seed: u64,
     pub(crate) touched: Touched<Touch>,
@@ -52,12 +52,12 @@ pub(crate) enum Created {
 
 impl Queues {
     /// No queues. The ids of messages follow from `seed`.
-    pub(crate) fn new(strict: Strictness, seed: u64) -> Self {
+    pub(crate) fn new(names: Names, seed: u64) -> Self {
         Self {
             by_name: BTreeMap::new(),
             blocked: BTreeMap::new(),
             properties: properties::initial(),
-            strict,
+            names,
             seed,
             touched: Touched::default(),
         }
@@ -77,8 +77,9 @@ impl Queues {
                 Err(Rejection::new(ErrorCode::QUEUE_ALREADY_EXISTS))
             };
         }
-        if self.blocked.get(name).is_some_and(|until| now < *until) {
-            return Err(Rejection::new(ErrorCode::QUEUE_BEING_DELETED));
+        if self.names == Names::Blocked && self.blocked.get(name).is_some_and(|until| now < *until)
+        {
+            return Err(being_deleted(ErrorCode::QUEUE_BEING_DELETED));
         }
         self.blocked.remove(name);
         self.touched.note(|| Touch::Queue(name.to_owned()));
@@ -98,7 +99,7 @@ impl Queues {
             }
             is_blocked
         });
-        if self.strict == Strictness::Strict
+        if self.names == Names::Blocked
             && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
         {
             self.blocked.insert(name.to_owned(), until);

@@ -4,12 +4,12 @@ use http::{HeaderMap, HeaderValue};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::queue::op::Listing;
 use uuid::Uuid;
 
 use super::account::{Created, Queues};
 use super::messages::{Message, Queue};
+use crate::store::Names;
 
 /// So many seconds after the test began.
 fn at(seconds: i64) -> DateTime {
@@ -142,7 +142,7 @@ fn clearing_takes_hidden_messages_too_and_keeps_the_queue() {
 
 #[test]
 fn a_queue_is_created_once_with_the_same_metadata() {
-    let mut queues = Queues::new(Strictness::Strict, 1);
+    let mut queues = Queues::new(Names::Blocked, 1);
     assert_eq!(queues.create("abc", metadata("x"), at(0)), Ok(Created::New));
     assert_eq!(queues.create("abc", metadata("x"), at(0)), Ok(Created::Existing));
     let other = queues.create("abc", metadata("y"), at(0));
@@ -152,7 +152,7 @@ fn a_queue_is_created_once_with_the_same_metadata() {
 
 #[test]
 fn the_name_of_a_deleted_queue_is_blocked_for_a_while() {
-    let mut queues = Queues::new(Strictness::Strict, 1);
+    let mut queues = Queues::new(Names::Blocked, 1);
     let create = |queues: &mut Queues, now| queues.create("abc", Metadata::default(), at(now));
     create(&mut queues, 0).unwrap();
     queues.delete("abc", at(0)).unwrap();
@@ -160,15 +160,15 @@ fn the_name_of_a_deleted_queue_is_blocked_for_a_while() {
     assert_eq!(code(create(&mut queues, 29)), ErrorCode::QUEUE_BEING_DELETED);
     assert_eq!(create(&mut queues, 30), Ok(Created::New));
 
-    let mut loose = Queues::new(Strictness::Loose, 1);
-    create(&mut loose, 0).unwrap();
-    loose.delete("abc", at(0)).unwrap();
-    assert_eq!(create(&mut loose, 0), Ok(Created::New));
+    let mut reusing = Queues::new(Names::Reused, 1);
+    create(&mut reusing, 0).unwrap();
+    reusing.delete("abc", at(0)).unwrap();
+    assert_eq!(create(&mut reusing, 0), Ok(Created::New));
 }
 
 #[test]
 fn queues_are_listed_in_pages() {
-    let mut queues = Queues::new(Strictness::Strict, 1);
+    let mut queues = Queues::new(Names::Blocked, 1);
     for name in ["b-1", "a-2", "b-3", "b-2", "c-1"] {
         queues.create(name, Metadata::default(), at(0)).unwrap();
     }
@@ -189,7 +189,7 @@ fn queues_are_listed_in_pages() {
 
 #[test]
 fn ids_of_messages_differ_and_are_guids_of_version_4() {
-    let mut queues = Queues::new(Strictness::Strict, 7);
+    let mut queues = Queues::new(Names::Blocked, 7);
     let ids: std::collections::HashSet<_> = (0..1000).map(|_| queues.message_id()).collect();
     assert_eq!(ids.len(), 1000);
     assert!(ids.iter().all(|id| id.get_version_num() == 4));

@@ -1,0 +1,26 @@
+//! Whether the names of deleted tables, queues and containers are blocked for a while.
+
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
+/// How a server says that the name of something deleted is blocked, and how to have it free.
+const SWITCH: &str = " (This server blocks names as Azure does: 40 s for tables, 30 s for queues and \
+containers. They are free at once without the program's --strict, or with \
+ServerBuilder::reuse_names(true).)";
+
+/// When the names of deleted tables, queues and containers can be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// After some time, as in the service.
+    Blocked,
+    /// At once.
+    Reused,
+}
+
+/// The refusal to create something under a blocked name. It names the switch, because other
+/// emulators do not block names.
+pub(crate) fn being_deleted(code: ErrorCode) -> Rejection {
+    let mut rejection = Rejection::new(code);
+    rejection.message.to_mut().push_str(SWITCH);
+    rejection
+}
