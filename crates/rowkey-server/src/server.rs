@@ -1,6 +1,6 @@
 //! [`Server`]: starts, says where it is, ends when it is dropped.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -332,33 +332,19 @@ impl ServerBuilder {
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }
-        if let Some(Https::Made) = self.https {
-            let hosts = [&self.blob.0, &self.queue.0, &self.table.0];
-            let identity = Identity::self_signed(hosts.into_iter().map(String::as_str))?;
-            self.https = Some(Https::Given(identity));
-        }
-        let tls = match &self.https {
+        // A certificate that cannot be used is reported before anything is opened.
+        let mut tls = match &self.https {
             Some(Https::Given(identity)) => Some(identity.acceptor()?),
             _ => None,
         };
-        let scheme = if tls.is_some() { "https" } else { "http" };
         #[cfg(feature = "durable")]
         if let Some((location, sync)) = &self.location {
             crate::durable::open::attach(&mut state, location, *sync)?;
         }
         prepare(&state);
         let (name, keys) = &self.accounts[0];
-        let mut listeners = Listeners::new();
-        let mut listen = |(host, port): &(String, u16), service| -> io::Result<String> {
-            let listener = bind(host, *port)?;
-            let address = listener.local_addr()?;
-            listeners.push((listener, service));
-            Ok(format!("{scheme}://{address}/{name}"))
-        };
-        let endpoints = Endpoints {
-            blob: listen(&self.blob, Service::Blob)?,
-            queue: listen(&self.queue, Service::Queue)?,
-            table: listen(&self.table, Service::Table)?,
+        let endpoint = |listener: &TcpListener| -> io::Result<String> {
+            Ok(format!("{scheme}://{}/{name}", reachable(listener.local_addr()?)))
         };
         let key = keys.first().map(String::as_str).unwrap_or_default();
         let connection_string = format!(
@@ -373,6 +359,23 @@ impl ServerBuilder {
 
     /// The same on free ports, and keeping nothing.
     pub(crate) fn apart(mut self) -> Self {
+        let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));
+        let [blob, queue, table] = bound;
+        let bound = [(blob?, Service::Blob), (queue?, Service::Queue), (table?, Service::Table)];
+        if let Some(Https::Made) = self.https {
+            let mut hosts = vec![self.blob.0.clone(), self.queue.0.clone(), self.table.0.clone()];
+            // Most clients let a `*` stand before two labels at least.
+            for (name, _) in &self.accounts {
+                hosts.extend(["", "-secondary"].map(|suffix| format!("{name}{suffix}.localhost")));
+            }
+            for (listener, _) in &bound {
+                hosts.push(reachable(listener.local_addr()?).ip().to_string());
+            }
+            let identity = Identity::self_signed(&hosts)?;
+            tls = Some(identity.acceptor()?);
+            self.https = Some(Https::Given(identity));
+        }
+        let scheme = if tls.is_some() { "https" } else { "http" };
         #[cfg(feature = "durable")]
         {
             self.location = None;
@@ -386,6 +389,10 @@ impl ServerBuilder {
 
 // Without the accounts' keys.
 impl fmt::Debug for ServerBuilder {
+        let [(blob, _), (queue, _), (table, _)] = &bound;
+        let endpoints =
+            Endpoints { blob: endpoint(blob)?, queue: endpoint(queue)?, table: endpoint(table)? };
+        let listeners = Listeners::from(bound);
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerBuilder")
             .field("blob", &self.blob)
@@ -410,5 +417,16 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
     };
     listen().map_err(|error: io::Error| {
         io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
+/// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
+/// send to.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
     })
 }

@@ -5,12 +5,24 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use rowkey_wire::edm::DateTime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{self, InconsistentKeys, ServerConfig};
+
+use crate::clock::ServerClock;
+
+/// How long a certificate of the server's own is valid: what the strictest clients take, which are
+/// Apple's.
+const LIFETIME_DAYS: i64 = 825;
+const TICKS_A_DAY: i64 = 86_400 * 10_000_000;
 
 /// What requests that came over HTTPS carry.
 #[derive(Clone, Copy, Debug)]
@@ -24,19 +36,39 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A new one for these hosts, which nobody vouches for.
-    pub(crate) fn self_signed<'a>(hosts: impl Iterator<Item = &'a str>) -> io::Result<Self> {
-        // `*.localhost`, because hosts may begin with the account's name.
-        let mut names: Vec<String> = ["localhost", "*.localhost", "127.0.0.1", "::1"]
-            .into_iter()
-            .chain(hosts)
-            .map(str::to_owned)
-            .collect();
+    /// A new one for these hosts and for `localhost`, which no authority vouches for.
+    pub(crate) fn self_signed(hosts: &[String]) -> io::Result<Self> {
+        // Hosts may begin with the account's name, and a `*` stands for one label alone.
+        let usual = [
+            "localhost",
+            "*.localhost",
+            "*.blob.localhost",
+            "*.queue.localhost",
+            "*.table.localhost",
+            "127.0.0.1",
+            "::1",
+        ];
+        let mut names: Vec<String> =
+            usual.into_iter().map(str::to_owned).chain(hosts.iter().cloned()).collect();
         names.sort_unstable();
         names.dedup();
         let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "rowkey-server");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Clients look at real clocks, whatever the server's own shows.
+        let now = ServerClock::real().now();
+        let day = |days: i64| -> io::Result<_> {
+            let ticks = now.ticks() + days * TICKS_A_DAY;
+            let text = DateTime::from_ticks(ticks).map_err(io::Error::other)?.to_string();
+            let mut parts = text.split(['-', 'T']);
+            let mut next = || parts.next().unwrap_or_default();
+            let year = next().parse().map_err(io::Error::other)?;
+            let month = next().parse().map_err(io::Error::other)?;
+            Ok(date_time_ymd(year, month, next().parse().map_err(io::Error::other)?))
+        };
+        (params.not_before, params.not_after) = (day(-1)?, day(LIFETIME_DAYS - 1)?);
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let certificate = params.self_signed(&key).map_err(io::Error::other)?;
         Ok(Self {
@@ -47,30 +79,63 @@ impl Identity {
 
     /// What makes connections secure with it.
     pub(crate) fn acceptor(&self) -> io::Result<TlsAcceptor> {
-        let wrong = |what: &str| {
-            let message = format!("the {what} is not PEM");
-            io::Error::new(io::ErrorKind::InvalidInput, message)
-        };
+        let provider = Arc::new(ring::default_provider());
         let chain: Vec<_> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<_, _>>()
-            .map_err(|_| wrong("certificate"))?;
+            .map_err(|_| wrong("the certificate is not PEM"))?;
         if chain.is_empty() {
-            return Err(wrong("certificate"));
+            return Err(wrong(
+                "the certificate is not PEM: it has no `-----BEGIN CERTIFICATE-----`",
+            ));
         }
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
-            .map_err(|_| wrong("certificate's key"))?;
-        let unusable = |error: rustls::Error| {
-            let message = format!("the certificate cannot be used: {error}");
-            io::Error::new(io::ErrorKind::InvalidInput, message)
-        };
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let key = provider.key_provider.load_private_key(self.private_key()?).map_err(unusable)?;
+        let identity = CertifiedKey::new(chain, key);
+        check_match(&identity)?;
+        let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(unusable)?
             .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .map_err(unusable)?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
+
+    fn private_key(&self) -> io::Result<PrivateKeyDer<'static>> {
+        let marks = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"];
+        if marks.iter().any(|mark| self.key.contains(mark)) {
+            return Err(wrong(
+                "the certificate's key is encrypted: decrypt it with `openssl pkey -in key.pem \
+                 -out plain.pem`",
+            ));
+        }
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes())
+            .map_err(|_| wrong("the certificate's key is not PEM"))
+    }
+}
+
+/// Refuses a key that is not the certificate's. Certificates of version 1, such as the one that
+/// Azurite's tests have, are not read by the TLS library, which servers need not; their key is
+/// somewhere in them all the same.
+fn check_match(identity: &CertifiedKey) -> io::Result<()> {
+    let mismatch = || wrong("the certificate's key is the key of another certificate");
+    match identity.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(mismatch()),
+        Err(error @ rustls::Error::InvalidCertificate(_)) => {
+            let certificate = identity.end_entity_cert().map_err(unusable)?;
+            let Some(key) = identity.key.public_key() else { return Err(unusable(error)) };
+            let has_key = certificate.windows(key.len()).any(|part| part == key.as_ref());
+            if has_key { Ok(()) } else { Err(unusable(error)) }
+        }
+        Err(error) => Err(unusable(error)),
+    }
+}
+
+fn wrong(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn unusable(error: rustls::Error) -> io::Error {
+    wrong(&format!("the certificate cannot be used: {error}"))
 }
 
 /// The usual text form: base64 in lines of 64 characters between two that say what it is.
@@ -88,25 +153,5 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_of_its_own_can_be_used() {
-        let identity = Identity::self_signed(["azurite.test", "localhost"].into_iter()).unwrap();
-        assert!(identity.acceptor().is_ok());
-    }
-
-    #[test]
-    fn what_is_no_pem_is_refused_without_being_quoted() {
-        let own = Identity::self_signed(std::iter::empty()).unwrap();
-        for (identity, named) in [
-            (Identity { certificate: "secret".to_owned(), ..own.clone() }, "the certificate is"),
-            (Identity { key: "secret".to_owned(), ..own }, "the certificate's key is"),
-        ] {
-            let Err(error) = identity.acceptor() else { panic!("it is not PEM") };
-            assert!(error.to_string().starts_with(named), "{error}");
-            assert!(!error.to_string().contains("secret"), "{error}");
-        }
-    }
-}
+#[path = "tls_tests.rs"]
+mod tests;
