@@ -30,7 +30,6 @@ const MANUAL_START: &str = "2026-01-01T00:00:00Z";
 const WAITING: i32 = 4096;
 
 /// A running server. Dropping it ends it and cuts its connections off.
-#[derive(Debug)]
 #[must_use = "the server ends when it is dropped"]
 pub struct Server {
     pub(crate) state: Arc<State>,
@@ -425,6 +424,29 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
+    address
+}
+
+// Without the accounts' keys, the connection string and what the server holds.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("blob_endpoint", &self.endpoints.blob)
+            .field("queue_endpoint", &self.endpoints.queue)
+            .field("table_endpoint", &self.endpoints.table)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
+/// send to.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+            .field("names", &self.names)
     address
 }
 
