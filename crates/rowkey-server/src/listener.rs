@@ -33,6 +33,8 @@ pub(crate) type Listeners = Vec<(TcpListener, Service)>;
 pub(crate) struct Running {
     stop: Option<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether anything needs a timer.
+    is_timed: bool,
 }
 
 /// Serves on `listeners` until the result is dropped, with so many threads.
@@ -46,7 +48,8 @@ pub(crate) fn start(
         listener.set_nonblocking(true)?;
     }
     let (stop, stopped) = oneshot::channel();
-    let mut running = Running { stop: Some(stop), threads: Vec::new() };
+    let is_timed = state.keep_alive.is_limited();
+    let mut running = Running { stop: Some(stop), threads: Vec::new(), is_timed };
     let mut others = Vec::new();
     for _ in 1..threads.get() {
         let (send, given) = mpsc::unbounded_channel();
@@ -65,7 +68,12 @@ impl Running {
         &mut self,
         work: impl FnOnce() -> F + Send + 'static,
     ) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_io();
+        if self.is_timed {
+            runtime.enable_time();
+        }
+        let runtime = runtime.build()?;
         let builder = thread::Builder::new().name("rowkey-server".to_owned());
         self.threads.push(builder.spawn(move || runtime.block_on(work()))?);
         Ok(())

@@ -3,12 +3,17 @@
 //! An account is named by the first segment of the path (`/devstoreaccount1/table`), as emulators
 //! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
 //! after it the account's second region is meant: a copy that can only be read.
+//!
+//! A host names an account if its first label is an account of this server
+//! (`account.localhost:10002`), or if its second one is a service. But in a cluster such hosts also
+//! name the server (`emulator.table.svc`): then the path decides, if it begins with an account.
 
 use http::request::Parts;
-use http::{Method, header};
+use http::{HeaderMap, Method, Request, Uri, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use crate::state::State;
 use crate::tls::Https;
 
 const SECONDARY: &str = "-secondary";
@@ -67,17 +72,58 @@ pub(crate) fn account_and_path(request: &Parts) -> Option<(&str, &str)> {
     Some((account.strip_suffix(SECONDARY).unwrap_or(account), path))
 }
 
+/// Where the account is named, if the pattern of the host would tell it wrong. In the extensions of a
+/// request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Host,
+    Path,
+}
+
+/// Finds out where a request names its account, by the accounts that there are.
+pub(crate) fn settle<B>(state: &State, request: &mut Request<B>) {
+    if let Some(style) = style(state, request.uri(), request.headers()) {
+        request.extensions_mut().insert(style);
+    }
+}
+
+fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<Style> {
+    let host = host(uri, headers)?;
+    let (label, _) = host.split_once('.')?;
+    // Nearly all requests end here: 127.0.0.1 is no account.
+    if label.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let is_known =
+        |account: &str| state.account(account.strip_suffix(SECONDARY).unwrap_or(account)).is_some();
+    let first_segment = || uri.path().split('/').nth(1).unwrap_or_default();
+    match (is_known(label), host_account(host).is_some()) {
+        (_, true) if !state.product_style => Some(Style::Path),
+        (false, true) if is_known(first_segment()) => Some(Style::Path),
+        (true, false) if state.product_style => Some(Style::Host),
+        _ => None,
+    }
+}
+
+/// The host that a request names, with its port.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    uri.authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(|| headers.get(header::HOST).and_then(|host| host.to_str().ok()))
+        .filter(|host| !host.is_empty())
+}
+
 /// The host, the account with its suffix, what of the path names it, and the rest of the path.
 fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
-    let host = request
-        .uri
-        .authority()
-        .map(http::uri::Authority::as_str)
-        .or_else(|| request.headers.get(header::HOST).and_then(|host| host.to_str().ok()))
-        .filter(|host| !host.is_empty())
+    let host = host(&request.uri, &request.headers)
         .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
     let path = request.uri.path();
-    if let Some(account) = host_account(host) {
+    let named = match request.extensions.get::<Style>() {
+        Some(Style::Host) => host.split('.').next(),
+        Some(Style::Path) => None,
+        None => host_account(host),
+    };
+    if let Some(account) = named {
         Ok((host, account, "", path))
     } else {
         let segment = path.strip_prefix('/').unwrap_or(path);
@@ -113,8 +159,11 @@ pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a s
 #[cfg(test)]
 mod tests {
     use http::Request;
+    use rowkey_wire::odata::parse::Strictness;
 
     use super::*;
+    use crate::clock::ServerClock;
+    use crate::store::Names;
 
     fn parts(host: &str, path: &str) -> Parts {
         Request::builder().uri(path).header("host", host).body(()).unwrap().into_parts().0
@@ -139,6 +188,46 @@ mod tests {
         let found = place(&request).unwrap();
         assert_eq!((found.account, found.secondary, found.path), ("acc", true, ""));
         assert_eq!(found.prefix, "/acc-secondary");
+    }
+
+    /// The account, and what remains of the path, where the accounts are `acc` and `other`.
+    fn account_of(host: &str, path: &str, product_style: bool) -> (String, String) {
+        let accounts = ["acc", "other"].map(|name| (name.to_owned(), vec!["YmFy".to_owned()]));
+        let clock = ServerClock::real();
+        let mut state = State::new(&accounts, clock, Strictness::Strict, Names::Blocked).unwrap();
+        state.product_style = product_style;
+        let mut request = Request::builder().uri(path).header("host", host).body(()).unwrap();
+        settle(&state, &mut request);
+        let parts = request.into_parts().0;
+        let found = place(&parts).unwrap();
+        (found.account.to_owned(), found.path.to_owned())
+    }
+
+    #[test]
+    fn a_host_names_an_account_when_there_is_such_a_one() {
+        for (host, path, account, rest) in [
+            // As Azure has it, and as Azurite does.
+            ("acc.table.localhost:1", "/things", "acc", "/things"),
+            ("acc.localhost:1", "/things", "acc", "/things"),
+            ("acc-secondary.localhost:1", "/things", "acc", "/things"),
+            ("acc.azurite.test", "/other/b", "acc", "/other/b"),
+            ("new.table.core.windows.net", "/things", "new", "/things"),
+            // Hosts of the server itself.
+            ("127.0.0.1:1", "/acc/things", "acc", "/things"),
+            ("[::1]:1", "/acc/things", "acc", "/things"),
+            ("localhost", "/acc/things", "acc", "/things"),
+            ("emulator", "/acc/things", "acc", "/things"),
+            ("emulator.default.svc", "/acc/things", "acc", "/things"),
+            ("host.docker.internal:1", "/acc/things", "acc", "/things"),
+            ("emulator.table.svc", "/acc-secondary/things", "acc", "/things"),
+        ] {
+            let expected = (account.to_owned(), rest.to_owned());
+            assert_eq!(account_of(host, path, true), expected, "{host}{path}");
+        }
+        for host in ["acc.table.localhost:1", "acc.localhost", "127.0.0.1", "other.test"] {
+            let expected = ("acc".to_owned(), "/things".to_owned());
+            assert_eq!(account_of(host, "/acc/things", false), expected, "{host}");
+        }
     }
 
     #[test]

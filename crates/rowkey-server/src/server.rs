@@ -3,12 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::odata::parse::Strictness;
 
 use crate::clock::ServerClock;
+use crate::connection::KeepAlive;
 use crate::control::{Control, Targets};
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
@@ -56,6 +58,8 @@ pub struct ServerBuilder {
     https: Option<Https>,
     oauth: bool,
     debug_signing: bool,
+    keep_alive: KeepAlive,
+    product_style: bool,
     threads: NonZeroUsize,
     #[cfg(feature = "durable")]
     location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
@@ -98,6 +102,8 @@ impl Server {
             https: None,
             oauth: false,
             debug_signing: false,
+            keep_alive: KeepAlive::default(),
+            product_style: true,
             threads: NonZeroUsize::MIN,
             #[cfg(feature = "durable")]
             location: None,
@@ -262,6 +268,24 @@ impl ServerBuilder {
         self
     }
 
+    /// How long connections to a service may be idle, from an answer to the next request. Default:
+    /// without limit, because a client that reuses a connection as it is closed fails for no reason.
+    ///
+    /// Answers then tell the limit in the header `Keep-Alive: timeout=`, in whole seconds.
+    pub fn keep_alive_timeout(mut self, service: Service, limit: Duration) -> Self {
+        self.keep_alive.set(service, limit);
+        self
+    }
+
+    /// Whether the host of a request may name the account, as in
+    /// `http://account.table.localhost:10002/things`. Default: yes, for hosts whose first label is an
+    /// account of this server, or whose second one is `blob`, `queue` or `table`. Without it, the
+    /// account is always the first segment of the path.
+    pub fn product_style(mut self, product_style: bool) -> Self {
+        self.product_style = product_style;
+        self
+    }
+
     /// How many threads answer requests. Default: one, which costs the least processor time for each
     /// request; more of them answer more requests in a second where cores are idle. A connection
     /// stays with one thread.
@@ -328,6 +352,8 @@ impl ServerBuilder {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         state.control = Control::new(self.journal, self.targets);
         state.debug_signing = self.debug_signing;
+        state.keep_alive = self.keep_alive;
+        state.product_style = self.product_style;
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }
@@ -341,23 +367,6 @@ impl ServerBuilder {
             crate::durable::open::attach(&mut state, location, *sync)?;
         }
         prepare(&state);
-        let (name, keys) = &self.accounts[0];
-        let endpoint = |listener: &TcpListener| -> io::Result<String> {
-            Ok(format!("{scheme}://{}/{name}", reachable(listener.local_addr()?)))
-        };
-        let key = keys.first().map(String::as_str).unwrap_or_default();
-        let connection_string = format!(
-            "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};\
-             BlobEndpoint={};QueueEndpoint={};TableEndpoint={};",
-            endpoints.blob, endpoints.queue, endpoints.table
-        );
-        let state = Arc::new(state);
-        let running = listener::start(Arc::clone(&state), listeners, tls, self.threads)?;
-        Ok(Server { state, builder: self, endpoints, connection_string, running })
-    }
-
-    /// The same on free ports, and keeping nothing.
-    pub(crate) fn apart(mut self) -> Self {
         let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));
         let [blob, queue, table] = bound;
         let bound = [(blob?, Service::Blob), (queue?, Service::Queue), (table?, Service::Table)];
@@ -375,6 +384,27 @@ impl ServerBuilder {
             self.https = Some(Https::Given(identity));
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
+        let (name, keys) = &self.accounts[0];
+        let endpoint = |listener: &TcpListener| -> io::Result<String> {
+            Ok(format!("{scheme}://{}/{name}", reachable(listener.local_addr()?)))
+        };
+        let [(blob, _), (queue, _), (table, _)] = &bound;
+        let endpoints =
+            Endpoints { blob: endpoint(blob)?, queue: endpoint(queue)?, table: endpoint(table)? };
+        let listeners = Listeners::from(bound);
+        let key = keys.first().map(String::as_str).unwrap_or_default();
+        let connection_string = format!(
+            "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};\
+             BlobEndpoint={};QueueEndpoint={};TableEndpoint={};",
+            endpoints.blob, endpoints.queue, endpoints.table
+        );
+        let state = Arc::new(state);
+        let running = listener::start(Arc::clone(&state), listeners, tls, self.threads)?;
+        Ok(Server { state, builder: self, endpoints, connection_string, running })
+    }
+
+    /// The same on free ports, and keeping nothing.
+    pub(crate) fn apart(mut self) -> Self {
         #[cfg(feature = "durable")]
         {
             self.location = None;
@@ -386,36 +416,6 @@ impl ServerBuilder {
     }
 }
 
-// Without the accounts' keys.
-impl fmt::Debug for ServerBuilder {
-        let [(blob, _), (queue, _), (table, _)] = &bound;
-        let endpoints =
-            Endpoints { blob: endpoint(blob)?, queue: endpoint(queue)?, table: endpoint(table)? };
-        let listeners = Listeners::from(bound);
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerBuilder")
-            .field("blob", &self.blob)
-            .field("queue", &self.queue)
-            .field("table", &self.table)
-            .field("strict", &self.strict)
-            .finish_non_exhaustive()
-    }
-}
-
-fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
-    let addresses: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot resolve {host}: {error}")))?
-        .collect();
-    let listen = || {
-        let listener = TcpListener::bind(addresses.as_slice())?;
-        // The standard library lets 128 connections wait, and a client whose connection finds no
-        // place tries again after a second.
-        socket2::SockRef::from(&listener).listen(WAITING)?;
-        Ok(listener)
-    };
-    listen().map_err(|error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
 /// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
 /// send to.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
@@ -438,17 +438,32 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
-/// send to.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
+// Without the accounts' keys.
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("blob", &self.blob)
+            .field("queue", &self.queue)
+            .field("table", &self.table)
+            .field("strict", &self.strict)
             .field("names", &self.names)
-    address
+            .finish_non_exhaustive()
+    }
 }
 
+fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot resolve {host}: {error}")))?
+        .collect();
+    let listen = || {
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        // The standard library lets 128 connections wait, and a client whose connection finds no
+        // place tries again after a second.
+        socket2::SockRef::from(&listener).listen(WAITING)?;
+        Ok(listener)
+    };
+    listen().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
     })
 }

@@ -13,6 +13,7 @@ use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 
 use crate::clock::ServerClock;
+use crate::connection::KeepAlive;
 use crate::control::Control;
 use crate::durable::{Durable, Held, Records};
 use crate::respond::RequestIds;
@@ -35,6 +36,9 @@ pub(crate) struct State {
     pub(crate) connections: Connections,
     /// Whether strings to sign are logged.
     pub(crate) debug_signing: bool,
+    pub(crate) keep_alive: KeepAlive,
+    /// Whether hosts may name accounts.
+    pub(crate) product_style: bool,
     /// What keeps the data, if anything does.
     pub(crate) durable: Option<Durable>,
 }
@@ -115,7 +119,6 @@ impl State {
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
         let (control, connections) = (Control::new(false, None), Connections::default());
-        let (debug_signing, durable) = (false, None);
         Ok(Self {
             accounts,
             clock,
@@ -124,8 +127,10 @@ impl State {
             ids,
             control,
             connections,
-            debug_signing,
-            durable,
+            debug_signing: false,
+            keep_alive: KeepAlive::default(),
+            product_style: true,
+            durable: None,
         })
     }
 
@@ -238,10 +243,6 @@ impl Account {
     }
 }
 
-fn lock<T>(store: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while it was held has been answered with 500 and logged; go on with what is there.
-    store.lock().unwrap_or_else(PoisonError::into_inner)
-}
 // Without its keys, and without what it holds.
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,3 +250,7 @@ impl fmt::Debug for Account {
     }
 }
 
+fn lock<T>(store: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it was held has been answered with 500 and logged; go on with what is there.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}

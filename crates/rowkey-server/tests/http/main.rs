@@ -11,4 +11,5 @@ mod durable;
 mod queue;
 mod requests;
 mod support;
+mod server;
 mod tokens;

@@ -103,8 +103,18 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> io::Result<Answer> {
-        let target = format!("/{account}{target}");
-        let (path, query) = target.split_once('?').map_or((&*target, None), |(p, q)| (p, Some(q)));
+        self.try_send_to(method, &format!("/{account}{target}"), headers, body)
+    }
+
+    /// The same with the whole path, where the host may name the account.
+    pub(crate) fn try_send_to(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<Answer> {
+        let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
         let mut all = HeaderMap::new();
         let json = "application/json;odata=minimalmetadata";
         let usual = [
@@ -167,6 +177,13 @@ impl Client {
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
         Ok(Answer { status, headers, spelled, body: String::from_utf8(body).unwrap() })
+    }
+
+    /// What comes until the server closes the connection.
+    pub(crate) fn until_closed(&mut self) -> String {
+        let mut rest = String::new();
+        self.stream.read_to_string(&mut rest).unwrap();
+        rest
     }
 
     /// Sends the beginning of a request, and waits until the server has given up on it.
