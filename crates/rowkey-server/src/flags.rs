@@ -1,4 +1,6 @@
-//! The program's flags, and those of Azurite that it takes in their place.
+//! The program's flags. Those of Azurite that are not the program's own are in [`azurite`].
+
+mod azurite;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -8,18 +10,21 @@ use std::thread;
 #[cfg(feature = "durable")]
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{ArgAction, Parser};
 #[cfg(feature = "durable")]
 use rowkey_server::SyncPolicy;
 use rowkey_server::{Server, ServerBuilder};
 
-/// A server that speaks the real Azure Table storage protocol.
+use azurite::Azurite;
+
+/// A server that speaks the protocol of Azure Table, Queue and Blob storage.
 ///
-/// Listens where Azurite does, with the same account. All is in memory, and with --location on disk,
-/// too. Nothing is sent anywhere.
-#[derive(Debug, Parser)]
+/// It listens where Azurite does, with the same account, and takes Azurite's flags. Data is in
+/// memory, and with --location also on disk. Nothing is sent anywhere.
+// Without `Debug`, because accounts have keys.
+#[derive(Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
-#[command(name = "rowkey-server", version)]
+#[command(name = "rowkey-server", version, disable_version_flag = true, args_override_self = true)]
 pub(crate) struct Flags {
     /// Where the Blob service listens.
     #[arg(long, visible_alias = "blobHost", default_value = "127.0.0.1", value_name = "HOST")]
@@ -42,25 +47,34 @@ pub(crate) struct Flags {
     /// Accounts in place of the development account: `name:key1[:key2];name2:…`.
     #[arg(long, env = "AZURITE_ACCOUNTS", hide_env_values = true, value_name = "ACCOUNTS")]
     accounts: Option<String>,
-    /// Let pass what Azure refuses: limits on entities and filters, names of deleted tables.
+    /// Show the keys of accounts that --accounts names in the connection string of the ready line.
+    /// Without this, only the published key of the development account is shown there.
+    #[arg(long)]
+    pub(crate) show_keys: bool,
+    /// Block the names of deleted tables (40 s), queues and containers (30 s), as Azure does.
+    /// Without this, they can be used again at once.
+    #[arg(long, conflicts_with = "loose")]
+    strict: bool,
+    /// Do not enforce limits on entities and filters: 252 properties, 64 KiB in a value, 1 MiB in
+    /// an entity, 15 comparisons in a filter. Nothing else changes.
     #[arg(short = 'L', long)]
     loose: bool,
     /// Speak HTTPS, with a certificate that is made at the start unless --cert gives one.
     #[arg(long)]
     https: bool,
     /// The file with the certificate to speak HTTPS with, in PEM.
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
     /// The file with the certificate's key, in PEM.
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Take bearer tokens, checking all of them but their signatures.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", ignore_case = true)]
     oauth: Option<Oauth>,
     /// The directory to keep data in, so that what is acknowledged survives the program, however it
     /// ends. It is made if it is not there. Without this, all is in memory and ends with the
     /// program.
-    #[arg(short, long, value_name = "DIR", conflicts_with = "in_memory_persistence")]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "inMemoryPersistence")]
     location: Option<PathBuf>,
     /// When data is forced to the disk itself, to survive a loss of power: before each answer
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
@@ -72,32 +86,19 @@ pub(crate) struct Flags {
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
-    /// Log every refused request.
-    #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "IGNORED")]
-    pub(crate) debug: Option<String>,
+    /// Log every refused request: to FILE, which grows, or else to standard error.
+    #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "FILE")]
+    pub(crate) debug: Option<PathBuf>,
     /// Log the strings that signatures are computed from, with --debug. They hold the keys of
     /// entities, the names of blobs and the parameters of requests.
     #[arg(long, requires = "debug")]
     debug_signing: bool,
+    /// Print the version.
+    #[arg(short, long, short_alias = 'V', action = ArgAction::Version)]
+    version: Option<bool>,
 
-    /// Taken for Azurite's sake: all is in memory anyway.
-    #[arg(long = "inMemoryPersistence", alias = "in-memory-persistence", hide = true)]
-    in_memory_persistence: bool,
-    /// Taken for Azurite's sake: versions are accepted anyway.
-    #[arg(long = "skipApiVersionCheck", alias = "skip-api-version-check", hide = true)]
-    skip_api_version_check: bool,
-    /// Taken for Azurite's sake: hosts name accounts only when they look like it.
-    #[arg(long = "disableProductStyleUrl", alias = "disable-product-style-url", hide = true)]
-    disable_product_style_url: bool,
-    /// Taken for Azurite's sake: nothing is sent anywhere.
-    #[arg(long = "disableTelemetry", alias = "disable-telemetry", hide = true)]
-    disable_telemetry: bool,
-    /// Azurite's limit on memory.
-    #[arg(long = "extentMemoryLimit", alias = "extent-memory-limit", hide = true)]
-    extent_memory_limit: Option<String>,
-    /// Not supported.
-    #[arg(long, hide = true)]
-    pwd: Option<String>,
+    #[command(flatten)]
+    azurite: Azurite,
 }
 
 /// How well tokens are checked.
@@ -134,53 +135,34 @@ impl FromStr for Sync {
 }
 
 impl Flags {
-    /// What is to be said about flags that mean something else here than elsewhere.
+    /// What is to be said about flags that have no effect here, or another one than elsewhere.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
-        [
-            (self.loose, "--loose: limits that Azure enforces are not enforced"),
-            (
-                self.in_memory_persistence,
-                "--inMemoryPersistence changes nothing: without --location all is in memory",
-            ),
-            (
-                self.skip_api_version_check,
-                "--skipApiVersionCheck changes nothing: new versions are accepted",
-            ),
-            (
-                self.disable_product_style_url,
-                "--disableProductStyleUrl changes nothing: both styles of addresses work",
-            ),
-            (self.disable_telemetry, "--disableTelemetry changes nothing: nothing is ever sent"),
-            (
-                self.extent_memory_limit.is_some(),
-                "--extentMemoryLimit changes nothing: memory is not limited",
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(given, note)| given.then_some(note))
-        .collect()
+        let loose = "--loose: limits on entities and filters are not enforced (252 properties, \
+                     64 KiB in a value, 1 MiB in an entity, 15 comparisons)";
+        let mut notes = self.azurite.notes(self.key.is_some());
+        notes.extend(self.loose.then_some(loose));
+        notes
     }
 
     /// The server that the flags describe, or which of them it cannot do.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
-        let unsupported = [
-            (
-                self.location.is_some() && !cfg!(feature = "durable"),
+        if self.location.is_some() && !cfg!(feature = "durable") {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
                 "--location: this program was built without the feature `durable` and keeps \
                  nothing on disk; build it with that feature, or leave the flag out",
-            ),
-            (self.pwd.is_some(), "--pwd: certificates are taken in PEM; use --cert and --key"),
-        ];
-        if let Some((_, message)) = unsupported.into_iter().find(|(given, _)| *given) {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+            ));
         }
+        let certificate = self.certificate()?;
         let mut builder = Server::builder()
             .journal(false)
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port)
+            .reuse_names(!self.strict)
             .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
+        builder = self.azurite.apply(builder);
         #[cfg(feature = "durable")]
         if let Some(location) = self.location {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
@@ -189,8 +171,8 @@ impl Flags {
         for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
             builder = builder.account(name, keys);
         }
-        if let (Some(certificate), Some(key)) = (&self.cert, &self.key) {
-            builder = builder.certificate(read(certificate)?, read(key)?);
+        if let Some((certificate, key)) = certificate {
+            builder = builder.certificate(certificate, key);
         } else if self.https {
             builder = builder.https();
         }
@@ -198,6 +180,23 @@ impl Flags {
             builder = builder.oauth();
         }
         Ok(if self.loose { builder.loose() } else { builder })
+    }
+
+    /// The certificate and its key, in PEM. With half of what it takes, another program would speak
+    /// HTTP without a word.
+    fn certificate(&self) -> io::Result<Option<(String, String)>> {
+        let wrong = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        match (&self.cert, &self.key) {
+            (Some(certificate), Some(key)) => Ok(Some((read(certificate)?, read(key)?))),
+            (None, None) => Ok(None),
+            (Some(_), None) if self.azurite.has_password() => wrong(
+                "--pwd: certificates are taken in PEM and not as .pfx files; convert with \
+                 `openssl pkcs12 -in cert.pfx -out cert.pem -nodes`, and give that file as --cert \
+                 and as --key",
+            ),
+            (Some(_), None) => wrong("--cert: a certificate needs its key; add --key"),
+            (None, Some(_)) => wrong("--key: a key needs its certificate; add --cert"),
+        }
     }
 }
 
@@ -222,7 +221,14 @@ impl From<Sync> for SyncPolicy {
 
 fn read(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+        let hint = match error.kind() {
+            io::ErrorKind::InvalidData => {
+                "; it is not PEM: convert DER with `openssl x509 -inform der`, and .pfx files with \
+                 `openssl pkcs12 -nodes`"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("cannot read {}: {error}{hint}", path.display()))
     })
 }
 
@@ -279,10 +285,8 @@ mod tests {
             "--disableProductStyleUrl",
         ])
         .unwrap();
-        assert_eq!(flags.notes().len(), 4);
+        assert_eq!(flags.notes().len(), 3);
         assert!(flags.builder().is_ok());
-        let flags = Flags::try_parse_from(["rowkey-server", "--pwd", "x"]).unwrap();
-        assert!(flags.builder().unwrap_err().to_string().contains("--pwd"));
     }
 
     #[test]
@@ -309,9 +313,18 @@ mod tests {
 
     #[test]
     fn certificates_come_with_their_keys_and_tokens_with_a_level() {
-        for wrong in [&["--cert", "x"][..], &["--key", "x"], &["--oauth", "full"], &["--oauth"]] {
+        for wrong in [&["--oauth", "full"][..], &["--oauth"]] {
             let flags = [&["rowkey-server"], wrong].concat();
             assert!(Flags::try_parse_from(flags).is_err(), "{wrong:?}");
+        }
+        for (half, named) in [
+            (&["--cert", "x"][..], "add --key"),
+            (&["--key", "x"], "add --cert"),
+            (&["--cert", "x", "--pwd", "y"], "openssl pkcs12"),
+        ] {
+            let flags = [&["rowkey-server"], half].concat();
+            let error = Flags::try_parse_from(flags).unwrap().builder().unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
         }
         let flags = ["rowkey-server", "--https", "--oauth", "basic"];
         assert!(Flags::try_parse_from(flags).unwrap().builder().is_ok());

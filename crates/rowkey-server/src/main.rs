@@ -1,13 +1,13 @@
 //! The server as a program: flags in, one JSON line out when it is ready, logs on stderr.
 
 mod flags;
+mod log;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use rowkey_server::Server;
-use tracing::Level;
+use rowkey_server::{DEVELOPMENT_KEY, Server};
 
 use flags::Flags;
 
@@ -19,12 +19,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let flags = Flags::parse();
-    let level = match (flags.silent, &flags.debug) {
-        (_, Some(_)) => Level::DEBUG,
-        (true, None) => Level::ERROR,
-        (false, None) => Level::INFO,
-    };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).init();
+    if let Err(error) = log::start(flags.silent, flags.debug.as_deref()) {
+        let _ = writeln!(io::stderr(), "{error}");
+        return ExitCode::FAILURE;
+    }
     #[cfg(all(unix, feature = "program"))]
     take_descriptors();
     match run(flags).await {
@@ -40,9 +38,10 @@ async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
     }
+    let show_keys = flags.show_keys;
     let server = flags.builder()?.start().await?;
     let end = told_to_end()?;
-    ready(&server)?;
+    ready(&server, show_keys)?;
     end.await;
     // When it has ended, whatever it keeps has been synced.
     drop(server);
@@ -84,8 +83,23 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// The one line on stdout: programs that start the server wait for it.
-fn ready(server: &Server) -> io::Result<()> {
+/// A connection string without the account's key, unless that is the published one.
+fn without_key(connection_string: &str) -> String {
+    let is_secret =
+        |part: &str| part.strip_prefix("AccountKey=").is_some_and(|key| key != DEVELOPMENT_KEY);
+    connection_string
+        .split_inclusive(';')
+        .filter(|part| !is_secret(part.trim_end_matches(';')))
+        .collect()
+}
+
+/// The one line on stdout: programs that start the server wait for it. Where such lines end up, keys
+/// should not, so those of accounts of the user's own are shown only if that is asked for.
+fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
+    let connection_string = match show_keys {
+        true => server.connection_string().to_owned(),
+        false => without_key(server.connection_string()),
+    };
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let certificate = server.certificate().map_or_else(String::new, |certificate| {
         format!(",\"certificate\":{}", quoted(certificate).replace('\r', "").replace('\n', "\\n"))
@@ -97,7 +111,7 @@ fn ready(server: &Server) -> io::Result<()> {
         quoted(server.blob_endpoint()),
         quoted(server.queue_endpoint()),
         quoted(server.table_endpoint()),
-        quoted(server.connection_string()),
+        quoted(&connection_string),
         certificate,
     )?;
     out.flush()

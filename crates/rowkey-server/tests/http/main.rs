@@ -8,8 +8,9 @@ mod blob;
 mod descriptors;
 #[cfg(feature = "durable")]
 mod durable;
+mod program;
 mod queue;
 mod requests;
-mod support;
 mod server;
+mod support;
 mod tokens;

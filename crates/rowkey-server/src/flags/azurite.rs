@@ -1,0 +1,211 @@
+//! Flags of Azurite 3.37 that are not the program's own: what they do here, or that they do nothing.
+
+use std::time::Duration;
+
+use clap::Args;
+use rowkey_server::{ServerBuilder, Service};
+
+/// Flags that scripts written for Azurite give. Each is spelled as Azurite spells it, and in kebab
+/// case.
+// Without `Debug`, because of the password.
+#[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
+pub(super) struct Azurite {
+    /// Seconds after which idle connections of the Blob service are closed; 0 is no limit.
+    #[arg(
+        long,
+        visible_alias = "blobKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    blob_keep_alive_timeout: u32,
+    /// Seconds after which idle connections of the Queue service are closed; 0 is no limit.
+    #[arg(
+        long,
+        visible_alias = "queueKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    queue_keep_alive_timeout: u32,
+    /// Seconds after which idle connections of the Table service are closed; 0 is no limit.
+    #[arg(
+        long,
+        visible_alias = "tableKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    table_keep_alive_timeout: u32,
+    /// Take the account from the path alone, never from the host.
+    #[arg(long, visible_alias = "disableProductStyleUrl")]
+    disable_product_style_url: bool,
+
+    /// No effect: without --location, data is in memory.
+    #[arg(
+        id = "inMemoryPersistence",
+        long = "inMemoryPersistence",
+        alias = "in-memory-persistence"
+    )]
+    in_memory_persistence: bool,
+    /// No effect: memory is not limited.
+    #[arg(
+        long = "extentMemoryLimit",
+        alias = "extent-memory-limit",
+        value_name = "MEGABYTES",
+        allow_negative_numbers = true
+    )]
+    extent_memory_limit: Option<f64>,
+    /// No effect: every API version is accepted.
+    #[arg(long = "skipApiVersionCheck", alias = "skip-api-version-check")]
+    skip_api_version_check: bool,
+    /// No effect: nothing is ever sent.
+    #[arg(long = "disableTelemetry", alias = "disable-telemetry")]
+    disable_telemetry: bool,
+    /// Refused with --cert alone, because .pfx files are not read. No effect with --key.
+    #[arg(long, value_name = "PASSWORD")]
+    pwd: Option<String>,
+}
+
+impl Azurite {
+    /// What is to be said about flags and variables that have no effect.
+    pub(super) fn notes(&self, has_key: bool) -> Vec<&'static str> {
+        [
+            (
+                self.in_memory_persistence,
+                "--inMemoryPersistence has no effect: without --location, data is in memory",
+            ),
+            (
+                self.extent_memory_limit.is_some(),
+                "--extentMemoryLimit has no effect: memory is not limited",
+            ),
+            (
+                self.skip_api_version_check,
+                "--skipApiVersionCheck has no effect: every API version is accepted",
+            ),
+            (self.disable_telemetry, "--disableTelemetry has no effect: nothing is ever sent"),
+            (
+                self.pwd.is_some() && has_key,
+                "--pwd has no effect: --key names a key without a password",
+            ),
+            (self.pwd.is_some() && !has_key, "--pwd has no effect without --cert"),
+            (
+                std::env::var_os("AZURITE_DB").is_some(),
+                "AZURITE_DB has no effect: data is kept with --location, and in no SQL database",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(given, note)| given.then_some(note))
+        .collect()
+    }
+
+    /// Whether the password of a .pfx file was given.
+    pub(super) fn has_password(&self) -> bool {
+        self.pwd.is_some()
+    }
+
+    /// Does what the flags say that have an effect.
+    pub(super) fn apply(&self, builder: ServerBuilder) -> ServerBuilder {
+        let limits = [
+            (Service::Blob, self.blob_keep_alive_timeout),
+            (Service::Queue, self.queue_keep_alive_timeout),
+            (Service::Table, self.table_keep_alive_timeout),
+        ];
+        let builder = builder.product_style(!self.disable_product_style_url);
+        limits.into_iter().filter(|(_, seconds)| *seconds > 0).fold(
+            builder,
+            |builder, (service, seconds)| {
+                builder.keep_alive_timeout(service, Duration::from_secs(seconds.into()))
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::flags::Flags;
+
+    /// Each option that `azurite --help` of version 3.37.0 lists, as it is given there.
+    const FLAGS: [&[&str]; 33] = [
+        &["--blobHost", "127.0.0.1"],
+        &["--blobPort", "0"],
+        &["--blobKeepAliveTimeout", "5"],
+        &["--queueHost", "127.0.0.1"],
+        &["--queuePort", "0"],
+        &["--queueKeepAliveTimeout", "5"],
+        &["--tableHost", "127.0.0.1"],
+        &["--tablePort", "0"],
+        &["--tableKeepAliveTimeout", "5"],
+        &["--location", "x"],
+        &["-l", "x"],
+        &["--silent"],
+        &["-s"],
+        &["--loose"],
+        &["-L"],
+        &["--skipApiVersionCheck"],
+        &["--disableProductStyleUrl"],
+        &["--oauth", "basic"],
+        &["--oauth", "BASIC"],
+        &["--cert", "x", "--key", "y"],
+        &["--key", "x"],
+        &["--pwd", "x"],
+        &["--inMemoryPersistence"],
+        &["--extentMemoryLimit", "-1"],
+        &["--extentMemoryLimit", "512.5"],
+        &["--debug", "x"],
+        &["-d", "x"],
+        &["--disableTelemetry"],
+        &["--blobPort=0"],
+        &["--silent", "--silent"],
+        &["--tablePort", "1", "--tablePort", "2"],
+        &["--cert", "x.pfx", "--pwd", "x"],
+        &["--inMemoryPersistence", "--extentMemoryLimit", "64"],
+    ];
+
+    fn parse(flags: &[&str]) -> Result<Flags, clap::Error> {
+        Flags::try_parse_from([&["rowkey-server"], flags].concat())
+    }
+
+    #[test]
+    fn every_flag_of_azurite_is_taken_and_has_a_line_on_the_page() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/server/standalone.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for flags in FLAGS {
+            if let Err(error) = parse(flags) {
+                panic!("{flags:?}: {error}");
+            }
+            let name = flags[0].split('=').next().unwrap();
+            assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
+        }
+        for flag in ["-v", "--version", "-h", "--help"] {
+            let kind = parse(&[flag]).err().map(|error| error.kind());
+            let shown =
+                [clap::error::ErrorKind::DisplayVersion, clap::error::ErrorKind::DisplayHelp];
+            assert!(kind.is_some_and(|kind| shown.contains(&kind)), "{flag}: {kind:?}");
+            assert!(page.contains(&format!("`{flag}`")), "{flag} is not on the page");
+        }
+    }
+
+    #[test]
+    fn what_azurite_refuses_together_is_refused() {
+        assert!(parse(&["--inMemoryPersistence", "--location", "x"]).is_err());
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        for (flags, named) in [
+            (&["--inMemoryPersistence"][..], "--inMemoryPersistence has no effect"),
+            (&["--extentMemoryLimit", "1"], "--extentMemoryLimit has no effect"),
+            (&["--skipApiVersionCheck"], "--skipApiVersionCheck has no effect"),
+            (&["--disableTelemetry"], "--disableTelemetry has no effect"),
+            (&["--pwd", "x"], "--pwd has no effect without --cert"),
+            (&["--cert", "x", "--key", "y", "--pwd", "z"], "--pwd has no effect: --key"),
+            (&["--loose"], "15 comparisons"),
+        ] {
+            let notes = parse(flags).ok().unwrap().notes();
+            assert!(notes.iter().any(|note| note.contains(named)), "{flags:?}: {notes:?}");
+        }
+        let effective = ["--blobKeepAliveTimeout", "5", "--disableProductStyleUrl", "--silent"];
+        assert!(parse(&effective).ok().unwrap().notes().is_empty());
+    }
+}
