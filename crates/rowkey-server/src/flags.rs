@@ -139,7 +139,7 @@ impl Flags {
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let loose = "--loose: limits on entities and filters are not enforced (252 properties, \
                      64 KiB in a value, 1 MiB in an entity, 15 comparisons)";
-        let mut notes = self.azurite.notes(self.key.is_some());
+        let mut notes = self.azurite.notes(self.cert.is_some(), self.key.is_some());
         notes.extend(self.loose.then_some(loose));
         notes
     }

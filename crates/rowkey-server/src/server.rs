@@ -348,8 +348,7 @@ impl ServerBuilder {
         clock: ServerClock,
         prepare: impl FnOnce(&State),
     ) -> io::Result<Server> {
-        let mut state = State::new(&self.accounts, clock, self.strict, self.names)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let mut state = State::new(&self.accounts, clock, self.strict, self.names)?;
         state.control = Control::new(self.journal, self.targets);
         state.debug_signing = self.debug_signing;
         state.keep_alive = self.keep_alive;

@@ -1,11 +1,11 @@
 //! What all connections of a server share: its accounts, its clock, its settings.
 
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use rowkey_wire::auth::sas::Resource;
-use rowkey_wire::auth::{InvalidKey, Service, SigningKey};
+use rowkey_wire::auth::{Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -107,16 +107,20 @@ impl State {
         clock: ServerClock,
         strict: Strictness,
         names: Names,
-    ) -> Result<Self, InvalidKey> {
+    ) -> io::Result<Self> {
         let now = clock.now();
         let accounts = accounts
             .iter()
             .map(|(name, keys)| {
                 let keys: Result<_, _> =
                     keys.iter().map(|key| SigningKey::from_base64(key)).collect();
-                Ok(Account::new(name.clone(), keys?, Holdings::new(strict, names, now)))
+                let keys = keys.map_err(|error| {
+                    let message = format!("account {name}: {error}");
+                    io::Error::new(io::ErrorKind::InvalidInput, message)
+                })?;
+                Ok(Account::new(name.clone(), keys, Holdings::new(strict, names, now)))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<io::Result<_>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
         let (control, connections) = (Control::new(false, None), Connections::default());
         Ok(Self {

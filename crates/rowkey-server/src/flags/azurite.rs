@@ -67,7 +67,7 @@ pub(super) struct Azurite {
 
 impl Azurite {
     /// What is to be said about flags and variables that have no effect.
-    pub(super) fn notes(&self, has_key: bool) -> Vec<&'static str> {
+    pub(super) fn notes(&self, has_certificate: bool, has_key: bool) -> Vec<&'static str> {
         [
             (
                 self.in_memory_persistence,
@@ -83,10 +83,10 @@ impl Azurite {
             ),
             (self.disable_telemetry, "--disableTelemetry has no effect: nothing is ever sent"),
             (
-                self.pwd.is_some() && has_key,
+                self.pwd.is_some() && has_certificate && has_key,
                 "--pwd has no effect: --key names a key without a password",
             ),
-            (self.pwd.is_some() && !has_key, "--pwd has no effect without --cert"),
+            (self.pwd.is_some() && !has_certificate, "--pwd has no effect without --cert"),
             (
                 std::env::var_os("AZURITE_DB").is_some(),
                 "AZURITE_DB has no effect: data is kept with --location, and in no SQL database",
@@ -205,6 +205,8 @@ mod tests {
             let notes = parse(flags).ok().unwrap().notes();
             assert!(notes.iter().any(|note| note.contains(named)), "{flags:?}: {notes:?}");
         }
+        let refused = parse(&["--cert", "x.pfx", "--pwd", "x"]).ok().unwrap();
+        assert!(refused.notes().is_empty(), "{:?}", refused.notes());
         let effective = ["--blobKeepAliveTimeout", "5", "--disableProductStyleUrl", "--silent"];
         assert!(parse(&effective).ok().unwrap().notes().is_empty());
     }

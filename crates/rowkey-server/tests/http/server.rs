@@ -59,6 +59,13 @@ async fn what_it_shows_of_itself_has_no_key_and_nothing_of_what_it_holds() {
 }
 
 #[tokio::test]
+async fn a_key_that_cannot_be_one_is_refused_with_the_name_of_its_account() {
+    let builder = Server::builder().account("good", ["c2VjcmV0"]).account("contoso", ["%secret%"]);
+    let error = builder.start().await.unwrap_err().to_string();
+    assert!(error.starts_with("account contoso: ") && !error.contains("%secret%"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_on_all_addresses_of_version_6_names_the_loopback_address() {
     // Not every machine has that version.
     let Ok(server) = Server::builder().table("::", 0).start().await else { return };
