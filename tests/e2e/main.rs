@@ -7,6 +7,7 @@
 mod access;
 mod blobs;
 mod entities;
+mod metadata;
 mod model;
 mod queries;
 mod queues;

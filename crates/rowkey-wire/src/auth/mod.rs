@@ -2,6 +2,7 @@
 //!
 //! - [`mac`]: [`SigningKey`], the account key that signs and verifies
 //! - [`string_to_sign`](mod@string_to_sign): what Shared Key signs, and the `Authorization` header
+//! - `header_order`: the order of the headers that it signs
 //! - [`delegation`]: the keys that tokens get, to sign with
 //! - [`sas`]: shared access signatures as a request's query carries them
 //!
@@ -10,6 +11,7 @@
 //! Reference: [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
 
 pub mod delegation;
+mod header_order;
 pub mod mac;
 pub mod sas;
 pub mod string_to_sign;

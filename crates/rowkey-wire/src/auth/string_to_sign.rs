@@ -9,6 +9,7 @@ use std::fmt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
+use super::header_order;
 use crate::headers::MS_DATE;
 
 /// A storage service: each has its own rules for signatures.
@@ -193,12 +194,12 @@ fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> Strin
     text
 }
 
-/// All `x-ms-` headers by name, those with an empty value too. (Header values hold no line breaks
-/// here, so there is nothing to unfold.)
+/// All `x-ms-` headers in the service's own order, those with an empty value too. (Header values
+/// hold no line breaks here, so there is nothing to unfold.)
 fn push_ms_headers(text: &mut String, headers: &HeaderMap) {
     let mut names: Vec<&HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
-    names.sort_unstable_by_key(|name| name.as_str());
+    names.sort_unstable_by(|a, b| header_order::compare(a.as_str(), b.as_str()));
     for name in names {
         text.push_str(name.as_str());
         text.push(':');
