@@ -261,8 +261,7 @@ fn headers_are_signed_in_the_order_of_the_official_libraries() {
     let sets = include_str!("../../vectors/header-order.txt").lines();
     let mut compared = 0;
     for set in sets.filter(|line| !line.starts_with("# ")) {
-        let expected: Vec<String> =
-            set.split(' ').map(|name| format!("x-ms-{name}")).collect();
+        let expected: Vec<String> = set.split(' ').map(|name| format!("x-ms-{name}")).collect();
         // A map gives its names in the order in which they came, mostly.
         for rotation in 0..expected.len() {
             let mut names: Vec<&str> = expected.iter().map(String::as_str).collect();

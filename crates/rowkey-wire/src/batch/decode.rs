@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
-use super::multipart::{self, BatchError, BatchFault, Part};
+use super::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
 /// The answer to one operation.
 ///
@@ -52,7 +52,7 @@ pub fn decode_response<'a>(
     body: &'a [u8],
 ) -> Result<Vec<PartResponse<'a>>, BatchError> {
     let mut responses = Vec::new();
-    for part in multipart::parts(content_type, body)? {
+    for part in multipart::parts(content_type, body, Ending::Closed)? {
         match part {
             Part::Changeset { messages, .. } => {
                 responses.reserve(messages.len());
@@ -86,7 +86,7 @@ fn is_success(status: u16) -> bool {
 
 fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
     let mut etag = None;
-    let message = multipart::message(bytes, extent, |name, value, _| {
+    let message = multipart::message(bytes, extent, |Header { name, value, .. }| {
         if etag.is_none() && name.eq_ignore_ascii_case(b"ETag") {
             etag = Some(value);
         }

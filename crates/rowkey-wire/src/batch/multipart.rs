@@ -1,8 +1,8 @@
 //! Finds the HTTP messages in a `multipart/mixed` body, and the head and body of each.
 //!
 //! One pass over the lines of the body. Lines end with CRLF or with LF alone, which several
-//! clients send. A body that stops before its last delimiter is an error: its messages may be fewer
-//! than were sent.
+//! clients send. A body that stops before its last message does is an error: its messages may be
+//! fewer than were sent. Requests need not close the outermost level, see [`Ending`].
 
 use std::fmt;
 use std::ops::Range;
@@ -74,14 +74,31 @@ pub(super) enum Part {
     Message(Range<usize>),
 }
 
+/// How the outermost level may end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With `--boundary--`: all responses do, and one that does not was cut short.
+    Closed,
+    /// With anything behind a changeset that is itself closed. The service takes requests that end
+    /// so: `azure_data_tables` 0.21 for Rust ends all of its batches with `--boundary`.
+    Open,
+}
+
 /// The parts of a body. At least one.
-pub(super) fn parts(content_type: &str, body: &[u8]) -> Result<Vec<Part>, BatchError> {
+pub(super) fn parts(
+    content_type: &str,
+    body: &[u8],
+    ending: Ending,
+) -> Result<Vec<Part>, BatchError> {
     let outer = boundary(content_type).ok_or(BatchError::new(0, BatchFault::NoBoundary))?;
     let mut reader = Reader::new(body, 0);
     let mut parts = Vec::new();
     let mut delimiter = reader.skip_to_delimiter(outer)?;
     while !delimiter.closes {
         let at = reader.at;
+        if ending == Ending::Open && !parts.is_empty() && reader.only_space_follows() {
+            break;
+        }
         match reader.content_type()? {
             Content::Http => {
                 let (message, next) = reader.message(outer, None)?;
@@ -91,7 +108,10 @@ pub(super) fn parts(content_type: &str, body: &[u8]) -> Result<Vec<Part>, BatchE
             Content::Multipart(inner) => {
                 let messages = reader.changeset(outer, inner)?;
                 parts.push(Part::Changeset { at, messages });
-                delimiter = reader.skip_to_delimiter(outer)?;
+                delimiter = match reader.skip_to_delimiter(outer) {
+                    Err(_) if ending == Ending::Open => break,
+                    found => found?,
+                };
             }
         }
     }
@@ -116,12 +136,22 @@ pub(super) struct Head {
     pub(super) end: usize,
 }
 
-/// Takes apart the message that has this extent, which [`parts`] found. `see` is shown the name, the
-/// value and the place of each header.
+/// A header line: its name, its value without the white space around it, and where both are.
+#[derive(Clone)]
+pub(super) struct Header<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) value: &'a [u8],
+    /// Where the line begins.
+    pub(super) at: usize,
+    /// Where the value is. It never leaves the line, not even when it is empty.
+    pub(super) value_at: Range<usize>,
+}
+
+/// Takes apart the message that has this extent, which [`parts`] found. `see` is shown each header.
 pub(super) fn message<'a>(
     bytes: &'a [u8],
     extent: Range<usize>,
-    see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
+    see: impl FnMut(Header<'a>) -> Result<(), BatchError>,
 ) -> Result<Message, BatchError> {
     let (start_line, at) = start_line(bytes, extent.clone())?;
     let head = head(bytes, at..extent.end, see)?;
@@ -145,11 +175,11 @@ pub(super) fn start_line(
     }
 }
 
-/// The header lines that begin here. `see` is shown the name, the value and the place of each.
+/// The header lines that begin here. `see` is shown each.
 pub(super) fn head<'a>(
     bytes: &'a [u8],
     range: Range<usize>,
-    mut see: impl FnMut(&'a [u8], &'a [u8], usize) -> Result<(), BatchError>,
+    mut see: impl FnMut(Header<'a>) -> Result<(), BatchError>,
 ) -> Result<Head, BatchError> {
     let mut reader = Reader::new(&bytes[..range.end], range.start);
     let mut headers = range.start..range.start;
@@ -160,12 +190,11 @@ pub(super) fn head<'a>(
             break;
         }
         headers.end = line.end;
-        let at = line.start;
-        let (name, value) = header(bytes, line)?;
-        see(name, value, at)?;
-        if name.eq_ignore_ascii_case(b"Content-Length") {
-            content_length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+        let header = header(bytes, line)?;
+        if header.name.eq_ignore_ascii_case(b"Content-Length") {
+            content_length = decimal(header.value);
         }
+        see(header)?;
     }
     Ok(Head { headers, content_length, end: reader.at })
 }
@@ -176,18 +205,33 @@ pub(super) fn headers(
     range: Range<usize>,
 ) -> impl Iterator<Item = Result<(&[u8], &[u8]), BatchError>> {
     let mut reader = Reader::new(&bytes[..range.end], range.start);
-    std::iter::from_fn(move || Some(header(bytes, reader.line()?)))
+    std::iter::from_fn(move || {
+        Some(header(bytes, reader.line()?).map(|header| (header.name, header.value)))
+    })
 }
 
-fn header(bytes: &[u8], line: Range<usize>) -> Result<(&[u8], &[u8]), BatchError> {
-    let fault = BatchError::new(line.start, BatchFault::Header);
+fn header(bytes: &[u8], line: Range<usize>) -> Result<Header<'_>, BatchError> {
+    let (at, end) = (line.start, line.end);
+    let fault = BatchError::new(at, BatchFault::Header);
     let line = &bytes[line];
     let Some(colon) = memchr::memchr(b':', line) else { return Err(fault) };
-    let (name, value) = (&line[..colon], &line[colon + 1..]);
+    let (name, rest) = line.split_at(colon);
     if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
         return Err(fault);
     }
-    Ok((name, value.trim_ascii()))
+    // What is left of the line behind the white space, so that no place lies behind the line.
+    let rest = rest[1..].trim_ascii_start();
+    let value = rest.trim_ascii_end();
+    let start = end.saturating_sub(rest.len());
+    Ok(Header { name, value, at, value_at: start..start.saturating_add(value.len()) })
+}
+
+/// A number in digits and nothing else; `None` also when it is too large for any body.
+pub(super) fn decimal(digits: &[u8]) -> Option<usize> {
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The body within `range`: as long as `Content-Length` says if nothing but line breaks follows.
@@ -286,8 +330,7 @@ impl<'a> Reader<'a> {
             if line.is_empty() {
                 break;
             }
-            let line_at = line.start;
-            let (name, value) = header(self.body, line)?;
+            let Header { name, value, at: line_at, .. } = header(self.body, line)?;
             if !name.eq_ignore_ascii_case(b"Content-Type") {
                 continue;
             }
@@ -358,6 +401,10 @@ impl<'a> Reader<'a> {
                 return Err(BatchError::new(line_at, BatchFault::Truncated));
             }
         }
+    }
+
+    fn only_space_follows(&self) -> bool {
+        self.body.get(self.at..).is_none_or(|rest| rest.trim_ascii().is_empty())
     }
 
     fn truncated(&self) -> BatchError {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use memchr::{memmem, memrchr};
 
-use super::multipart::{self, BatchError, BatchFault, Part};
+use super::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 use crate::table::parse::decode_path;
 
 /// What a batch asks for.
@@ -65,12 +65,13 @@ impl fmt::Debug for PartHead {
 
 /// Reads the body of a batch request.
 ///
-/// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch.
+/// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch, whose last
+/// delimiter may be missing or not closed when its changeset is.
 pub fn parse_request<'a>(
     content_type: &str,
     body: &'a Bytes,
 ) -> Result<BatchRequest<'a>, BatchError> {
-    let mut parts = multipart::parts(content_type, body)?.into_iter();
+    let mut parts = multipart::parts(content_type, body, Ending::Open)?.into_iter();
     let first = parts.next().ok_or(BatchError::new(0, BatchFault::NoPart))?;
     if let Some(second) = parts.next() {
         let (Part::Changeset { at, .. } | Part::Message(Range { start: at, .. })) = second;
@@ -124,7 +125,7 @@ impl Known<'_> {
         let rest = rest.strip_prefix(before)?;
         let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = rest.split_at(length);
-        let content_length = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let content_length = multipart::decimal(digits)?;
         let end = before.len() + length + after.len();
         rest.starts_with(after).then_some((end, Some(content_length)))
     }
@@ -159,13 +160,13 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>)
     let start = range.start;
     let mut headers = HeaderMap::new();
     let mut digits = None;
-    let head = multipart::head(bytes, range, |name, value, at| {
+    let head = multipart::head(bytes, range, |header| {
+        let Header { name, value, at, value_at } = header;
         let fault = BatchError::new(at, BatchFault::Header);
         if name.eq_ignore_ascii_case(b"Content-Length") {
-            let after_colon = at + name.len() + 1;
-            let spaces = bytes[after_colon..].iter().take_while(|byte| byte.is_ascii_whitespace());
-            let from = after_colon + spaces.count() - start;
-            digits = value.iter().all(u8::is_ascii_digit).then_some(from..from + value.len());
+            let from_start = |at: usize| at.saturating_sub(start);
+            digits = multipart::decimal(value)
+                .map(|_| from_start(value_at.start)..from_start(value_at.end));
             return Ok(());
         }
         // Values are slices of the body, as the body is.

@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-const SCRAPS: [&str; 14] = [
+const SCRAPS: [&str; 17] = [
     "\r\n",
     "\n",
     "\r",
@@ -29,6 +29,9 @@ const SCRAPS: [&str; 14] = [
     "Content-Type: application/http\r\n\r\n",
     "POST /t HTTP/1.1\r\n",
     "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n",
+    "Content-Length:\r\n",
+    "Content-Length: 2\r\n",
+    "Accept: a\r\n\r\n",
 ];
 
 /// Without these, scraps hardly ever make a batch.
