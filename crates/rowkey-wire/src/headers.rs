@@ -9,7 +9,8 @@ use http::HeaderName;
 /// tokens, see [`TABLE_VERSION_BEARER`].
 pub const TABLE_VERSION: &str = "2019-02-02";
 
-/// The version the client asks for with a bearer token, the first that takes one.
+/// The version the client asks for with a bearer token: the first in which a 401 of the Table service
+/// says where tokens come from. Tokens are taken from 2017-11-09 on.
 pub const TABLE_VERSION_BEARER: &str = "2020-12-06";
 
 /// The version of the Queue service that the client asks for.

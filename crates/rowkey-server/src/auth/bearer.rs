@@ -10,7 +10,7 @@ use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::headers::{TABLE_VERSION_BEARER, VERSION};
+use rowkey_wire::headers::VERSION;
 use serde::Deserialize;
 
 use super::Caller;
@@ -41,7 +41,8 @@ const ISSUERS: [&str; 5] = [
 /// For whom tokens for all accounts are: Azure Storage, by its address and by its id.
 const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-90b6-c2b029497af1"];
 
-/// The first version of the Blob and Queue services that takes tokens.
+/// The first version that takes tokens. It is the same for all services: the official table libraries
+/// send `2019-02-02` with theirs.
 const FIRST_VERSION: &str = "2017-11-09";
 
 /// Checks a token. Whoever has a good one may do all that tokens may.
@@ -65,12 +66,8 @@ pub(super) fn verify(
              from the same machine.",
         ));
     }
-    let first = match caller.service {
-        Service::Table => TABLE_VERSION_BEARER,
-        Service::Blob | Service::Queue => FIRST_VERSION,
-    };
     let version = request.headers.get(VERSION);
-    if version.is_none_or(|version| version.as_bytes() < first.as_bytes()) {
+    if version.is_none_or(|version| version.as_bytes() < FIRST_VERSION.as_bytes()) {
         return Err(Rejection::with_message(
             ErrorCode::AUTHENTICATION_FAILED,
             "Server failed to authenticate the request. Authentication scheme Bearer is not \

@@ -80,8 +80,13 @@ async fn a_token_is_good_for_its_time_and_its_audience() {
 #[tokio::test]
 async fn tokens_need_a_version_that_takes_them_and_a_server_that_does() {
     let (_server, mut client) = started().await;
-    let answer = tables(&mut client, &good(), ("x-ms-version", "2019-12-12"));
+    let answer = tables(&mut client, &good(), ("x-ms-version", "2017-07-29"));
     assert_eq!((answer.status, answer.code()), (403, "AuthenticationFailed"));
+    // The Python and JavaScript table libraries send 2019-02-02.
+    for version in ["2017-11-09", "2019-02-02", "2019-12-12", "2026-10-06"] {
+        let answer = tables(&mut client, &good(), ("x-ms-version", version));
+        assert_eq!(answer.status, 200, "{version}: {}", answer.body);
+    }
     let other = Server::builder().manual_clock().start().await.unwrap();
     let answer = tables(&mut Client::of(&other), &good(), VERSION);
     assert_eq!((answer.status, answer.code()), (403, "AuthenticationFailed"));
