@@ -7,7 +7,7 @@ use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::blob::{block_list, marker::Marker};
 use rowkey_wire::error::ErrorBody;
 use rowkey_wire::limits::MAX_MESSAGE;
-use rowkey_wire::odata::parse::{self, Strictness};
+use rowkey_wire::odata::parse::{self, Keys, Strictness};
 use rowkey_wire::odata::{Fields, decode};
 use rowkey_wire::table::{parse::Options, token};
 use rowkey_wire::xml::Element;
@@ -76,8 +76,8 @@ fn entities() {
         long("", " ", "{}"),
     ] {
         if let Ok(fields) = parse::fields(text.as_bytes()) {
-            let _ = parse::entity(&fields, Strictness::Strict);
-            let _ = parse::entity(&fields, Strictness::Loose);
+            let _ = parse::entity(&fields, Keys::Body, Strictness::Strict);
+            let _ = parse::entity(&fields, Keys::Address, Strictness::Loose);
         }
         let _ = decode::entity(text.as_bytes(), &mut Fields::default());
         let _ = decode::page(text.as_bytes(), |_| Ok::<_, ()>(()));

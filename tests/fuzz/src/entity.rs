@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use rowkey_wire::odata::parse::{self, Strictness};
+use rowkey_wire::odata::parse::{self, Keys, Strictness};
 use rowkey_wire::odata::{Fields, Scalar, decode};
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Every decoder of entities.
 pub fn all(input: &[u8]) {
@@ -19,7 +19,9 @@ pub fn all(input: &[u8]) {
 pub fn of_request(input: &[u8]) -> bool {
     let Ok(fields) = parse::fields(input) else { return false };
     for strict in [Strictness::Strict, Strictness::Loose] {
-        let _ = parse::entity(&fields, strict);
+        for keys in [Keys::Address, Keys::Body] {
+            let _ = parse::entity(&fields, keys, strict);
+        }
     }
     true
 }
@@ -28,7 +30,7 @@ pub fn of_request(input: &[u8]) -> bool {
 pub fn page(input: &[u8]) -> bool {
     let mut count = 0;
     let page = decode::page(input, |fields| {
-        count += fields.iter().filter(|field| field.answered_value().is_ok()).count();
+        count += fields.iter().filter(|field| field.value().is_ok()).count();
         Ok::<_, ()>(())
     });
     let _ = decode::tables(input);
@@ -128,12 +130,12 @@ impl<'de> Visitor<'de> for AnyScalar {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        while map.next_entry::<String, Value>()?.is_some() {}
         Ok(Scalar::Structure)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        while seq.next_element::<Value>()?.is_some() {}
         Ok(Scalar::Structure)
     }
 }

@@ -49,9 +49,9 @@ pub(super) fn read(
     // Enough for every blob without metadata, so that the map never grows.
     headers.reserve(24);
     describe(headers, call, blob, what.snapshot);
-    if let Some(md5) = blob.headers.md5 {
+    if let Some(md5) = &blob.headers.md5 {
         let name = if what.range.is_some() { names::CONTENT_MD5 } else { CONTENT_MD5 };
-        headers.insert(name, respond::value(checksum::encode(&md5)));
+        headers.insert(name, respond::value(checksum::encode(md5)));
     }
     blob.metadata.write(&mut answer);
     drop(blobs);

@@ -121,7 +121,7 @@ pub(crate) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
 
 /// Refuses a body that is not what its sums say.
 pub(super) fn verify(sent: Sums, upload: &Upload) -> Result<(), Rejection> {
-    verify_md5(sent.md5, upload)?;
+    verify_md5(sent.md5.as_ref().map(<[u8; 16]>::as_slice), upload)?;
     match (sent.crc64, upload.crc64) {
         (Some(sent), Some(found)) if sent != found => {
             Err(Rejection::new(ErrorCode::CRC64_MISMATCH)
@@ -133,10 +133,10 @@ pub(super) fn verify(sent: Sums, upload: &Upload) -> Result<(), Rejection> {
 }
 
 /// Refuses a body whose MD5 is another one.
-pub(super) fn verify_md5(sent: Option<Md5Sum>, upload: &Upload) -> Result<(), Rejection> {
+pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rejection> {
     match (sent, upload.md5) {
         (Some(sent), Some(found)) if sent != found => Err(Rejection::new(ErrorCode::MD5_MISMATCH)
-            .detail("UserSpecifiedMd5", checksum::encode(&sent))
+            .detail("UserSpecifiedMd5", checksum::encode(sent))
             .detail("ServerCalculatedMd5", checksum::encode(&found))),
         _ => Ok(()),
     }

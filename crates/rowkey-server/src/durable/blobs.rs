@@ -281,13 +281,30 @@ fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
     for header in [cache_control, disposition, encoding, language, content_type] {
         option(&mut out, header.as_ref(), |out, value| out.bytes(value.as_bytes()));
     }
-    option(&mut out, md5.as_ref(), |out, md5| out.fixed(*md5));
+    write_md5(&mut out, md5.as_deref());
     names::metadata(&mut out, &blob.metadata);
     write_lease(&mut out, blob.lease);
     option(&mut out, blob.copy.as_deref(), |out, copy| {
         out.text(&copy.id).text(&copy.source).instant(copy.completed).u64(copy.length)
     });
     out.finish()
+}
+
+/// A `Content-MD5` is nearly always of 16 bytes; others have their length before them.
+fn write_md5(out: &mut Out, md5: Option<&[u8]>) {
+    match md5.map(|md5| (md5, <[u8; 16]>::try_from(md5))) {
+        None => out.byte(0),
+        Some((_, Ok(md5))) => out.byte(1).fixed(md5),
+        Some((md5, Err(_))) => out.byte(2).bytes(md5),
+    };
+}
+
+fn read_md5(read: &mut In<'_>) -> io::Result<Option<Box<[u8]>>> {
+    Ok(match read.byte()? {
+        0 => None,
+        1 => Some(read.fixed::<16>()?.into()),
+        _ => Some(read.bytes()?.into()),
+    })
 }
 
 fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
@@ -308,7 +325,7 @@ fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
         || read_option(read, |read| HeaderValue::from_bytes(read.bytes()?).map_err(invalid));
     let [cache_control, disposition, encoding, language, content_type] =
         [header()?, header()?, header()?, header()?, header()?];
-    let md5 = read_option(read, In::fixed)?;
+    let md5 = read_md5(read)?;
     let headers =
         ContentHeaders { cache_control, disposition, encoding, language, md5, content_type };
     let metadata = names::read_metadata(read)?;

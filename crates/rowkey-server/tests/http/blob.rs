@@ -146,6 +146,39 @@ async fn bodies_must_be_what_their_sums_say() {
 }
 
 #[tokio::test]
+async fn a_snapshot_of_a_year_of_five_digits_is_refused() {
+    let (_server, mut client) = started().await;
+    put(&mut client, "b", "hello world");
+    let target = "/things/b?snapshot=%2B60474-03-01T00:00:00Z";
+    let refused = send(&mut client, "GET", target, &[], "");
+    assert_eq!((refused.status, refused.code()), (400, "InvalidQueryParameterValue"));
+}
+
+/// Nothing checks a property, and some clients store another sum in it.
+#[tokio::test]
+async fn an_md5_that_is_a_property_may_be_of_any_length() {
+    let (_server, mut client) = started().await;
+    put(&mut client, "b", "hello world");
+    let set = |client: &mut Client, md5: &str| {
+        let headers = [("x-ms-blob-content-md5", md5)];
+        send(client, "PUT", "/things/b?comp=properties", &headers, "")
+    };
+    assert_eq!(set(&mut client, "AQIDBA==").status, 200);
+    assert_eq!(
+        send(&mut client, "GET", "/things/b", &[], "").header("content-md5"),
+        Some("AQIDBA==")
+    );
+    let list = send(&mut client, "GET", "/things?restype=container&comp=list", &[], "");
+    assert!(list.body.contains("<Content-MD5>AQIDBA==</Content-MD5>"), "{}", list.body);
+    let refused = set(&mut client, "not base64");
+    assert_eq!((refused.status, refused.code()), (400, "InvalidMd5"));
+    // With the content in hand it is checked.
+    let headers = [BLOCK, ("x-ms-blob-content-md5", "AQIDBA==")];
+    let refused = send(&mut client, "PUT", "/things/b", &headers, "hello world");
+    assert_eq!((refused.status, refused.code()), (400, "Md5Mismatch"));
+}
+
+#[tokio::test]
 async fn blocks_are_staged_listed_and_committed() {
     let (_server, mut client) = started().await;
     let block = |client: &mut Client, id: &str, body: &str, headers: &[(&str, &str)]| {

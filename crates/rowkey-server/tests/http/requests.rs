@@ -45,6 +45,50 @@ async fn an_entity_comes_back_at_every_level() {
 }
 
 #[tokio::test]
+async fn values_that_the_service_takes_in_more_than_one_form_are_taken() {
+    let (_server, mut client) = started().await;
+    // azure-data-tables (Python), test_encoder.test_encoder_create_entity_raw
+    let loose = r#","b@odata.type":"Edm.Boolean","b":"False","n":4294967296,"i":-2147483648"#;
+    assert_eq!(client.insert("things", ("p", "r"), loose).status, 201);
+    let none = [("accept", "application/json;odata=nometadata")];
+    let answer = client.send("GET", &format!("{ENTITY}?$select=b,n,i"), &none, "");
+    assert_eq!(answer.body, r#"{"b":false,"i":-2147483648,"n":4294967296.0}"#);
+
+    // test_encoder.test_encoder_upsert_entity_complex_keys: the keys are those of the address.
+    let guid = "9b8fbe91-a1d8-46bb-99b6-09e1a6afd9cf";
+    let instant = "2022-04-01T09:30:45.000000Z";
+    let body = format!(
+        r#"{{"PartitionKey":"{instant}","PartitionKey@odata.type":"Edm.DateTime","RowKey":"{guid}","RowKey@odata.type":"Edm.Guid","Data":true}}"#
+    );
+    let address = format!("/things(PartitionKey='{instant}',RowKey='{guid}')");
+    for method in ["PUT", "MERGE"] {
+        assert_eq!(client.send(method, &address, &[], &body).status, 204, "{method}");
+    }
+    let answer = client.send("GET", &format!("{address}?$select=PartitionKey,RowKey"), &none, "");
+    assert_eq!(answer.body, format!(r#"{{"PartitionKey":"{instant}","RowKey":"{guid}"}}"#));
+    // test_encoder.test_encoder_create_entity_complex_keys
+    let refused = client.send("POST", "/things", &[], &body);
+    assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
+}
+
+/// Each stopped a server that checks its arithmetic, and was read as another year by others.
+#[tokio::test]
+async fn years_of_more_than_four_digits_are_refused_everywhere() {
+    let (_server, mut client) = started().await;
+    let year = "+60474-03-01T00:00:00Z";
+    let encoded = "%2B60474-03-01T00%3A00%3A00Z";
+    let typed = format!(r#","d@odata.type":"Edm.DateTime","d":"{year}""#);
+    let refused = client.insert("things", ("p", "r"), &typed);
+    assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
+    let filter = format!("/things()?$filter=d%20eq%20datetime'{encoded}'");
+    let refused = client.send("GET", &filter, &[], "");
+    assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
+    let tag = format!("W/\"datetime'{encoded}'\"");
+    let refused = client.send("PUT", ENTITY, &[("if-match", &tag)], "{}");
+    assert!(matches!(refused.status, 404 | 412), "{}: {}", refused.status, refused.body);
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_request_is_said_and_the_connection_lives() {
     let (_server, mut client) = started().await;
     assert_eq!(client.insert("things", ("p", "r"), "").status, 201);

@@ -74,6 +74,11 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
 
+/// Reads a sum of any length, as the properties of blobs have it. An empty text is none.
+pub fn decode_any(text: &str) -> Option<Box<[u8]>> {
+    STANDARD.decode(text).ok().filter(|sum| !sum.is_empty()).map(Vec::into_boxed_slice)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

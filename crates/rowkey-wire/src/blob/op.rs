@@ -266,8 +266,8 @@ pub struct ContentHeaders {
     pub encoding: Option<HeaderValue>,
     /// `Content-Language`
     pub language: Option<HeaderValue>,
-    /// `Content-MD5`
-    pub md5: Option<Md5Sum>,
+    /// `Content-MD5`: 16 bytes, unless a client stored something else. Nothing checks a property.
+    pub md5: Option<Box<[u8]>>,
     /// `Content-Type`
     pub content_type: Option<HeaderValue>,
 }

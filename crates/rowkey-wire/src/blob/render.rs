@@ -205,7 +205,7 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
     if version >= CRC64 {
         writer.empty("Content-CRC64");
     }
-    writer.leaf("Content-MD5", &headers.md5.map(|md5| checksum::encode(&md5)).unwrap_or_default());
+    writer.leaf("Content-MD5", &headers.md5.as_deref().map(checksum::encode).unwrap_or_default());
     let mut header = |name: &str, value: &Option<HeaderValue>| {
         let text = value.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
         writer.leaf(name, &String::from_utf8_lossy(text));

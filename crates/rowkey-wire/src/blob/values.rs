@@ -114,7 +114,7 @@ pub(super) fn public_access(headers: &HeaderMap) -> Result<Option<PublicAccess>,
 pub(super) fn content_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rejection> {
     let md5 = match text(headers, &names::CONTENT_MD5)? {
         None => None,
-        Some(text) => Some(checksum::decode(text).ok_or_else(|| invalid_md5(text))?),
+        Some(text) => Some(checksum::decode_any(text).ok_or_else(|| invalid_md5(text))?),
     };
     Ok(ContentHeaders {
         cache_control: kept(headers, &names::CACHE_CONTROL),

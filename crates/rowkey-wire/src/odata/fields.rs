@@ -68,8 +68,6 @@ enum Annotation {
 pub enum FieldError {
     /// The text or number is not one of the annotated type.
     Malformed(Type),
-    /// An integer without an annotation does not fit an Int32.
-    OutOfRange,
     /// An object or a list.
     Structure,
     /// The annotation names no type.
@@ -240,18 +238,6 @@ impl Field<'_> {
         }))
     }
 
-    /// The value as a client reads it: an integer without an annotation that does not fit an Int32
-    /// is a Double. The service writes those with a point; an emulator that is widely used does not.
-    pub fn answered_value(&self) -> Result<Option<ValueRef<'_>>, FieldError> {
-        match (self.value(), &self.scalar) {
-            #[expect(clippy::cast_precision_loss, reason = "it was a Double before it was written")]
-            (Err(FieldError::OutOfRange), Scalar::Integer(value)) => {
-                Ok(Some(ValueRef::Double(*value as f64)))
-            }
-            (value, _) => value,
-        }
-    }
-
     /// Whether the property is null.
     pub fn is_null(&self) -> bool {
         self.scalar == Scalar::Null
@@ -260,13 +246,15 @@ impl Field<'_> {
 
 fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, FieldError> {
     match annotated {
-        None => i32::try_from(value).map(ValueRef::Int32).map_err(|_| FieldError::OutOfRange),
+    #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
+    let double = || ValueRef::Double(value as f64);
+        // Beyond an Int32 it is a Double, as OData's own reader has it.
+        None => Ok(i32::try_from(value).map_or_else(|_| double(), ValueRef::Int32)),
         Some(Type::Int32) => i32::try_from(value)
             .map(ValueRef::Int32)
             .map_err(|_| FieldError::Malformed(Type::Int32)),
         Some(Type::Int64) => Ok(ValueRef::Int64(value)),
-        #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
-        Some(Type::Double) => Ok(ValueRef::Double(value as f64)),
+        Some(Type::Double) => Ok(double()),
         Some(other) => Err(FieldError::Malformed(other)),
     }
 }
@@ -280,11 +268,10 @@ fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
         Type::Binary => STANDARD.decode(text).ok().map(|bytes| ValueRef::Binary(bytes.into())),
         Type::Double => double::parse(text).map(ValueRef::Double),
         Type::Int32 => text.parse().ok().map(ValueRef::Int32),
-        Type::Boolean => match text {
-            "true" => Some(ValueRef::Boolean(true)),
-            "false" => Some(ValueRef::Boolean(false)),
-            _ => None,
-        },
+        // `False` is what Python makes of one; .NET's reader takes any case.
+        Type::Boolean if text.eq_ignore_ascii_case("true") => Some(ValueRef::Boolean(true)),
+        Type::Boolean if text.eq_ignore_ascii_case("false") => Some(ValueRef::Boolean(false)),
+        Type::Boolean => None,
     };
     value.ok_or(FieldError::Malformed(annotated))
 }
@@ -304,7 +291,6 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(annotated) => write!(f, "the value is not a valid {annotated}"),
-            Self::OutOfRange => f.write_str("the integer does not fit an Edm.Int32"),
             Self::Structure => f.write_str("an object or a list cannot be a property"),
             Self::UnknownType => f.write_str("the type annotation names no EDM type"),
         }
@@ -355,6 +341,12 @@ mod tests {
             (r#""x":1.7976931348623157E+308"#, ValueRef::Double(f64::MAX)),
             (r#""x":true"#, ValueRef::Boolean(true)),
             (r#""x@odata.type":"Edm.Binary","x":"AQID""#, ValueRef::Binary(vec![1, 2, 3].into())),
+            // azure-data-tables (Python), test_encoder.test_encoder_create_entity_raw
+            (r#""x@odata.type":"Edm.Boolean","x":"False""#, ValueRef::Boolean(false)),
+            // Azurite stores a Double, and OData's reader makes a Double of it.
+            (r#""x":2147483648"#, ValueRef::Double(2_147_483_648.0)),
+            (r#""x":-9223372036854775808"#, ValueRef::Double(-9_223_372_036_854_775_808.0)),
+            (r#""x":18446744073709551615"#, ValueRef::Double(18_446_744_073_709_551_615.0)),
             (
                 r#""x@odata.type":"Edm.String","x@odata.type@odata.type":"?","x":"a""#,
                 ValueRef::String("a".into()),
@@ -392,7 +384,8 @@ mod tests {
                 FieldError::Malformed(Type::Int64),
             ),
             (r#""x@odata.type":"Edm.Decimal","x":"1""#, FieldError::UnknownType),
-            (r#""x":4294967296"#, FieldError::OutOfRange),
+            (r#""x@odata.type":"Edm.Int32","x":4294967296"#, FieldError::Malformed(Type::Int32)),
+            (r#""x@odata.type":"Edm.Boolean","x":"no""#, FieldError::Malformed(Type::Boolean)),
             (r#""x":{"a":[1]}"#, FieldError::Structure),
         ] {
             let found = value(json).unwrap_err();

@@ -15,7 +15,7 @@ use crate::error::Rejection;
 use crate::filter::{self, Filter};
 use crate::headers;
 use crate::limits::{MAX_COMPARISONS, MAX_PAGE, MAX_SELECT};
-use crate::odata::parse::{self as entity, Strictness};
+use crate::odata::parse::{self as entity, Keys, Strictness};
 use crate::odata::{Fields, Metadata, Scalar};
 
 /// The options of a query string, decoded.
@@ -224,12 +224,12 @@ pub fn op<'a>(
         (&Method::PUT, Target::Entity(address)) => {
             let condition = condition(method, headers)?;
             // Keys in the body are not looked at, those of the address count (recorded).
-            let entity = entity::entity(fields, strict)?;
+            let entity = entity::entity(fields, Keys::Address, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Replace(entity, condition) }))
         }
         (method, Target::Entity(address)) if is_merge(method) => {
             let condition = condition(method, headers)?;
-            let entity = entity::entity(fields, strict)?;
+            let entity = entity::entity(fields, Keys::Address, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Merge(entity, condition) }))
         }
         _ => Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED)),
@@ -362,7 +362,7 @@ fn insert<'a>(
     prefer: Option<Prefer>,
     strict: Strictness,
 ) -> Result<Change<'a>, Rejection> {
-    let entity = entity::entity(fields, strict)?;
+    let entity = entity::entity(fields, Keys::Body, strict)?;
     let (Some(partition_key), Some(row_key)) = (entity.partition_key, entity.row_key) else {
         return Err(Rejection::new(ErrorCode::PROPERTIES_NEED_VALUE));
     };

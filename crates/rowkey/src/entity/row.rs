@@ -269,7 +269,7 @@ impl<'a> RowReader<'a> {
             if matches!(field.name.as_ref(), "PartitionKey" | "RowKey" | "Timestamp") {
                 continue;
             }
-            match field.answered_value() {
+            match field.value() {
                 Ok(Some(value)) => values.push((field.name.to_string(), value.into_owned())),
                 Ok(None) => {}
                 Err(error) => return Err(DecodeError::field(&field.name, &error)),
@@ -286,7 +286,7 @@ impl<'a> RowReader<'a> {
                     return Ok(None);
                 };
                 self.next.set(at + 1);
-                field.answered_value().map_err(|error| DecodeError::field(name, &error))?
+                field.value().map_err(|error| DecodeError::field(name, &error))?
             }
         };
         value

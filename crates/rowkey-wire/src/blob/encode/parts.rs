@@ -155,7 +155,7 @@ pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
             headers.insert(name, value.clone());
         }
     }
-    set(headers, names::CONTENT_MD5, content.md5.map(|md5| checksum::encode(&md5)));
+    set(headers, names::CONTENT_MD5, content.md5.as_deref().map(checksum::encode));
 }
 
 /// Adds the sums of the body.
