@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::corpus;
 use crate::mutate::{self, Random};
-use crate::setting;
+use crate::{seed, setting};
 
 /// Gives `decode` every seed whole, and then damaged ones. It must return from each; what it
 /// returns is whether it understood. Fails when it understands none of the damaged ones, or all:
@@ -16,7 +16,7 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
         assert!(decode(seed), "not understood: {}", seed.escape_ascii());
     }
     let times = setting("ROWKEY_GARBAGE", 500);
-    let mut random = Random(setting("ROWKEY_SEED", 1));
+    let mut random = Random(seed());
     let (mut understood, mut refused) = (0_u64, 0_u64);
     for _ in 0..times {
         for seed in seeds {
@@ -26,7 +26,7 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
             }
             let result = panic::catch_unwind(panic::AssertUnwindSafe(|| decode(&input)));
             let Ok(is_understood) = result else {
-                panic!("panicked at: {}", input.escape_ascii());
+                panic!("panicked with ROWKEY_SEED={} at: {}", seed(), input.escape_ascii());
             };
             if is_understood {
                 understood += 1;
@@ -35,7 +35,11 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
             }
         }
     }
-    assert!(understood > 0 && refused > 0, "{understood} understood, {refused} refused");
+    let seed = seed();
+    assert!(
+        understood > 0 && refused > 0,
+        "{understood} understood, {refused} refused, with ROWKEY_SEED={seed}"
+    );
 }
 
 /// The same for decoders that take text.

@@ -5,12 +5,18 @@
 //! |---|---|---|
 //! | `ROWKEY_MUTATIONS` | how many damaged requests are sent | 5,000 |
 //! | `ROWKEY_GARBAGE` | how many damaged inputs every decoder gets | 500 |
-//! | `ROWKEY_SEED` | another run than the usual one | 1 |
+//! | `ROWKEY_SEED` | the run to repeat | another each time, printed |
 //! | `ROWKEY_RECORDINGS` | a folder with more recordings, `*.jsonl.gz` | none |
 //!
-//! A run is the same each time, so a failure is repeated by what it prints.
+//! Every run is another one: its seed is drawn when it starts, printed, and named by each failure, which
+//! the same seed repeats.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::io::Write as _;
+use std::sync::LazyLock;
 
 mod corpus;
 mod decoders;
@@ -28,4 +34,16 @@ fn setting(name: &str, usual: u64) -> u64 {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")),
         Err(_) => usual,
     }
+}
+
+/// The seed of this run, from `ROWKEY_SEED` or drawn, and said to the terminal once.
+fn seed() -> u64 {
+    static SEED: LazyLock<u64> = LazyLock::new(|| {
+        let drawn = RandomState::new().hash_one(std::process::id());
+        let seed = setting("ROWKEY_SEED", drawn);
+        // Not by `eprintln!`, whose text is shown of failed tests alone.
+        let _ = writeln!(std::io::stderr(), "ROWKEY_SEED={seed}");
+        seed
+    });
+    *SEED
 }

@@ -72,7 +72,7 @@ impl<'a> Lexer<'a> {
             '\'' => Ok(Token::Literal(Value::String(self.quoted()?))),
             '0'..='9' => self.number(start),
             '-' => {
-                self.at += 1;
+                self.step(1);
                 if self.peek().is_some_and(|c| c.is_ascii_digit()) {
                     return self.number(start);
                 }
@@ -121,26 +121,26 @@ impl<'a> Lexer<'a> {
         let mut edm_type = Type::Int32;
         self.skip(|c| c.is_ascii_digit());
         if self.peek() == Some('.') {
-            self.at += 1;
+            self.step(1);
             edm_type = Type::Double;
             self.digits()?;
         }
         if matches!(self.peek(), Some('e' | 'E')) {
-            self.at += 1;
+            self.step(1);
             edm_type = Type::Double;
             if matches!(self.peek(), Some('+' | '-')) {
-                self.at += 1;
+                self.step(1);
             }
             self.digits()?;
         }
         let text = &self.text[start..self.at];
         match self.peek() {
             Some('L' | 'l') if edm_type == Type::Int32 => {
-                self.at += 1;
+                self.step(1);
                 edm_type = Type::Int64;
             }
             Some('D' | 'd') => {
-                self.at += 1;
+                self.step(1);
                 edm_type = Type::Double;
             }
             _ => {}
@@ -167,13 +167,14 @@ impl<'a> Lexer<'a> {
         let mut value = String::new();
         loop {
             // At the opening quote, or at the second one of a pair.
-            self.at += 1;
+            self.step(1);
             let Some(length) = self.rest().find('\'') else {
                 self.at = self.text.len();
                 return Err(self.error(self.at, ErrorKind::UnterminatedString));
             };
             value.push_str(&self.rest()[..length]);
-            self.at += length + 1;
+            self.step(length);
+            self.step(1);
             if self.peek() != Some('\'') {
                 return Ok(value);
             }
@@ -188,13 +189,18 @@ impl<'a> Lexer<'a> {
     }
 
     fn single(&mut self, token: Token<'a>) -> Token<'a> {
-        self.at += 1;
+        self.step(1);
         token
     }
 
     fn skip(&mut self, wanted: impl Fn(char) -> bool) {
         let rest = self.rest();
-        self.at += rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.step(rest.find(|c| !wanted(c)).unwrap_or(rest.len()));
+    }
+
+    /// Goes on by so many bytes, which are there.
+    fn step(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
     }
 
     fn peek(&self) -> Option<char> {
@@ -215,7 +221,7 @@ impl<'a> Lexer<'a> {
 
     /// UTF-16 units before the byte `at`, which is in or behind the current token.
     fn units(&self, at: usize) -> usize {
-        self.counted.1 + utf16_len(&self.text[self.counted.0..at])
+        self.counted.1.saturating_add(utf16_len(&self.text[self.counted.0..at]))
     }
 }
 

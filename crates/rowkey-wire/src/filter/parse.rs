@@ -323,12 +323,12 @@ impl<'a> Parser<'a> {
         self.enter()?;
         self.advance()?;
         let operand = self.negation()?;
-        self.depth -= 1;
-        let inner = operand.into_condition().map_err(|operand| ParseError {
-            at,
-            kind: ErrorKind::IncompatibleOperand { operand, operator: "Not" },
-        })?;
-        Ok(Operand::Condition(Filter::Not(Box::new(inner))))
+        // A comparison is printed in parentheses here, which must not be one level too many.
+        if self.depth >= MAX_DEPTH && matches!(operand, Operand::Condition(Filter::Compare(_))) {
+            return Err(ParseError { at, kind: ErrorKind::TooDeep });
+        }
+        self.leave();
+        negated(operand, at)
     }
 
     fn comparison(&mut self) -> Result<Operand<'a>, ParseError> {
@@ -358,6 +358,15 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 Operand::Null
             }
+            // `not` is no name of a property on the right of an operator either.
+            Token::Name("not") => {
+                let at = self.start;
+                self.enter()?;
+                self.advance()?;
+                let operand = self.operand()?;
+                self.leave();
+                negated(operand, at)?
+            }
             Token::Name(name) => {
                 let at = self.start;
                 self.advance()?;
@@ -373,7 +382,7 @@ impl<'a> Parser<'a> {
                 if self.token != Token::Close {
                     return Err(ParseError { at: self.start, kind: ErrorKind::CloseExpected });
                 }
-                self.depth -= 1;
+                self.leave();
                 self.advance()?;
                 inner
             }
@@ -396,7 +405,7 @@ impl<'a> Parser<'a> {
         self.enter()?;
         self.advance()?;
         let operand = self.operand()?;
-        self.depth -= 1;
+        self.leave();
         let incompatible = |operand| ErrorKind::IncompatibleOperand { operand, operator: "Negate" };
         let kind = match operand {
             Operand::Literal(Value::Double(value)) => {
@@ -437,17 +446,30 @@ impl<'a> Parser<'a> {
     }
 
     fn enter(&mut self) -> Result<(), ParseError> {
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         if self.depth > MAX_DEPTH {
             return Err(ParseError { at: self.start, kind: ErrorKind::TooDeep });
         }
         Ok(())
     }
 
+    fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
     /// The current token cannot stand here.
     fn unexpected(&self) -> ParseError {
         ParseError { at: self.lexer.position(), kind: ErrorKind::Syntax }
     }
+}
+
+/// `not operand`, where `not` stands at `at`.
+fn negated(operand: Operand<'_>, at: usize) -> Result<Operand<'_>, ParseError> {
+    let inner = operand.into_condition().map_err(|operand| ParseError {
+        at,
+        kind: ErrorKind::IncompatibleOperand { operand, operator: "Not" },
+    })?;
+    Ok(Operand::Condition(Filter::Not(Box::new(inner))))
 }
 
 /// `left operator right` as a condition: one side a property, the other a constant.

@@ -328,6 +328,38 @@ fn what_is_printed_reads_back_as_the_same_filter() {
     }
 }
 
+/// Names that are keywords elsewhere, and `not` in every place.
+#[test]
+fn all_that_parses_is_printed_so_that_it_parses_to_the_same() {
+    let nots = |count: usize, inner: &str| "not ".repeat(count) + inner;
+    let texts = [
+        "5 eq and",
+        "5 eq eq",
+        "add eq 5",
+        "or or or",
+        "x and and",
+        "and and not or",
+        "5 lt X",
+        "datetime eq 1",
+        "not not not x",
+        "not a eq 1 and not (b or c)",
+        "-(-5) lt x",
+        "-0.0 eq x",
+        "x eq - INF",
+        &nots(MAX_DEPTH, "x"),
+        &nots(MAX_DEPTH - 1, "x eq 1"),
+        &nots(MAX_DEPTH - 1, "(x eq 1)"),
+    ];
+    for text in texts {
+        let filter = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(parse(&print(&filter)), Ok(filter), "{text}");
+    }
+    assert_eq!(kind("5 eq not "), ErrorKind::ExpressionExpected);
+    assert_eq!(kind("not eq 5"), ErrorKind::Syntax, "`not` is no property");
+    assert_eq!(kind("5 eq not x"), ErrorKind::NotSupported(Unsupported::Condition));
+    assert_eq!(kind(&nots(MAX_DEPTH, "x eq 1")), ErrorKind::TooDeep);
+}
+
 #[test]
 fn no_text_makes_the_parser_panic() {
     let pieces = [
@@ -372,7 +404,13 @@ fn no_text_makes_the_parser_panic() {
         let text: String =
             (0..random.below(12)).map(|_| pieces[random.below(pieces.len())]).collect();
         match parse(&text) {
-            Ok(_) => accepted += 1,
+            Ok(filter) => {
+                accepted += 1;
+                // As texts, because a NaN equals no other.
+                let printed = print(&filter);
+                let again = parse(&printed).map(|filter| print(&filter));
+                assert_eq!(again.as_ref(), Ok(&printed), "{text:?}");
+            }
             Err(error) => {
                 assert!(error.at <= text.encode_utf16().count(), "{text:?}: {error:?}");
                 assert!(!error.message(&text).is_empty());

@@ -157,9 +157,9 @@ fn set_key<'a>(
     if key.replace(text).is_some() {
         return Err(Rejection::new(ErrorCode::DUPLICATE_PROPERTIES_SPECIFIED));
     }
-}
     Ok(())
 
+}
 /// Names are at most 255 UTF-16 units of what an identifier may hold.
 fn check_name(name: &str) -> Result<(), Rejection> {
     if name.len() > MAX_PROPERTY_NAME && size::utf16_len(name) > MAX_PROPERTY_NAME {
@@ -259,7 +259,6 @@ mod tests {
         assert_eq!(entity.properties, expected);
     }
 
-    #[test]
     /// azure-data-tables (Python), `test_encoder.test_encoder_*_entity_complex_keys`: the live service
     /// refuses an insert of these, and takes an upsert.
     #[test]
@@ -290,6 +289,7 @@ mod tests {
     }
 
     fn every_violation_has_its_code() {
+    #[test]
         let long = "x".repeat(256);
         let many: Vec<String> = (0..253).map(|i| format!("\"p{i}\":1")).collect();
         let wide = "x".repeat(MAX_STRING_UNITS + 1);

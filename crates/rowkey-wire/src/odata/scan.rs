@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use serde::de::IgnoredAny;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fields::Scalar;
 
@@ -250,7 +252,7 @@ impl<'de> Scanner<'de> {
     #[cold]
     fn structure(&mut self) -> Result<()> {
         let rest = &self.text[self.at..];
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Checked>();
         let value = values.next();
         self.at += values.byte_offset();
         match value {
@@ -274,6 +276,58 @@ fn plain(bytes: &[u8]) -> usize {
     /// As many as the compiler compares at once.
     const WIDE: usize = 32;
     let mut at = 0;
+/// A value of which nothing is kept, and all is checked. `serde`'s `IgnoredAny` lets names and texts
+/// with half a surrogate pass, and numbers that are none.
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self, A::Error> {
+        while seq.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self, A::Error> {
+        while map.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
     while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         if at >= SHORT {
             let (wide, _) = bytes[at..].as_chunks::<WIDE>();
