@@ -139,7 +139,7 @@ impl Rejection {
 /// The body of OData errors in JSON. The caller has appended `\nRequestId:…\nTime:…` to the
 /// message, here and below.
 pub fn render_json(code: &ErrorCode, message: &str) -> String {
-    let mut out = String::with_capacity(message.len() + 96);
+    let mut out = String::with_capacity(message.len().saturating_add(96));
     out.push_str(r#"{"odata.error":{"code":""#);
     push_json(code.as_str(), &mut out);
     out.push_str(r#"","message":{"lang":"en-US","value":""#);

@@ -39,6 +39,7 @@ pub const ETAG_LEN: usize = "W/\"datetime'2017-11-10T02%3A46%3A53.6366921Z'\"".l
 /// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written where
 /// the tag goes.
 #[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "a tag has at most 46 bytes")]
 pub fn write_etag<const N: usize>(out: &mut Vec<u8>, quote: &[u8; N], timestamp: &Iso) {
     let (text, length) = timestamp.percent_encoded();
     out.reserve(ETAG_LEN + 2 * N);

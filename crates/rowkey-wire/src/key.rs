@@ -118,6 +118,7 @@ fn beyond(prefix: &str, skipped: impl Fn(char) -> bool) -> Option<String> {
 }
 
 /// The next character in UTF-16 order that is not one of the `skipped`.
+#[expect(clippy::arithmetic_side_effects, reason = "a character is far below the largest number")]
 fn next_in_key_order(character: char, skipped: impl Fn(char) -> bool) -> Option<char> {
     // UTF-16 order: U+0000..U+D7FF, then U+10000.. (surrogates), then U+E000..U+FFFF.
     let mut next = match character {

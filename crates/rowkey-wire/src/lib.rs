@@ -29,6 +29,10 @@
 //! | [`request`] | a request before it is dated and signed |
 //! | [`headers`] | header names, versions, dates |
 
+// Decoders read numbers, dates and lengths that anyone sent. Arithmetic on them is checked or saturates;
+// where it cannot overflow, the exception says why.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod auth;
 pub mod batch;
 pub mod blob;

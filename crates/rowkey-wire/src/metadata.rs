@@ -60,7 +60,7 @@ impl Metadata {
     /// The metadata that a request sets (the server's half).
     pub fn parse(headers: &HeaderMap) -> Result<Self, Rejection> {
         let mut pairs: Vec<Pair> = Vec::new();
-        let mut length = 0;
+        let mut length = 0_usize;
         for header in headers.keys() {
             let Some(name) = header.as_str().strip_prefix(PREFIX) else { continue };
             if name.is_empty() {
@@ -70,7 +70,7 @@ impl Metadata {
                 return Err(Rejection::new(ErrorCode::INVALID_METADATA));
             }
             let value = joined(headers, header);
-            length += name.len() + value.len();
+            length = length.saturating_add(name.len()).saturating_add(value.len());
             pairs.push(Pair { header: header.clone(), value, written: None });
         }
         if length > MAX_METADATA {
@@ -152,12 +152,12 @@ pub fn encode<'a>(
     headers: &mut HeaderMap,
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), MetadataError> {
-    let mut length = 0;
+    let mut length = 0_usize;
     for (name, value) in pairs {
         if !is_identifier(name) {
             return Err(MetadataError::Name);
         }
-        length += name.len() + value.len();
+        length = length.saturating_add(name.len()).saturating_add(value.len());
         if length > MAX_METADATA {
             return Err(MetadataError::TooLarge);
         }

@@ -38,6 +38,7 @@ fn is_weightless(byte: u8) -> bool {
     WEIGHTS[usize::from(byte)] == 0
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "49 characters")]
 const fn weights() -> [u8; 256] {
     let mut weights = [0; 256];
     let mut weight = 0;

@@ -138,7 +138,8 @@ impl fmt::Debug for Authorization<'_> {
 fn table(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> String {
     let headers = request.headers;
     let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
-    let mut text = String::with_capacity(160 + account.len() + request.path.len());
+    let mut text =
+        String::with_capacity(account.len().saturating_add(request.path.len()).saturating_add(160));
     if scheme == Scheme::SharedKey {
         push_line(&mut text, request.method);
         push_header_line(&mut text, headers, &CONTENT_MD5);
@@ -156,7 +157,7 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> String {
     let headers = request.headers;
-    let mut text = String::with_capacity(512 + request.path.len());
+    let mut text = String::with_capacity(request.path.len().saturating_add(512));
     push_line(&mut text, request.method);
     if scheme == Scheme::SharedKey {
         push_header_line(&mut text, headers, &header::CONTENT_ENCODING);

@@ -72,7 +72,7 @@ pub fn decode_response<'a>(
 /// is no failure here, and an error in [`decode_response`].
 pub fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
     let line = memmem::find(body, b"HTTP/1.1 ")?;
-    let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line + end);
+    let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line.saturating_add(end));
     if status(&body[line..end]).is_some_and(is_success) {
         return None;
     }

@@ -1,5 +1,7 @@
 //! The client's half of a batch request: operations as they are added, written once.
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use std::io::Write as _;
 
 use bytes::Bytes;

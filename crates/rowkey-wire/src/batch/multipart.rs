@@ -247,11 +247,11 @@ pub(super) fn body(
     if let Some(len) = content_length
         && body.get(len..).is_some_and(|rest| rest.iter().all(is_break))
     {
-        return range.start..range.start + len;
+        return range.start..range.start.saturating_add(len);
     }
     let start = body.iter().take_while(|byte| is_break(byte)).count();
     let end = body[start..].iter().rev().take_while(|byte| is_break(byte)).count();
-    range.start + start..range.end - end
+    range.start.saturating_add(start)..range.end.saturating_sub(end)
 }
 
 /// The boundary that a `Content-Type` of `multipart/mixed` names.
@@ -301,8 +301,10 @@ impl<'a> Reader<'a> {
             self.at = self.body.len();
             return Some(start..self.at);
         };
-        self.at = start + len + 1;
-        Some(start..start + len - usize::from(rest[..len].ends_with(b"\r")))
+        self.at = start.saturating_add(len).saturating_add(1);
+        let line = &rest[..len];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Some(start..start.saturating_add(line.len()))
     }
 
     /// Skips what is before the next delimiter line, and that line.
@@ -321,7 +323,7 @@ impl<'a> Reader<'a> {
         if let Some(http) = self.http
             && self.body[at..].starts_with(http)
         {
-            self.at += http.len();
+            self.at = at.saturating_add(http.len());
             return Ok(Content::Http);
         }
         let mut content = None;
@@ -395,7 +397,7 @@ impl<'a> Reader<'a> {
                 let before = &self.body[start..line_at];
                 let before = before.strip_suffix(b"\n").unwrap_or(before);
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
-                return Ok((start..start + before.len(), found));
+                return Ok((start..start.saturating_add(before.len()), found));
             }
             if above.is_some_and(|above| delimiter(line, above).is_some()) {
                 return Err(BatchError::new(line_at, BatchFault::Truncated));

@@ -126,7 +126,7 @@ impl Known<'_> {
         let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = rest.split_at(length);
         let content_length = multipart::decimal(digits)?;
-        let end = before.len() + length + after.len();
+        let end = before.len().saturating_add(length).saturating_add(after.len());
         rest.starts_with(after).then_some((end, Some(content_length)))
     }
 }
@@ -149,7 +149,7 @@ fn request<'a>(
         let read = known.insert(read);
         ((read.text.len(), content_length), Arc::clone(&read.head))
     };
-    let body = multipart::body(bytes, at + length..extent.end, content_length);
+    let body = multipart::body(bytes, at.saturating_add(length)..extent.end, content_length);
     let fault = BatchError::new(start_line.start, BatchFault::StartLine);
     let (method, target) = request_line(&bytes[start_line]).ok_or(fault)?;
     Ok(PartRequest { method, target, head, body: &bytes[body] })
@@ -198,7 +198,7 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
 /// The table that the first part of a batch names, without reading the rest.
 pub fn table(body: &[u8]) -> Option<Cow<'_, str>> {
     let end = memmem::find(body, b" HTTP/1.1")?;
-    let begin = memrchr(b'\n', &body[..end]).map_or(0, |at| at + 1);
+    let begin = memrchr(b'\n', &body[..end]).map_or(0, |at| at.saturating_add(1));
     let line = std::str::from_utf8(&body[begin..end]).ok()?;
     let (_, target) = line.split_once(' ')?;
     // Keys, which may hold anything, and options.

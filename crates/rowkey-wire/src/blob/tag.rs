@@ -31,7 +31,7 @@ impl Tag {
         out.push_str("0x");
         let digits = self.0.checked_ilog(16).unwrap_or(0);
         for place in (0..=digits).rev() {
-            let digit = self.0 >> (4 * place) & 0xF;
+            let digit = (self.0 >> place.saturating_mul(4)) & 0xF;
             out.push(char::from(DIGITS[usize::try_from(digit).unwrap_or_default()]));
         }
     }

@@ -53,6 +53,7 @@ impl DateTime {
     }
 
     /// The instant as [`chrono`] has it. Every `DateTime` fits.
+    #[expect(clippy::arithmetic_side_effects, reason = "ticks are those of 1601 to 9999")]
     pub fn to_chrono(self) -> chrono::DateTime<Utc> {
         let since = self.0 - UNIX_EPOCH;
         let nanos = u32::try_from(since.rem_euclid(SECOND) * 100).unwrap_or_default();
@@ -95,6 +96,7 @@ impl DateTime {
     }
 
     /// Appends the form of HTTP headers.
+    #[expect(clippy::arithmetic_side_effects, reason = "ticks are those of 1601 to 9999")]
     pub fn write_http(self, out: &mut String) {
         const DAYS: [&[u8; 5]; 7] =
             [b"Mon, ", b"Tue, ", b"Wed, ", b"Thu, ", b"Fri, ", b"Sat, ", b"Sun, "];
@@ -123,6 +125,7 @@ impl DateTime {
     }
 
     /// The ISO 8601 form with exactly seven digits of fraction, as the ACL documents use it.
+    #[expect(clippy::arithmetic_side_effects, reason = "ticks are those of 1601 to 9999")]
     pub fn to_iso7(self) -> String {
         let fraction = self.0.rem_euclid(SECOND);
         let whole = Self(self.0 - fraction).iso();
@@ -142,6 +145,7 @@ impl Iso {
     const FRACTION: usize = 19;
 
     /// A text whose fraction is still zero, with its fraction.
+    #[expect(clippy::arithmetic_side_effects, reason = "the fraction has seven digits")]
     fn of(mut text: [u8; 28], fraction: u32) -> Self {
         if fraction == 0 {
             text[Self::FRACTION] = b'Z';
@@ -167,6 +171,7 @@ impl Iso {
     }
 
     /// The text with `%3A` for its two colons, and how much of that it is.
+    #[expect(clippy::arithmetic_side_effects, reason = "the text has at most 28 bytes")]
     pub fn percent_encoded(&self) -> ([u8; 32], usize) {
         let mut text = *b"0000-00-00T00%3A00%3A00.0000000Z";
         text[..13].copy_from_slice(&self.text[..13]);
@@ -224,11 +229,17 @@ impl FromStr for DateTime {
             .next()
             .and_then(|d| NaiveDate::parse_from_str(d, "%Y-%m-%d").ok())
             .ok_or(DateTimeError::Syntax)?;
-        let mut ticks = (i64::from(date.num_days_from_ce()) - 1) * DAY;
-        if let Some(time) = parts.next() {
-            ticks += time_of_day(time).ok_or(DateTimeError::Syntax)?;
-        }
-        Self::from_ticks(ticks - offset * 60 * SECOND)
+        let time = match parts.next() {
+            Some(time) => time_of_day(time).ok_or(DateTimeError::Syntax)?,
+            None => 0,
+        };
+        // Years may have more than four digits, up to those whose ticks no longer fit.
+        let ticks = i64::from(date.num_days_from_ce())
+            .checked_sub(1)
+            .and_then(|days| days.checked_mul(DAY))
+            .and_then(|ticks| ticks.checked_add(time))
+            .and_then(|ticks| ticks.checked_sub(offset.checked_mul(60 * SECOND)?));
+        Self::from_ticks(ticks.ok_or(DateTimeError::OutOfRange)?)
     }
 }
 
@@ -237,9 +248,13 @@ impl TryFrom<chrono::DateTime<Utc>> for DateTime {
 
     /// Nanoseconds below 100 are cut off.
     fn try_from(value: chrono::DateTime<Utc>) -> Result<Self, DateTimeError> {
-        let seconds = value.timestamp().checked_mul(SECOND).ok_or(DateTimeError::OutOfRange)?;
         let fraction = i64::from(value.nanosecond().min(999_999_999) / 100);
-        Self::from_ticks(seconds + fraction + UNIX_EPOCH)
+        let ticks = value
+            .timestamp()
+            .checked_mul(SECOND)
+            .and_then(|ticks| ticks.checked_add(fraction))
+            .and_then(|ticks| ticks.checked_add(UNIX_EPOCH));
+        Self::from_ticks(ticks.ok_or(DateTimeError::OutOfRange)?)
     }
 }
 
@@ -261,6 +276,10 @@ impl fmt::Display for DateTimeError {
 impl std::error::Error for DateTimeError {}
 
 /// Ticks of the one form nearly every instant on the wire has: `yyyy-MM-ddTHH:mm:ss[.f{1,7}]Z`.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "numbers of at most four digits, a fraction of at most seven"
+)]
 fn canonical(text: &[u8]) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         text.get(range)?
@@ -289,6 +308,7 @@ fn canonical(text: &[u8]) -> Option<i64> {
 }
 
 /// Takes the offset off the end: the text before it, and the offset in minutes.
+#[expect(clippy::arithmetic_side_effects, reason = "four digits")]
 fn split_offset(text: &str) -> Result<(&str, i64), DateTimeError> {
     if let Some(rest) = text.strip_suffix(['Z', 'z']) {
         return Ok((rest, 0));
@@ -305,6 +325,7 @@ fn split_offset(text: &str) -> Result<(&str, i64), DateTimeError> {
 }
 
 /// Ticks since midnight of `HH:mm[:ss[.fraction]]`.
+#[expect(clippy::arithmetic_side_effects, reason = "numbers of two digits, a fraction of seven")]
 fn time_of_day(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -324,6 +345,7 @@ fn time_of_day(text: &str) -> Option<i64> {
 }
 
 /// Year, month and day of a day counted from 0001-01-01 (Howard Hinnant's `civil_from_days`).
+#[expect(clippy::arithmetic_side_effects, reason = "days of 1601 to 9999")]
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 306;
     let era = shifted.div_euclid(146_097);
@@ -337,6 +359,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Days from 0001-01-01; `None` when the month has no such day.
+#[expect(clippy::arithmetic_side_effects, reason = "a year of four digits, a month, a day")]
 fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let last = match month {
@@ -354,6 +377,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 306)
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "within 29 bytes")]
 fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     buffer[*at..*at + bytes.len()].copy_from_slice(bytes);
     *at += bytes.len();
@@ -362,6 +386,7 @@ fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
 /// Writes two digits.
 /// The digits of a number below 100,000,000, the first in the lowest byte: all at once, because
 /// byte by byte they cost more than the rest of an entity's head.
+#[expect(clippy::arithmetic_side_effects, reason = "a number of eight digits, a byte for each")]
 fn eight_digits(number: u32) -> u64 {
     // Two fours, then four twos, then eight ones, each half the width of those before. The products
     // are quotients by 100 and 10 that are exact for numbers this small.
@@ -376,12 +401,14 @@ fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "two digits, within 28 bytes")]
 fn pair(text: &mut [u8; 28], at: usize, value: u32) {
     let value = u8::try_from(value).unwrap_or_default();
     text[at] = b'0' + value / 10;
     text[at + 1] = b'0' + value % 10;
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "within 29 bytes")]
 fn digits(buffer: &mut [u8], at: &mut usize, value: i64, width: usize) {
     let mut rest = value;
     for slot in buffer[*at..*at + width].iter_mut().rev() {
@@ -408,6 +435,28 @@ mod tests {
         ] {
             assert_eq!(text.parse::<DateTime>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn years_that_are_far_away_are_out_of_range() {
+        // Each once overflowed: 60474 came back as 2018 where arithmetic is not checked.
+        for text in [
+            "+60474-03-01T00:00:00Z",
+            "+29228-01-01T00:00:00Z",
+            "+262142-12-31T23:59:59.9999999-23:59",
+            "-262143-01-01T00:00:00+23:59",
+            "-0001-12-31T00:00:00Z",
+            "0000-01-01T00:00:00+99:99",
+            "10000-01-01T00:00:00Z",
+        ] {
+            let error = text.parse::<DateTime>().unwrap_err();
+            assert!(matches!(error, DateTimeError::OutOfRange | DateTimeError::Syntax), "{text}");
+        }
+        for far in [chrono::DateTime::<Utc>::MAX_UTC, chrono::DateTime::<Utc>::MIN_UTC] {
+            assert_eq!(DateTime::try_from(far), Err(DateTimeError::OutOfRange));
+        }
+        let latest = chrono::DateTime::from_timestamp(i64::MAX / SECOND, 999_999_999).unwrap();
+        assert_eq!(DateTime::try_from(latest), Err(DateTimeError::OutOfRange));
     }
 
     #[test]

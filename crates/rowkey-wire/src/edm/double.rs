@@ -5,6 +5,10 @@ use std::fmt::Write;
 
 /// Writes a finite `value` as the service does (.NET's "R" format): `3.0`, `0.1`, `1E+24`,
 /// `1.5E-07`. Not for NaN and the infinities: those are text with an annotation, see [`name`].
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a double has at most 17 digits and an exponent of three"
+)]
 pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     debug_assert!(value.is_finite());
     let mut buffer = ryu::Buffer::new();

@@ -6,16 +6,28 @@
 use super::ValueRef;
 
 /// Bytes of an entity without its properties.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "twice the length of what is in memory, and some"
+)]
 pub fn of_keys(partition_key: &str, row_key: &str) -> usize {
     4 + 2 * (utf16_len(partition_key) + utf16_len(row_key))
 }
 
 /// Bytes that one property adds.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "twice the length of what is in memory, and some"
+)]
 pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
     8 + 2 * utf16_len(name) + of_value(value)
 }
 
 /// At least as many, without a look at texts: none has more units than bytes.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "twice the length of what is in memory, and some"
+)]
 pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
     let value = match value {
         ValueRef::String(text) => 2 * text.len() + 4,
@@ -25,6 +37,10 @@ pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
 }
 
 /// Bytes of a value alone.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "twice the length of what is in memory, and some"
+)]
 pub fn of_value(value: &ValueRef<'_>) -> usize {
     match value {
         ValueRef::Binary(bytes) => bytes.len() + 4,
@@ -37,6 +53,7 @@ pub fn of_value(value: &ValueRef<'_>) -> usize {
 }
 
 /// UTF-16 units in `text`.
+#[expect(clippy::arithmetic_side_effects, reason = "0, 1 or 2")]
 pub fn utf16_len(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();

@@ -183,10 +183,10 @@ impl BodyError {
     #[cold]
     fn at(text: &str, place: usize) -> Self {
         let before = &text.as_bytes()[..place];
-        let line = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let line = memchr::memrchr(b'\n', before).map_or(0, |at| at.saturating_add(1));
         Self {
-            line: memchr::memchr_iter(b'\n', before).count() + 1,
-            column: place - line + 1,
+            line: memchr::memchr_iter(b'\n', before).count().saturating_add(1),
+            column: place.saturating_sub(line).saturating_add(1),
             truncated: place >= text.len(),
         }
     }

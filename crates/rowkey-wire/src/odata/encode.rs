@@ -3,6 +3,8 @@
 //! Everything the service would refuse for its size or its names is refused here, with numbers,
 //! before anything is sent.
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use std::fmt;
 use std::io::Write as _;
 

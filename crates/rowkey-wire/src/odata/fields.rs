@@ -90,7 +90,8 @@ impl<'de> Fields<'de> {
     pub fn position(&self, name: &str, start: usize) -> Option<(usize, &Field<'de>)> {
         let (before, after) = self.list.split_at(start.min(self.list.len()));
         let found = |list: &[Field<'de>]| list.iter().position(|field| field.name == name);
-        let at = found(after).map(|at| at + before.len()).or_else(|| found(before))?;
+        let at =
+            found(after).map(|at| at.saturating_add(before.len())).or_else(|| found(before))?;
         Some((at, &self.list[at]))
     }
 
@@ -247,8 +248,8 @@ impl Field<'_> {
 fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, FieldError> {
     #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
     let double = || ValueRef::Double(value as f64);
-        // Beyond an Int32 it is a Double, as OData's own reader has it.
     match annotated {
+        // Beyond an Int32 it is a Double, as OData's own reader has it.
         None => Ok(i32::try_from(value).map_or_else(|_| double(), ValueRef::Int32)),
         Some(Type::Int32) => i32::try_from(value)
             .map(ValueRef::Int32)
@@ -346,8 +347,8 @@ mod tests {
             (r#""x":2147483648"#, ValueRef::Double(2_147_483_648.0)),
             (r#""x":-9223372036854775808"#, ValueRef::Double(-9_223_372_036_854_775_808.0)),
             (r#""x":18446744073709551615"#, ValueRef::Double(18_446_744_073_709_551_615.0)),
-            (
             (r#""x@odata.type":"Edm.Binary","x":"AQID""#, ValueRef::Binary(vec![1, 2, 3].into())),
+            (
                 r#""x@odata.type":"Edm.String","x@odata.type@odata.type":"?","x":"a""#,
                 ValueRef::String("a".into()),
             ),

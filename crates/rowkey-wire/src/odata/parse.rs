@@ -99,6 +99,7 @@ pub fn check_count(properties: usize) -> Result<(), Rejection> {
 }
 
 /// Refuses an entity of more bytes, as the service counts them, than it may have.
+#[expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 pub fn check_size(
     (partition_key, row_key): (&str, &str),
     properties: &[(&str, ValueRef<'_>)],
@@ -158,8 +159,8 @@ fn set_key<'a>(
         return Err(Rejection::new(ErrorCode::DUPLICATE_PROPERTIES_SPECIFIED));
     }
     Ok(())
-
 }
+
 /// Names are at most 255 UTF-16 units of what an identifier may hold.
 fn check_name(name: &str) -> Result<(), Rejection> {
     if name.len() > MAX_PROPERTY_NAME && size::utf16_len(name) > MAX_PROPERTY_NAME {
@@ -202,7 +203,7 @@ fn check_duplicates(properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection
         let mut seen = 0_u32;
         properties.iter().enumerate().any(|(i, (name, _))| {
             let last = usize::from(name.bytes().next_back().unwrap_or_default());
-            let bit = 1 << ((name.len() * 7 + last) % 32);
+            let bit = 1 << (name.len().wrapping_mul(7).wrapping_add(last) % 32);
             let may_be = seen & bit != 0;
             seen |= bit;
             may_be && properties[..i].iter().any(|(earlier, _)| earlier == name)
@@ -288,8 +289,8 @@ mod tests {
         }
     }
 
-    fn every_violation_has_its_code() {
     #[test]
+    fn every_violation_has_its_code() {
         let long = "x".repeat(256);
         let many: Vec<String> = (0..253).map(|i| format!("\"p{i}\":1")).collect();
         let wide = "x".repeat(MAX_STRING_UNITS + 1);

@@ -4,6 +4,8 @@
 //! The shapes are those of recorded answers: annotations stand before their property, everything
 //! outside ASCII is written as `\uXXXX` in lower case.
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use std::fmt::{self, Write as _};
 
 use base64::Engine as _;

@@ -46,6 +46,12 @@ impl<'de> Scanner<'de> {
         self.peek().is_none()
     }
 
+    /// Goes on by so many bytes, which are there.
+    #[inline]
+    fn step(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
     /// The byte that comes next after white space, of which there mostly is none.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
@@ -59,7 +65,7 @@ impl<'de> Scanner<'de> {
     fn peek_behind_space(&mut self) -> Option<u8> {
         let rest = &self.text.as_bytes()[self.at..];
         let is_space = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\r');
-        self.at += rest.iter().take_while(is_space).count();
+        self.step(rest.iter().take_while(is_space).count());
         self.byte()
     }
 
@@ -67,7 +73,7 @@ impl<'de> Scanner<'de> {
     #[inline]
     fn takes(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
+        self.step(usize::from(found));
         found
     }
 
@@ -82,11 +88,11 @@ impl<'de> Scanner<'de> {
     pub(super) fn goes_on(&mut self, is_first: bool, end: u8) -> Result<bool> {
         match self.peek() {
             Some(b',') if !is_first => {
-                self.at += 1;
+                self.step(1);
                 Ok(true)
             }
             Some(byte) if byte == end => {
-                self.at += 1;
+                self.step(1);
                 Ok(false)
             }
             Some(_) if is_first => Ok(true),
@@ -110,7 +116,7 @@ impl<'de> Scanner<'de> {
         let Some(rest) = rest.strip_prefix(b",\"") else { return false };
         let Some(rest) = rest.strip_prefix(name.as_bytes()) else { return false };
         let found = rest.starts_with(b"\":");
-        self.at += if found { name.len() + 4 } else { 0 };
+        self.step(if found { name.len().saturating_add(4) } else { 0 });
         found
     }
 
@@ -119,11 +125,11 @@ impl<'de> Scanner<'de> {
     pub(super) fn string(&mut self) -> Result<Cow<'de, str>> {
         self.expect(b'"')?;
         let start = self.at;
-        self.at += plain(&self.text.as_bytes()[start..]);
+        self.step(plain(&self.text.as_bytes()[start..]));
         match self.byte() {
             Some(b'"') => {
                 let text = &self.text[start..self.at];
-                self.at += 1;
+                self.step(1);
                 Ok(Cow::Borrowed(text))
             }
             Some(b'\\') => self.escaped(start).map(Cow::Owned),
@@ -155,31 +161,32 @@ impl<'de> Scanner<'de> {
     #[inline(never)]
     fn escaped(&mut self, start: usize) -> Result<String> {
         let bytes = self.text.as_bytes();
-        let (mut escapes, mut simple) = (0, true);
+        let (mut escapes, mut simple) = (0_usize, true);
         while self.byte() == Some(b'\\') {
-            escapes += 1;
-            simple &= matches!(bytes.get(self.at + 1), Some(b'"' | b'\\' | b'/'));
-            self.at += 2;
+            escapes = escapes.saturating_add(1);
+            simple &= matches!(bytes.get(self.at.saturating_add(1)), Some(b'"' | b'\\' | b'/'));
+            self.step(2);
             // What is escaped is one byte, or a letter with digits behind it.
             let rest = bytes.get(self.at..).ok_or_else(|| self.cut_off())?;
-            self.at += plain(rest);
+            self.step(plain(rest));
         }
         if self.byte() != Some(b'"') {
             return Err(Malformed);
         }
         let raw = &self.text[start..self.at];
-        self.at += 1;
+        self.step(1);
         if !simple {
-            let quoted = &self.text[start - 1..self.at];
+            let quoted = &self.text[start.saturating_sub(1)..self.at];
             return serde_json::from_str(quoted).map_err(|_| Malformed);
         }
         // The tags of entities are quoted, so this is every entity's way.
-        let mut text = String::with_capacity(raw.len() - escapes);
+        let mut text = String::with_capacity(raw.len().saturating_sub(escapes));
         let mut rest = raw;
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-            text.push_str(&rest[..at]);
-            text.push_str(&rest[at + 1..at + 2]);
-            rest = &rest[at + 2..];
+            let (before, escape) = rest.split_at(at);
+            text.push_str(before);
+            text.push_str(&escape[1..2]);
+            rest = &escape[2..];
         }
         text.push_str(rest);
         Ok(text)
@@ -188,7 +195,7 @@ impl<'de> Scanner<'de> {
     fn number(&mut self) -> Result<Scalar<'de>> {
         let start = self.at;
         let is_negative = self.byte() == Some(b'-');
-        self.at += usize::from(is_negative);
+        self.step(usize::from(is_negative));
         let first = self.byte();
         let (digits, mut value) = self.digits();
         if digits == 0 || (digits > 1 && first == Some(b'0')) {
@@ -197,15 +204,15 @@ impl<'de> Scanner<'de> {
         let mut is_integer = true;
         if self.byte() == Some(b'.') {
             is_integer = false;
-            self.at += 1;
+            self.step(1);
             if self.digits().0 == 0 {
                 return Err(Malformed);
             }
         }
         if let Some(b'e' | b'E') = self.byte() {
             is_integer = false;
-            self.at += 1;
-            self.at += usize::from(matches!(self.byte(), Some(b'+' | b'-')));
+            self.step(1);
+            self.step(usize::from(matches!(self.byte(), Some(b'+' | b'-'))));
             if self.digits().0 == 0 {
                 return Err(Malformed);
             }
@@ -213,7 +220,7 @@ impl<'de> Scanner<'de> {
         // Eighteen digits fit whatever they are, and there is no negative zero among integers.
         if is_integer && digits <= 18 && !(is_negative && value == 0) {
             if is_negative {
-                value = -value;
+                value = value.wrapping_neg();
             }
             return Ok(Scalar::Integer(value));
         }
@@ -230,16 +237,16 @@ impl<'de> Scanner<'de> {
         let start = self.at;
         let mut value = 0_i64;
         while let Some(digit @ b'0'..=b'9') = self.byte() {
-            value = value.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
-            self.at += 1;
+            value = value.wrapping_mul(10).wrapping_add(i64::from(digit & 0xF));
+            self.step(1);
         }
-        (self.at - start, value)
+        (self.at.saturating_sub(start), value)
     }
 
     fn word(&mut self, word: &str, value: Scalar<'de>) -> Result<Scalar<'de>> {
         let rest = &self.text.as_bytes()[self.at..];
         if rest.starts_with(word.as_bytes()) {
-            self.at += word.len();
+            self.step(word.len());
             return Ok(value);
         }
         if word.as_bytes().starts_with(rest) {
@@ -254,7 +261,7 @@ impl<'de> Scanner<'de> {
         let rest = &self.text[self.at..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Checked>();
         let value = values.next();
-        self.at += values.byte_offset();
+        self.step(values.byte_offset());
         match value {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) if error.is_eof() => Err(self.cut_off()),
@@ -269,13 +276,6 @@ impl<'de> Scanner<'de> {
     }
 }
 
-/// How many bytes come before a quote, an escape or a control character.
-fn plain(bytes: &[u8]) -> usize {
-    /// Names and short values end within this, and are looked over eight bytes at a time.
-    const SHORT: usize = 16;
-    /// As many as the compiler compares at once.
-    const WIDE: usize = 32;
-    let mut at = 0;
 /// A value of which nothing is kept, and all is checked. `serde`'s `IgnoredAny` lets names and texts
 /// with half a surrogate pass, and numbers that are none.
 struct Checked;
@@ -328,6 +328,14 @@ impl<'de> Visitor<'de> for Checked {
     }
 }
 
+/// How many bytes come before a quote, an escape or a control character.
+#[expect(clippy::arithmetic_side_effects, reason = "places within `bytes`")]
+fn plain(bytes: &[u8]) -> usize {
+    /// Names and short values end within this, and are looked over eight bytes at a time.
+    const SHORT: usize = 16;
+    /// As many as the compiler compares at once.
+    const WIDE: usize = 32;
+    let mut at = 0;
     while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         if at >= SHORT {
             let (wide, _) = bytes[at..].as_chunks::<WIDE>();
@@ -404,6 +412,24 @@ mod tests {
             [r#""\x""#, r#""\ud800""#, "\"a\nb\"", r#""a"#, r#""a\"#, r#""a\""#, r#""\u12"#]
         {
             assert_eq!(text(wrong), Err(Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_is_checked_as_all_else_is() {
+        let structure = |json: &'static str| Scanner::new(json).scalar();
+        for right in [r#"{"a":[1,{"b\u00e9":"\ud83d\ude00"}]}"#, "[[],{},null,true,-1.5e3]"] {
+            assert_eq!(structure(right), Ok(Scalar::Structure), "{right}");
+        }
+        for wrong in [
+            r#"{"\ud800":1}"#,
+            r#"{"a":{"\ud800":1}}"#,
+            r#"["\ud800"]"#,
+            r#"{"a":["x\udc00\ud800"]}"#,
+            r#"{"a":1e999}"#,
+            "[[1e999]]",
+        ] {
+            assert_eq!(structure(wrong), Err(Malformed), "{wrong}");
         }
     }
 

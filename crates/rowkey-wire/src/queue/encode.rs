@@ -3,6 +3,8 @@
 //! Names of queues are taken as valid; the caller checks them first, see [`super::name::check`].
 //! So are numbers; the service answers `OutOfRangeQueryParameterValue` to those beyond its limits.
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};

@@ -119,8 +119,9 @@ pub fn invalid_document(error: &XmlError, body: &[u8]) -> Rejection {
     let (line, position) = error.position().map_or((0, 0), |at| {
         let before = &body[..usize::try_from(at).unwrap_or(usize::MAX).min(body.len())];
         let line = before.split(|byte| *byte == b'\n').count();
-        let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        (line, before.len() - begin + 1)
+        let begin =
+            before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end.saturating_add(1));
+        (line, before.len().saturating_sub(begin).saturating_add(1))
     });
     let reason = match error {
         XmlError::Empty { .. } => Cow::Owned(format!(
@@ -141,7 +142,7 @@ fn plain_message(body: &[u8]) -> Option<&str> {
     let mut rest = body.trim_ascii();
     if rest.starts_with(b"<?xml ") {
         let end = rest.windows(2).position(|pair| pair == b"?>")?;
-        rest = rest[end + 2..].trim_ascii_start();
+        rest = rest.split_at(end).1[2..].trim_ascii_start();
     }
     let text = rest
         .strip_prefix(b"<QueueMessage><MessageText>")?

@@ -46,7 +46,7 @@ fn head(kind: u8, stamp: i64) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[0] = kind;
     bytes[4] = 3;
-    bytes[12..].copy_from_slice(&(stamp - FILETIME).to_le_bytes());
+    bytes[12..].copy_from_slice(&stamp.saturating_sub(FILETIME).to_le_bytes());
     bytes
 }
 

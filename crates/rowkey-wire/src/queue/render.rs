@@ -1,5 +1,7 @@
 //! Answers as the Queue service writes them (the server's half).
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use std::fmt::Write as _;
 
 use super::op::Listing;

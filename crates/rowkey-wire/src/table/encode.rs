@@ -3,6 +3,8 @@
 //! Keys and names are taken as valid; the caller checks them first, see [`crate::key::check`] and
 //! [`super::name::check`].
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderValue, Method};

@@ -29,7 +29,7 @@ impl<'a> Options<'a> {
         if query.is_empty() {
             return Ok(Self::default());
         }
-        let pairs = 1 + query.bytes().filter(|byte| *byte == b'&').count();
+        let pairs = query.bytes().filter(|byte| *byte == b'&').count().saturating_add(1);
         let mut options = Vec::with_capacity(pairs);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -344,15 +344,16 @@ fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut bytes = inner.bytes().enumerate();
     loop {
         let (at, _) = bytes.find(|(_, byte)| *byte == b'\'')?;
-        if inner.as_bytes().get(at + 1) == Some(&b'\'') {
+        let (value, behind) = inner.split_at(at);
+        let behind = behind.strip_prefix('\'')?;
+        if behind.starts_with('\'') {
             doubled = true;
             bytes.next();
             continue;
         }
-        let value = &inner[..at];
         let value =
             if doubled { Cow::Owned(value.replace("''", "'")) } else { Cow::Borrowed(value) };
-        return Some((value, &inner[at + 1..]));
+        return Some((value, behind));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tables and addresses as the service writes them (the server's half). Entities are rendered by
 //! [`crate::odata::render`].
 
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+
 use super::op::Address;
 use crate::key;
 use crate::odata::Metadata;

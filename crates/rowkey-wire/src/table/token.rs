@@ -30,7 +30,11 @@ pub fn encode(key: &str) -> String {
 
 /// The token that names a table: its name and when it was created.
 pub fn encode_table(name: &str, created: DateTime) -> String {
-    encode(&format!("{}\u{1}{:016x}", name.to_ascii_lowercase(), created.ticks() - FILETIME))
+    encode(&format!(
+        "{}\u{1}{:016x}",
+        name.to_ascii_lowercase(),
+        created.ticks().saturating_sub(FILETIME)
+    ))
 }
 
 /// The key that a token names.

@@ -120,9 +120,9 @@ impl Element {
     /// Reads a document of a few elements whose root is `name`: what requests hold. A tree takes many
     /// times the memory of its text, so one that is longer is refused before it is made.
     pub fn read_small(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
-        let mut elements = 0;
+        let mut elements = 0_usize;
         let root = Self::read_with(body, |element, parent, _| {
-            elements += 1;
+            elements = elements.saturating_add(1);
             if elements > MAX_ELEMENTS {
                 return Err(XmlError::TooMany { element: name, limit: MAX_ELEMENTS });
             }
@@ -139,9 +139,9 @@ impl Element {
         name: &'static str,
         mut child: impl FnMut(Self) -> Result<(), XmlError>,
     ) -> Result<Self, XmlError> {
-        let mut inside = 0;
+        let mut inside = 0_usize;
         let root = Self::read_with(body, |element, parent, is_root| {
-            inside += 1;
+            inside = inside.saturating_add(1);
             if inside > MAX_ELEMENTS {
                 return Err(XmlError::TooMany { element: name, limit: MAX_ELEMENTS });
             }
@@ -190,7 +190,7 @@ impl Element {
                 }
                 Event::End(_) => {
                     // Behind the `</`.
-                    Self { end: begin + 2, ..open.pop().ok_or(syntax.clone())? }
+                    Self { end: begin.saturating_add(2), ..open.pop().ok_or(syntax.clone())? }
                 }
                 Event::Text(text) => {
                     add_text(&mut open, &text.xml10_content()).ok_or(syntax)?;

@@ -291,7 +291,7 @@ fn check_headers(headers: &[String], element: &'static str) -> Result<(), XmlErr
     if prefixes > MAX_HEADER_PREFIXES {
         return Err(XmlError::TooMany { element, limit: MAX_HEADER_PREFIXES });
     }
-    if headers.len() - prefixes > MAX_HEADERS {
+    if headers.len().saturating_sub(prefixes) > MAX_HEADERS {
         return Err(XmlError::TooMany { element, limit: MAX_HEADERS });
     }
     Ok(())
