@@ -16,7 +16,8 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
         assert!(decode(seed), "not understood: {}", seed.escape_ascii());
     }
     let times = setting("ROWKEY_GARBAGE", 500);
-    let mut random = Random(seed());
+    let run = seed();
+    let mut random = Random(run);
     let (mut understood, mut refused) = (0_u64, 0_u64);
     for _ in 0..times {
         for seed in seeds {
@@ -26,7 +27,8 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
             }
             let result = panic::catch_unwind(panic::AssertUnwindSafe(|| decode(&input)));
             let Ok(is_understood) = result else {
-                panic!("panicked with ROWKEY_SEED={} at: {}", seed(), input.escape_ascii());
+                let input = input.escape_ascii();
+                panic!("panicked with ROWKEY_SEED={run} at: {input}");
             };
             if is_understood {
                 understood += 1;
@@ -35,10 +37,9 @@ pub(crate) fn feed(seeds: &[&[u8]], mut decode: impl FnMut(&[u8]) -> bool) {
             }
         }
     }
-    let seed = seed();
     assert!(
         understood > 0 && refused > 0,
-        "{understood} understood, {refused} refused, with ROWKEY_SEED={seed}"
+        "{understood} understood, {refused} refused, with ROWKEY_SEED={run}"
     );
 }
 
