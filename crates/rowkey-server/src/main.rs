@@ -96,9 +96,10 @@ fn without_key(connection_string: &str) -> String {
 /// The one line on stdout: programs that start the server wait for it. Where such lines end up, keys
 /// should not, so those of accounts of the user's own are shown only if that is asked for.
 fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
-    let connection_string = match show_keys {
-        true => server.connection_string().to_owned(),
-        false => without_key(server.connection_string()),
+    let connection_string = if show_keys {
+        server.connection_string().to_owned()
+    } else {
+        without_key(server.connection_string())
     };
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let certificate = server.certificate().map_or_else(String::new, |certificate| {

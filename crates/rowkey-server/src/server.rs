@@ -45,6 +45,7 @@ pub struct Server {
 /// How a server is to be. `Server::builder().….start()`.
 #[derive(Clone)]
 #[must_use = "nothing is started before `start`"]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ServerBuilder {
     accounts: Vec<(String, Vec<String>)>,
     blob: (String, u16),

@@ -88,12 +88,15 @@ impl Identity {
                 "the certificate is not PEM: it has no `-----BEGIN CERTIFICATE-----`",
             ));
         }
-        let key = provider.key_provider.load_private_key(self.private_key()?).map_err(unusable)?;
+        let key = provider
+            .key_provider
+            .load_private_key(self.private_key()?)
+            .map_err(|error| unusable(&error))?;
         let identity = CertifiedKey::new(chain, key);
         check_match(&identity)?;
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(unusable)?
+            .map_err(|error| unusable(&error))?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         Ok(TlsAcceptor::from(Arc::new(config)))
@@ -121,12 +124,12 @@ fn check_match(identity: &CertifiedKey) -> io::Result<()> {
         Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
         Err(rustls::Error::InconsistentKeys(_)) => Err(mismatch()),
         Err(error @ rustls::Error::InvalidCertificate(_)) => {
-            let certificate = identity.end_entity_cert().map_err(unusable)?;
-            let Some(key) = identity.key.public_key() else { return Err(unusable(error)) };
+            let certificate = identity.end_entity_cert().map_err(|error| unusable(&error))?;
+            let Some(key) = identity.key.public_key() else { return Err(unusable(&error)) };
             let has_key = certificate.windows(key.len()).any(|part| part == key.as_ref());
-            if has_key { Ok(()) } else { Err(unusable(error)) }
+            if has_key { Ok(()) } else { Err(unusable(&error)) }
         }
-        Err(error) => Err(unusable(error)),
+        Err(error) => Err(unusable(&error)),
     }
 }
 
@@ -134,7 +137,7 @@ fn wrong(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-fn unusable(error: rustls::Error) -> io::Error {
+fn unusable(error: &rustls::Error) -> io::Error {
     wrong(&format!("the certificate cannot be used: {error}"))
 }
 
