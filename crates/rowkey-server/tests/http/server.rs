@@ -51,10 +51,13 @@ async fn what_it_shows_of_itself_has_no_key_and_nothing_of_what_it_holds() {
         Server::builder().account("devstoreaccount1", [KEY, rowkey_server::DEVELOPMENT_KEY]);
     let shown = format!("{builder:?}");
     let server = builder.start().await.unwrap();
-    server.snapshot();
+    let mut client = Client::of(&server);
+    client.create("hidden");
+    assert_eq!(client.insert("hidden", ("hidden", "hidden"), "").status, 201);
     assert!(server.connection_string().contains(KEY));
     let shown = format!("{shown}{server:?}{server:#?}");
     assert!(!shown.contains(KEY) && !shown.contains("AccountKey"), "{shown}");
+    assert!(!shown.contains("hidden"), "{shown}");
     assert!(shown.contains(server.table_endpoint()), "{shown}");
 }
 
