@@ -6,11 +6,12 @@ use rowkey::key::{KeyReadError, KeyWriter, PartFormat};
 
 use super::DIGITS;
 
-/// The time of an entry and what tells it from others of the same tick, as a part of a row template:
-/// the last one, `{id}` or `log_{id}`.
+/// The time of an entry and what tells it from others of the same tick, as a part of a row template,
+/// `{id}` or `log_{id}`.
 ///
 /// Written as 19 digits of inverted ticks, `_`, and the tie-breaker. It also reads, and writes back
-/// as they were, the rows that programs for .NET write: ticks alone, or ticks and a GUID.
+/// as they were, the rows that programs for .NET write: ticks alone, or ticks and a GUID. Where
+/// another part follows, as in `{id}_{line:3}`, the `_` before the tie-breaker is escaped, `^~`.
 ///
 /// Two ids are equal when they make the same RowKey. [`LogTail::next_id`](super::LogTail::next_id)
 /// makes those of new entries.
@@ -62,11 +63,7 @@ impl KeyPart for EntryId {
         out.literal(&self.rest);
     }
 
-    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        if format.separator.is_some() {
-            // A tie-breaker may contain any separator.
-            return Err(KeyReadError::malformed("its end after the id of an entry"));
-        }
+    fn read(text: &str, _: PartFormat) -> Result<Self, KeyReadError> {
         let (Some(ticks), Some(rest)) = (text.get(..DIGITS), text.get(DIGITS..)) else {
             return Err(KeyReadError::malformed("19 digits of inverted ticks"));
         };

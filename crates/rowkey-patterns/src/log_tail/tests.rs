@@ -66,9 +66,37 @@ fn what_is_no_id_of_an_entry_is_refused() {
     ] {
         assert!(read(text).is_err(), "{text}");
     }
-    // In the middle of a template nothing tells where a tie-breaker ends.
-    let format = PartFormat { separator: Some('_'), ..PartFormat::default() };
-    assert!(KeyReader::new("2518920287999999999_a_b").part::<EntryId>(format).is_err());
+}
+
+#[test]
+fn an_id_in_front_of_another_part_reads_back() {
+    #[derive(Debug, Entity)]
+    #[entity(partition = "{name}", row = "log_{id}_{line}")]
+    struct Split {
+        name: String,
+        id: EntryId,
+        line: String,
+    }
+
+    let at = time("2017-11-10T00:00:00Z");
+    for tie_breaker in ["w", "", "a_b", "_", "~", "^~", "9c5b94b1-35ad", "a}b^"] {
+        for line in ["1", "", "_", "a_b"] {
+            let key = Split::key("web", EntryId::new(at, tie_breaker), line);
+            let (partition_key, row_key) = key.parts().unwrap();
+            let (_, id, read) = Split::parse_key(partition_key, row_key).unwrap();
+            assert_eq!((id.at(), id.tie_breaker(), &*read), (at, tie_breaker, line), "{row_key}");
+            assert!(ticks_in::<Split>(row_key).is_some(), "{row_key} is the row of a log");
+        }
+    }
+    let key = Split::key("web", EntryId::new(at, "w-1"), "7");
+    assert_eq!(key.parts(), Ok(("web", "log_2518920287999999999^~w-1_7")));
+    // Of .NET: ticks, or ticks and a GUID, and a part of one's own.
+    for (id, tie_breaker) in [("2518920287999999999", ""), ("2518920287999999999-9c5b", "9c5b")] {
+        let row_key = format!("log_{id}_7");
+        let (name, read, line) = Split::parse_key("web", &row_key).unwrap();
+        assert_eq!(read.tie_breaker(), tie_breaker);
+        assert_eq!(Split::key(name, read, line).parts(), Ok(("web", &*row_key)));
+    }
 }
 
 #[test]

@@ -16,6 +16,54 @@ use super::write::KeyWriter;
 /// Implemented for strings, integers, `bool`, dates and GUIDs; `#[derive(KeyPart)]` implements it
 /// for newtypes of those and for enums without fields. Floating-point numbers have no text whose
 /// order is theirs and cannot be parts.
+///
+/// # A part of several values
+///
+/// A type of your own may write several parts, each with the separator that ends it. In a template it
+/// may stand anywhere: what it writes is escaped as a whole if it contains the separator that follows.
+///
+/// ```
+/// use rowkey::key::{KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat};
+/// use rowkey::Entity;
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Place {
+///     country: String,
+///     city: String,
+/// }
+///
+/// const COUNTRY: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
+///
+/// impl KeyPart for Place {
+///     fn write(&self, out: &mut KeyWriter) {
+///         out.part(&self.country, COUNTRY);
+///         out.literal("_");
+///         out.part(&self.city, PartFormat::DEFAULT);
+///     }
+///
+///     fn read(text: &str, _: PartFormat) -> Result<Self, KeyReadError> {
+///         let mut reader = KeyReader::new(text);
+///         let country = reader.part(COUNTRY)?;
+///         reader.literal("_")?;
+///         let city = reader.part(PartFormat::DEFAULT)?;
+///         reader.end()?;
+///         Ok(Self { country, city })
+///     }
+/// }
+///
+/// #[derive(Entity)]
+/// #[entity(partition = "{place}", row = "{place}_{shop:4}")]
+/// struct Shop {
+///     place: Place,
+///     shop: u16,
+/// }
+///
+/// let place = Place { country: "uk".into(), city: "leeds".into() };
+/// let key = Shop::key(&place, 7);
+/// assert_eq!(key.parts(), Ok(("uk_leeds", "uk^~leeds_0007")));
+/// assert_eq!(Shop::parse_key("uk_leeds", "uk^~leeds_0007")?, (place, 7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key",
     note = "key parts are strings, integers, dates, GUIDs, or newtypes that derive `KeyPart`"
@@ -27,13 +75,15 @@ pub trait KeyPart: Sized {
     /// Whether a template may ask for `{part:6}`; [`PartFormat::width`] is never set if not.
     const WIDTH: bool = false;
 
-    /// Whether it is text, which the template of an index may write in lower case, `{part:lower}`.
+    /// Whether it is one text, written by a single [`KeyWriter::text`], which escapes the separator
+    /// itself. The template of an index may write it in lower case, `{part:lower}`.
     const TEXT: bool = false;
 
     /// Writes the value.
     fn write(&self, out: &mut KeyWriter);
 
-    /// Reads the value that [`KeyPart::write`] wrote with the same format.
+    /// Reads the value that [`KeyPart::write`] wrote with the same format. Unless the part is
+    /// [`TEXT`](Self::TEXT), `text` is as it was written, and `format` has no separator.
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError>;
 }
 
@@ -49,6 +99,11 @@ pub struct PartFormat {
     /// `{email:lower}`: text in lower case, so that it is found whatever its case. It cannot be read
     /// back as it was.
     pub lower: bool,
+}
+
+impl PartFormat {
+    /// `{part}` at the end of a template: no width, ascending, nothing follows.
+    pub const DEFAULT: Self = Self { width: None, descending: false, separator: None, lower: false };
 }
 
 impl KeyPart for String {

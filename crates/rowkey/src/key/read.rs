@@ -33,7 +33,19 @@ impl<'a> KeyReader<'a> {
 
     /// Reads a part: up to its separator, or to the end.
     pub fn part<P: KeyPart>(&mut self, format: PartFormat) -> Result<P, KeyReadError> {
-        P::read(self.text_of_part(format)?, format)
+        let part = self.text_of_part(format)?;
+        if P::TEXT {
+            return P::read(part, format);
+        }
+        let within = PartFormat { separator: None, ..format };
+        match format.separator {
+            // It was escaped as a whole, if that was needed: see `KeyWriter::part`.
+            Some(_) if part.contains([ESCAPED, PLAIN]) => {
+                let whole = PartFormat { separator: format.separator, ..PartFormat::DEFAULT };
+                P::read(&text(part, whole), within)
+            }
+            _ => P::read(part, within),
+        }
     }
 
     /// Reads a part that stood in the other key as well, and checks that it is the same.

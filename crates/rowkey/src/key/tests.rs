@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use rowkey_wire::edm::{DateTime, Guid};
 use rowkey_wire::key as wire;
 
-use super::{KeyError, KeyPart, KeyReader, KeyWriter, PartFormat};
+use super::{KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat};
 
 /// Pairs of values for each type and format.
 const PAIRS: u64 = 500;
@@ -110,9 +110,16 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
             };
             let expected = if format.descending { order(&b, &a) } else { order(&a, &b) };
             assert_eq!(wire::compare(&x, &y), expected, "{context}: {x:?} and {y:?}");
-            assert_eq!(T::read(&x, format).as_ref(), Ok(&a), "{context}: {x:?}");
             let runs_on = format.separator.is_some_and(|separator| x.contains(separator));
             assert!(!runs_on, "{context}: {x:?} has the character that ends it");
+            // In front of something else, after something else, and between.
+            let end = format.separator.map_or_else(String::new, |separator| format!("{separator}7"));
+            let key = format!("id_{x}{end}");
+            let mut reader = KeyReader::new(&key);
+            reader.literal("id_").unwrap();
+            assert_eq!(reader.part(format).as_ref(), Ok(&a), "{context}: {x:?}");
+            let rest = reader.part(PartFormat::DEFAULT);
+            assert_eq!(rest, Ok(end), "{context}: {x:?} ends where it ends");
         }
     }
 }
@@ -166,6 +173,76 @@ mod numbers {
 #[test]
 fn strings() {
     check(Random::text, |a, b| wire::compare(a, b), none);
+}
+
+/// A part of several, with literals between them and the separators that it was made for.
+#[derive(Clone, Debug, PartialEq)]
+struct Several<const SEPARATOR: char>(String, i16, String);
+
+impl<const SEPARATOR: char> Several<SEPARATOR> {
+    const TEXT: PartFormat = PartFormat { separator: Some(SEPARATOR), ..PartFormat::DEFAULT };
+}
+
+impl<const SEPARATOR: char> KeyPart for Several<SEPARATOR> {
+    fn write(&self, out: &mut KeyWriter) {
+        out.part(&self.0, Self::TEXT);
+        out.literal(&format!("{SEPARATOR}at_"));
+        out.part(&self.1, PartFormat { width: Some(5), ..Self::TEXT });
+        out.literal(&SEPARATOR.to_string());
+        // As the last of its text, and by itself.
+        self.2.write(out);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        let mut reader = KeyReader::new(text);
+        let first = reader.part(Self::TEXT)?;
+        reader.literal(match SEPARATOR {
+            '_' => "_at_",
+            ':' => ":at_",
+            _ => "|at_",
+        })?;
+        let number = reader.part(PartFormat { width: Some(5), ..Self::TEXT })?;
+        let rest = reader.part::<Then>(PartFormat::DEFAULT)?;
+        let last = rest.0.strip_prefix(SEPARATOR).ok_or(KeyReadError::malformed("a separator"))?;
+        Ok(Self(first, number, String::read(last, format)?))
+    }
+}
+
+/// A newtype written by hand, which does not say that it is text.
+#[derive(Clone, Debug, PartialEq)]
+struct Then(String);
+
+impl KeyPart for Then {
+    fn write(&self, out: &mut KeyWriter) {
+        out.literal(&self.0);
+    }
+
+    fn read(text: &str, _: PartFormat) -> Result<Self, KeyReadError> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[test]
+fn parts_of_several_parts() {
+    fn of<const SEPARATOR: char>() {
+        let several = |random: &mut Random| {
+            let number = i16::from_le_bytes(random.bytes());
+            Several::<SEPARATOR>(random.text(), number, random.text())
+        };
+        let text = |value: &Several<SEPARATOR>| write(value, PartFormat::DEFAULT).unwrap();
+        check(several, |a, b| wire::compare(&text(a), &text(b)), none);
+    }
+    of::<'_'>();
+    of::<':'>();
+    of::<'|'>();
+}
+
+#[test]
+fn text_written_as_it_is() {
+    let then = |random: &mut Random| {
+        Then(random.text().replace(['/', '\\', '#', '?'], "x"))
+    };
+    check(then, |a, b| wire::compare(&a.0, &b.0), none);
 }
 
 #[test]

@@ -63,9 +63,27 @@ impl KeyWriter {
     }
 
     /// Writes a part as the template's `format` asks.
-    pub fn part(&mut self, part: &impl KeyPart, format: PartFormat) {
-        self.format = format;
-        part.write(self);
+    ///
+    /// A part may itself be made of parts and literals ([`KeyPart`] has an example). Then what it
+    /// writes is escaped as a whole where it contains the separator that follows it, so that the part
+    /// does not end before its end.
+    pub fn part<P: KeyPart>(&mut self, part: &P, format: PartFormat) {
+        let around = self.format;
+        if P::TEXT {
+            self.format = format;
+            part.write(self);
+        } else {
+            self.format = PartFormat { separator: None, ..format };
+            let start = self.text.len();
+            part.write(self);
+            // Numbers, dates and GUIDs contain no separator: this looks at their text and copies nothing.
+            if format.separator.is_some() && !is_common(&self.text[start..], format.separator) {
+                let whole = self.text.split_off(start);
+                self.format = PartFormat { separator: format.separator, ..PartFormat::default() };
+                self.escaped(&whole);
+            }
+        }
+        self.format = around;
     }
 
     /// Ends the key and checks it.
@@ -324,6 +342,8 @@ mod tests {
         }
     }
     impl KeyPart for Ordinal {
+        const TEXT: bool = true;
+
         fn write(&self, out: &mut KeyWriter) {
             self.0.write(out);
         }
