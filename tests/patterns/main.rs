@@ -19,6 +19,7 @@ mod log_tail;
 mod lookup;
 mod outbox;
 mod parallel;
+mod real_clock;
 mod relationships;
 mod remote_index;
 mod remote_index_entity;

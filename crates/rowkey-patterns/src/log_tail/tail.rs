@@ -117,7 +117,8 @@ impl<E: Entity + Send + 'static> Tail<E> {
         &self.position
     }
 
-    /// The next entries, or `None` when all that has settled was handed over; more may come later.
+    /// The next entries, or `None` when all that had settled when it was called was handed over; more
+    /// may come later.
     ///
     /// It does not wait: sleep on [`Table::account`]'s clock before you ask again. After an error
     /// the same entries are asked for again.
@@ -125,14 +126,10 @@ impl<E: Entity + Send + 'static> Tail<E> {
         if let Some(what) = self.refused {
             return Err(Error::refused(ErrorKind::Invalid, what).of("Tail", self.table.name()));
         }
-        loop {
-            let now = self.table.account().clock().now();
-            // A tick that is not over yet may still get entries, so the last one is left out.
-            let settle = TimeDelta::from_std(self.settle).unwrap_or(TimeDelta::MAX);
-            let settled = now.checked_sub_signed(settle).map_or(DateTime::MIN.ticks(), ticks_of);
-            if self.position.ticks >= settled {
-                return Ok(None);
-            }
+        // What has settled is asked once. A clock that moves on between two requests would add a slice of
+        // its own after each, and the end would never be reached.
+        let settled = self.settled();
+        while self.position.ticks < settled {
             let entries = match self.position.after.clone() {
                 Some(after) => self.rest_of_tick(after).await?,
                 None => self.slice_until(settled).await?,
@@ -141,6 +138,15 @@ impl<E: Entity + Send + 'static> Tail<E> {
                 return Ok(Some(Batch { entries, position: self.position.clone() }));
             }
         }
+        Ok(None)
+    }
+
+    /// The first tick that has not settled yet, by the account's clock. The tick that the clock shows
+    /// may still get entries, so it is the first with a `settle` of zero.
+    fn settled(&self) -> i64 {
+        let now = self.table.account().clock().now();
+        let settle = TimeDelta::from_std(self.settle).unwrap_or(TimeDelta::MAX);
+        now.checked_sub_signed(settle).map_or(DateTime::MIN.ticks(), ticks_of)
     }
 
     /// Reads the slice that follows; nothing if it held too much and was cut.
