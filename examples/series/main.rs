@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     table.create_if_missing().await?;
 
     // ANCHOR: write
-    // 24 slots, t00 to t23. More than 252 would be an error that names wide entities.
+    // 24 slots, t000 to t023. More than 252 would be an error that names wide entities.
     let hours = Series::<f64>::new(table.clone(), "t", 24)?;
 
     // A year, 365 requests: each day's hours in one, eight days at a time.

@@ -92,9 +92,59 @@ async fn rows_are_a_public_contract() -> TestResult {
             (entity.partition_key(), entity.row_key(), properties)
         })
         .collect();
-    let temperatures = vec![("t02", Value::from(43.0)), ("t13", Value::from(42.2))];
-    let counts = vec![("v1", Value::from(5_i64)), ("v_by", Value::from(""))];
+    let temperatures = vec![("t002", Value::from(43.0)), ("t013", Value::from(42.2))];
+    let counts = vec![("v001", Value::from(5_i64)), ("v_by", Value::from(""))];
     assert_eq!(rows, [("sea", "20100314", temperatures), ("sea", "20100315", counts)]);
+    Ok(())
+}
+
+/// A period that is told from others in its partition by a kind, in its second version.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{station}", row = "{date:8}", kind = "day", version = 2)]
+struct Marked {
+    station: String,
+    date: u32,
+    note: Option<String>,
+}
+
+#[tokio::test]
+async fn periods_of_a_type_with_a_kind_and_a_version_are_read_as_they_were_written() -> TestResult {
+    let (server, table) = started().await?;
+    let hours = Series::<i64>::new(table.clone(), "t", 24)?;
+    let [set, counted] = [1, 2].map(|date| Marked::key("sea", date));
+    hours.set(set.clone(), 3, 7).await?;
+    hours.increment(counted.clone(), 3, 7).await?;
+    hours.set(Day::key("sea", 3), 3, 7).await?;
+    for key in [set.clone(), counted.clone()] {
+        assert_eq!(hours.get(key).await?.ok_or("there is one")?.entity.slots[3], Some(7));
+    }
+    let days = hours.periods(Marked::partition("sea")).try_collect::<Vec<_>>().await?;
+    assert_eq!(days.len(), 2, "a period of another type is not among them");
+    hours.clear(set.clone(), 3).await?;
+    assert_eq!(table.get(set).await?.map(|day| day.entity.date), Some(1));
+    let marks: Vec<_> = server.snapshot().table("series").unwrap().entities().map(|row| {
+        let marks = row.properties().filter(|(name, _)| name.starts_with("Entity"));
+        marks.map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>()
+    }).collect();
+    let marked = vec![
+        ("EntityType".to_owned(), Value::from("day")),
+        ("EntityVersion".to_owned(), Value::from(2)),
+    ];
+    assert_eq!(marks, [marked.clone(), marked, vec![]]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slot_keeps_its_value_when_a_series_gets_more_slots() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let table = fixture.table().await?;
+    let before = Series::<i64>::new(table.clone(), "t", 10)?;
+    before.set(day(1), 3, 7).await?;
+    for slots in [24, 120] {
+        let more = Series::<i64>::new(table.clone(), "t", slots)?;
+        assert_eq!(more.get(day(1)).await?.ok_or("there is one")?.entity.slots[3], Some(7));
+        assert_eq!(more.increment(day(1), 3, 0).await?, 7);
+    }
     Ok(())
 }
 
@@ -276,7 +326,7 @@ async fn slots_of_another_type_and_sums_that_overflow_are_errors() -> TestResult
     let (_server, table) = started().await?;
     let counts = Series::<i64>::new(table.clone(), "n", 24)?;
     let mut row = DynamicEntity::new("sea", "00000001");
-    row.set("n00", "many");
+    row.set("n000", "many");
     table.insert(&row).await?;
     assert_eq!(counts.get(day(1)).await.unwrap_err().kind(), ErrorKind::Decode);
     assert_eq!(counts.increment(day(1), 0, 1).await.unwrap_err().kind(), ErrorKind::Decode);
@@ -311,13 +361,13 @@ async fn whatever_fails_a_slot_is_set_and_counted_once_or_says_that_nobody_knows
                     let table = snapshot.table("series").unwrap();
                     table.entity("sea", row).and_then(|entity| entity.get(name))
                 };
-                let count = |row| match slot(row, "n01") {
+                let count = |row| match slot(row, "n001") {
                     Some(Value::Int64(count)) => count,
                     None => 0,
                     other => panic!("{other:?}"),
                 };
                 let (set, first, second) = result.as_ref().unwrap();
-                assert_eq!(slot("00000001", "n02"), Some(Value::from(20_i64)));
+                assert_eq!(slot("00000001", "n002"), Some(Value::from(20_i64)));
                 let first_counted = match first.as_ref().map_err(rowkey::Error::outcome) {
                     Ok(new) => {
                         assert_eq!(*new, 1);

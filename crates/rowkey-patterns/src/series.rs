@@ -51,12 +51,18 @@ use crate::unique;
 /// Properties of an entity besides its keys and Timestamp.
 const MAX_SLOTS: usize = 252;
 
-/// A layout of periods: so many slots, each a property whose name is a prefix and the slot's number,
-/// `t00` to `t23`.
+/// Digits of a slot in the name of its property: those of the last one that there may be. A width
+/// that followed from the number of slots would rename all of them when there are more.
+const DIGITS: usize = 3;
+
+/// A layout of periods: a number of slots, each a property whose name is a prefix and the slot's
+/// number in three digits, `t000` to `t023`. The name of a slot does not depend on how many there are,
+/// so a series may get more slots later.
 ///
 /// Which entity a period is says an entity type of yours, of which the keys are what matters here;
-/// it may have properties of its own, optional ones, which setting a slot leaves alone. Where values
-/// have a running number, [`place`](Self::place) rolls over from one period to the next.
+/// it may have properties of its own, optional ones, which setting a slot leaves alone. If it has a
+/// `kind` or a `version`, a period has them, too. Where values have a running number,
+/// [`place`](Self::place) rolls over from one period to the next.
 ///
 /// The guide's section is
 /// [Data series pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#data-series-pattern).
@@ -238,13 +244,15 @@ impl<V: Property> Series<V> {
     where
         V: Send,
     {
-        if self.slots == MAX_SLOTS {
+        let most = MAX_SLOTS - type_marks::<E>() - 1;
+        if self.slots > most {
             let what = format!(
-                "{MAX_SLOTS} slots leave no property to say which call changed the period last"
+                "{} slots leave no property to say which call changed the period last",
+                self.slots
             );
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .of("Series", self.table.name())
-                .advise("have at most 251 slots where values depend on what was there"));
+                .advise(format!("have at most {most} slots where values depend on what was there")));
         }
         let row = self.row(key)?;
         let name = self.name_of(slot)?;
@@ -288,14 +296,23 @@ impl<V: Property> Series<V> {
         }
     }
 
-    /// An entity of these slots alone, to be merged.
+    /// An entity of these slots and the marks of its type alone, to be merged.
     fn patch<E: Entity>(
         &self,
         key: &Key<E>,
         values: impl IntoIterator<Item = (usize, V)>,
     ) -> Result<DynamicEntity> {
         let (partition_key, row_key) = self.parts(key)?;
+        let most = MAX_SLOTS - type_marks::<E>();
+        if self.slots > most {
+            let what = format!("{} slots and what tells the type do not fit an entity", self.slots);
+            return Err(Error::refused(ErrorKind::TooLarge, what)
+                .of("Series", self.table.name())
+                .advise(format!("have at most {most} slots, or use wide entities")));
+        }
         let mut patch = DynamicEntity::new(partition_key, row_key);
+        // A period that this merge makes is read as an `E`, which looks at them.
+        patch.mark_as::<E>();
         for (slot, value) in values {
             patch.set(self.name_of(slot)?, self.stored_value(slot, &value)?);
         }
@@ -313,14 +330,13 @@ impl<V: Property> Series<V> {
         })
     }
 
-    /// The property of a slot: as many digits for each as the last one needs.
+    /// The property of a slot.
     fn name_of(&self, slot: usize) -> Result<String> {
         if slot >= self.slots {
             let what = format!("there is no slot {slot}: they are 0 to {}", self.slots - 1);
             return Err(Error::refused(ErrorKind::Invalid, what).of("Series", self.table.name()));
         }
-        let width = (self.slots - 1).checked_ilog10().map_or(1, |power| power as usize + 1);
-        Ok(format!("{}{slot:0width$}", self.prefix))
+        Ok(format!("{}{slot:0DIGITS$}", self.prefix))
     }
 
     fn stored_value(&self, slot: usize, value: &V) -> Result<Value> {
@@ -351,6 +367,11 @@ impl<V: Property> Series<V> {
         }
         Ok(Stored { entity: Period { entity, slots }, etag, timestamp })
     }
+}
+
+/// How many properties tell the type of an entity.
+fn type_marks<E: Entity>() -> usize {
+    usize::from(E::KIND.is_some()) + usize::from(E::VERSION > 1)
 }
 
 impl Series<i64> {
@@ -416,13 +437,15 @@ mod tests {
     }
 
     #[test]
-    fn slots_have_names_of_one_width() {
-        for (slots, last) in [(1, "t0"), (10, "t9"), (11, "t10"), (24, "t23"), (252, "t251")] {
+    fn a_slot_has_one_name_however_many_there_are() {
+        for (slots, last) in [(1, "t000"), (10, "t009"), (24, "t023"), (252, "t251")] {
             let series = Series::<f64>::new(table(), "t", slots).unwrap();
             assert_eq!(series.name_of(slots - 1).unwrap(), last);
-            assert_eq!(series.name_of(0).unwrap().len(), last.len());
+            assert_eq!(series.name_of(0).unwrap(), "t000");
             assert_eq!(series.name_of(slots).unwrap_err().kind(), ErrorKind::Invalid);
         }
+        let other = Series::<f64>::new(table(), "t1", 24).unwrap();
+        assert_eq!(other.name_of(5).unwrap(), "t1005", "not slot 15 of `t`");
     }
 
     #[test]

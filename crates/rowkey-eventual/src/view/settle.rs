@@ -201,12 +201,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
 
     /// Writes on a summary whose it is, and of what type.
     fn mark(&self, summary: &mut DynamicEntity) {
-        if let Some(kind) = S::KIND {
-            summary.set("EntityType", kind);
-        }
-        if S::VERSION > 1 {
-            summary.set("EntityVersion", S::VERSION);
-        }
+        summary.mark_as::<S>();
         summary.set(VIEW, self.name);
     }
 

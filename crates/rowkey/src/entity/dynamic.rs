@@ -3,7 +3,7 @@
 use rowkey_wire::edm::Value;
 use rowkey_wire::odata::{Fields, decode};
 
-use super::row::{DecodeError, RowReader, RowWriter};
+use super::row::{DecodeError, KIND, RowReader, RowWriter, VERSION};
 use super::traits::{Entity, Projection, Rows};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
@@ -109,6 +109,18 @@ impl DynamicEntity {
         }
         self.properties.push((name, value));
         None
+    }
+
+    /// Sets the properties that tell the type, `EntityType` and `EntityVersion`, to those of an `E`, so
+    /// that the row is read as one: for rows that are written property by property. A type without a
+    /// `kind` and a `version` has neither.
+    pub fn mark_as<E: Entity>(&mut self) {
+        if let Some(kind) = E::KIND {
+            self.set(KIND, kind);
+        }
+        if E::VERSION > 1 {
+            self.set(VERSION, E::VERSION);
+        }
     }
 
     /// Removes a property; returns the value it had.
