@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
-use rowkey::{Entity, ErrorCode, Result, StorageAccount, Table};
+use rowkey::{Entity, ErrorCode, ManualClock, Outcome, Result, StorageAccount, Table};
 use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -65,8 +65,8 @@ async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestR
     log.now().insert(&line("web", 1)).await?;
     let journal = server.journal().since(&before);
     let sent: Vec<_> = journal.iter().map(rowkey_server::JournalEntry::operation).collect();
-    let (insert, list) = (Operation::InsertEntity, Operation::QueryTables);
-    assert_eq!(sent, [insert, list, Operation::CreateTable, insert]);
+    let insert = Operation::InsertEntity;
+    assert_eq!(sent, [insert, Operation::CreateTable, insert]);
 
     let before = server.journal();
     log.now().insert(&line("web", 2)).await?;
@@ -74,7 +74,7 @@ async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestR
     assert_eq!(server.journal().since(&before).len(), 2, "one request each");
 
     log.at(day("2030-11-20")).upsert(&line("web", 9)).await?;
-    assert_eq!(tables(&server.snapshot()), ["log20301120x129600", "log20301121x0"]);
+    assert_eq!(tables(&server.snapshot()), ["logx20301120", "logx20301121"]);
     let stored = log.now().get(Line::key("web", 2)).await?.unwrap();
     assert_eq!(stored.entity, line("web", 2));
     assert!(log.at(day("2030-11-20")).get(Line::key("web", 9)).await?.is_some());
@@ -87,10 +87,10 @@ async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestR
 async fn rows_and_names_are_a_contract() -> TestResult {
     let server = start().await?;
     for (period, name) in [
-        (Period::Hour, "log2030112112x0"),
-        (Period::Day, "log20301121x0"),
-        (Period::Month, "log203011x0"),
-        (Period::Year, "log2030x0"),
+        (Period::Hour, "logx2030112112"),
+        (Period::Day, "logx20301121"),
+        (Period::Month, "logx203011"),
+        (Period::Year, "logx2030"),
     ] {
         let log = Rollover::new(account(&server)?, "log", period);
         log.now().insert(&line("web", 1)).await?;
@@ -138,55 +138,90 @@ async fn what_ended_long_enough_ago_is_dropped_and_nothing_else() -> TestResult 
     account(&server)?.table("logbook").create().await?;
     let before = server.journal();
     // It is noon: two days after its end a day is dropped at midnight, not before.
-    assert_eq!(log.expire(2 * DAY).await?, ["log20301118x302400"]);
+    assert_eq!(log.expire(2 * DAY).await?, ["logx20301118"]);
     assert_eq!(server.journal().since(&before).len(), 2, "a listing and a request a table");
     assert_eq!(log.expire(2 * DAY).await?, Vec::<String>::new());
     assert_eq!(log.expire(Duration::ZERO).await?.len(), 2, "the day that lasts stays");
     assert_eq!(
         tables(&server.snapshot()),
-        ["log20301121x0", "log20301122x0", "logbook"],
+        ["logbook", "logx20301121", "logx20301122"],
         "and so does what is of somebody else"
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn a_name_that_is_blocked_is_passed_over_and_both_tables_are_read() -> TestResult {
-    let server = start().await?;
-    let log = log(&server)?;
-    let other = self::log(&server)?;
-    log.now().insert(&line("web", 1)).await?;
-    account(&server)?.table("log20301121x0").delete_table().await?;
-    log.now().insert(&line("web", 2)).await?;
-    log.now().insert(&line("web", 3)).await?;
-    other.now().insert(&line("web", 4)).await?;
-    assert_eq!(tables(&server.snapshot()), ["log20301121x1"]);
-
-    // Later somebody makes the first by hand; whoever reads meets the rows of both.
-    server.clock().advance(Duration::from_secs(61));
-    let first = account(&server)?.table("log20301121x0");
-    first.create().await?;
-    first.insert(&line("web", 0)).await?;
-    let numbers: Vec<_> = all(&log).await?.into_iter().map(|(_, number)| number).collect();
-    assert_eq!(numbers, [0, 2, 3, 4]);
+async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
+    for (boundary, apart) in [
+        // The period is over for the one and lasts for the other; it is over for both.
+        ("2030-11-22T00:00:00Z", 1),
+        ("2030-11-22T00:00:00Z", 0),
+        ("2031-02-01T10:00:00Z", 1),
+        ("2031-02-01T10:00:00Z", 600),
+    ] {
+        let server = start().await?;
+        let boundary: DateTime<Utc> = boundary.parse()?;
+        server.clock().advance((boundary - day("2030-11-21")).to_std()?);
+        let writer = |now: DateTime<Utc>| -> Result<Rollover> {
+            let account = StorageAccount::builder()
+                .connection_string(server.connection_string())?
+                .clock(ManualClock::new(now))
+                .build()?;
+            Ok(Rollover::new(account, "log", Period::Day))
+        };
+        let behind = writer(boundary - TimeDelta::milliseconds(1) - TimeDelta::seconds(apart))?;
+        let ahead = writer(boundary)?;
+        let time = day("2030-11-21");
+        for number in 0..5 {
+            let [one, two] = ["one", "two"]
+                .map(|text| Line { text: text.to_owned(), ..line("web", number) });
+            let (one, two) =
+                future::join(behind.at(time).insert(&one), ahead.at(time).insert(&two)).await;
+            let lost = match (&one, &two) {
+                (Ok(_), Err(lost)) | (Err(lost), Ok(_)) => lost,
+                both => panic!("one of two inserts of a key succeeds: {both:?}"),
+            };
+            assert!(lost.is_already_exists(), "{lost}");
+            let read = behind.at(time).get(Line::key("web", number)).await?.unwrap();
+            let same = ahead.at(time).get(Line::key("web", number)).await?.unwrap();
+            assert_eq!(read.entity, same.entity);
+            assert_eq!(read.entity.text, if one.is_ok() { "one" } else { "two" });
+        }
+        assert_eq!(tables(&server.snapshot()), ["logx20301121"]);
+    }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_name_is_not_used_again_for_a_period_that_was_dropped() -> TestResult {
+async fn a_period_whose_table_is_being_deleted_takes_nothing_and_then_begins_anew() -> TestResult {
     let server = start().await?;
-    let old = day("2030-11-01");
-    let mut names = Vec::new();
-    for _ in 0..3 {
-        let log = log(&server)?;
-        log.at(old).upsert(&line("web", 1)).await?;
-        names.extend(tables(&server.snapshot()));
-        log.expire(DAY).await?;
-        server.clock().advance(Duration::from_secs(61));
+    let (log, other) = (log(&server)?, self::log(&server)?);
+    log.now().insert(&line("web", 1)).await?;
+    account(&server)?.table("logx20301121").delete_table().await?;
+    for log in [&log, &other] {
+        let error = log.now().insert(&line("web", 2)).await.unwrap_err();
+        assert_eq!(error.code(), Some(&ErrorCode::TABLE_BEING_DELETED));
+        assert_eq!(error.outcome(), Outcome::Rejected);
+        assert!(error.to_string().contains("40 seconds"), "{error}");
+        assert!(log.now().get(Line::key("web", 1)).await?.is_none());
     }
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(tables(&server.snapshot()), Vec::<String>::new(), "no second table");
+    server.clock().advance(Duration::from_secs(61));
+    log.now().insert(&line("web", 2)).await?;
+    assert!(other.now().insert(&line("web", 2)).await.unwrap_err().is_already_exists());
+    assert_eq!(all(&other).await?, [("web".to_owned(), 2)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn tables_of_a_prefix_that_ends_in_digits_are_its_own() -> TestResult {
+    let server = start().await?;
+    let account = account(&server)?;
+    let log = Rollover::new(account.clone(), "log", Period::Hour);
+    let log20 = Rollover::new(account, "log20", Period::Day);
+    // 2020-12-10, 11 o'clock: 2020121011, of which 20 and the day 2012-10-11 could be read.
+    log.at("2020-12-10T11:00:00Z".parse()?).insert(&line("web", 1)).await?;
+    assert_eq!((log.tables().await?.len(), log20.tables().await?.len()), (1, 0));
     Ok(())
 }
 
@@ -218,7 +253,7 @@ async fn two_writers_of_a_new_period_share_its_table() -> TestResult {
         async move { log.now().insert(&line).await }
     });
     future::try_join_all(writes).await?;
-    assert_eq!(tables(&server.snapshot()), ["log20301121x0"]);
+    assert_eq!(tables(&server.snapshot()), ["logx20301121"]);
     assert_eq!(all(&one).await?.len(), 20);
     Ok(())
 }
@@ -291,7 +326,7 @@ async fn expiry_that_failed_is_called_again() -> TestResult {
         &server,
         async |account| expire(&once(account)).await,
         async |account, _| expire(account).await.map(drop).map_err(Into::into),
-        |snapshot, _| assert_eq!(tables(snapshot), ["log20301121x0"]),
+        |snapshot, _| assert_eq!(tables(snapshot), ["logx20301121"]),
     )
     .await?;
     assert_eq!(runs.requests, 4);
@@ -315,6 +350,8 @@ async fn random_writes_and_expiries_leave_what_a_model_says() -> TestResult {
                 1 => {
                     let keep = DAY * random.below(4);
                     log.expire(keep).await?;
+                    // Until then their names are blocked.
+                    server.clock().advance(Duration::from_secs(61));
                     model.retain(|_, time| {
                         let end = midnight(*time) + DAY;
                         (now - end).to_std().map_or(true, |age| age < keep)

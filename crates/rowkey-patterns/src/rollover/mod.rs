@@ -3,18 +3,15 @@
 //! - this file: [`Rollover`], the tables of all periods; [`At`], those of one
 //! - [`period`](Period): hours, days, months, years, and how their tables are named
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeBounds;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use rowkey::table::Stream;
-use rowkey::{
-    ETag, Entity, Error, ErrorCode, ErrorKind, Key, Query, Result, StorageAccount, Stored, Table,
-};
+use rowkey::{ETag, Entity, Error, ErrorCode, Key, Query, Result, StorageAccount, Stored, Table};
 
 use crate::parallel::Parallel;
 
@@ -22,16 +19,17 @@ mod period;
 
 pub use period::Period;
 
-/// How often a table is looked for, or made, before the caller is told that it is not there.
-const ROUNDS: usize = 4;
-/// How many names are tried for a table whose name is blocked.
-const NAMES: u64 = 16;
+/// Stands between prefix and period in the name of a table, so that a prefix may end in digits.
+const SEPARATOR: char = 'x';
 
 /// Entities in a table for each period: an hour, a day, a month or a year.
 ///
 /// Writes go to the table of a time, which is made when it is missing. Reads go over the tables of
 /// several periods in the order of the keys. [`expire`](Self::expire) drops tables, whatever is in
 /// them, with one request each.
+///
+/// A period has one table, whose name is made of the prefix and the period alone. All writers of a
+/// time use the same table, however their clocks differ, so of two inserts of one key one fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,9 +63,6 @@ pub struct Rollover {
     account: StorageAccount,
     prefix: Arc<str>,
     period: Period,
-    /// Tables that do not have the name that the first table of a period has, by the period's start.
-    /// They come about when something is written to a period that was dropped.
-    renamed: Arc<Mutex<HashMap<DateTime<Utc>, u64>>>,
 }
 
 /// One table of a [`Rollover`].
@@ -79,7 +74,6 @@ pub struct PeriodTable {
     pub start: DateTime<Utc>,
     /// When its period ends: the first instant that is not in it.
     pub end: DateTime<Utc>,
-    generation: u64,
 }
 
 /// The period that a time lies in, from [`Rollover::at`].
@@ -90,27 +84,36 @@ pub struct At {
 }
 
 impl Rollover {
-    /// Tables named `prefix` and the period, such as `log20261121x0`. Nothing is sent.
+    /// Tables named `prefix`, `x` and the period, such as `logx20261121`. Nothing is sent.
     ///
     /// The prefix begins with a letter, and has letters and digits only. Two prefixes are two sets of
     /// tables even if one begins with the other.
     pub fn new(account: StorageAccount, prefix: &str, period: Period) -> Self {
-        Self { account, prefix: prefix.into(), period, renamed: Arc::default() }
+        Self { account, prefix: prefix.into(), period }
     }
 
-    /// The period of this time.
+    /// The period of this time, which all who write or read the same entity must give: take it from
+    /// the entity.
     pub fn at(&self, time: DateTime<Utc>) -> At {
         At { tables: self.clone(), start: self.period.start(time) }
     }
 
     /// The period of the time that the account's clock shows.
+    ///
+    /// Around the end of a period two programs may mean two periods by it, as their clocks differ. Use
+    /// [`at`](Self::at) with a time of the entity where a key must not be in both.
     pub fn now(&self) -> At {
         self.at(self.account.clock().now())
     }
 
     /// The tables there are, oldest period first.
     pub async fn tables(&self) -> Result<Vec<PeriodTable>> {
-        self.list(&self.prefix).await
+        let beginning = format!("{}{SEPARATOR}", self.prefix);
+        let names = self.account.table_service().tables().starting_with(&beginning).stream();
+        let tables = names.try_filter_map(|name| future::ready(Ok(self.parse(&name))));
+        let mut tables: Vec<_> = tables.try_collect().await?;
+        tables.sort_by_key(|table| table.start);
+        Ok(tables)
     }
 
     /// Reads the tables of all periods that have a part in `times`, in the order of the keys.
@@ -163,76 +166,16 @@ impl Rollover {
         Ok(dropped)
     }
 
-    /// The tables whose names begin so, by period and generation.
-    async fn list(&self, beginning: &str) -> Result<Vec<PeriodTable>> {
-        let names = self.account.table_service().tables().starting_with(beginning).stream();
-        let tables = names.try_filter_map(|name| future::ready(Ok(self.parse(&name))));
-        let mut tables: Vec<_> = tables.try_collect().await?;
-        tables.sort_by_key(|table| (table.start, table.generation));
-        Ok(tables)
-    }
-
     fn parse(&self, name: &str) -> Option<PeriodTable> {
-        let (start, generation) = self.period.parse(name.strip_prefix(&*self.prefix)?)?;
+        let stamp = name.strip_prefix(&*self.prefix)?.strip_prefix(SEPARATOR)?;
+        let start = self.period.parse(stamp)?;
         let table = self.account.table(name);
-        Some(PeriodTable { table, start, end: self.period.end(start), generation })
+        Some(PeriodTable { table, start, end: self.period.end(start) })
     }
 
-    fn table(&self, start: DateTime<Utc>, generation: u64) -> Table {
+    fn table(&self, start: DateTime<Utc>) -> Table {
         let stamp = self.period.stamp(start);
-        self.account.table(&format!("{}{stamp}x{generation}", self.prefix))
-    }
-
-    /// The table that a period has as far as is known: without asking, its first.
-    fn known(&self, start: DateTime<Utc>) -> Table {
-        let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
-        self.table(start, renamed.get(&start).copied().unwrap_or_default())
-    }
-
-    fn remember(&self, start: DateTime<Utc>, generation: u64) {
-        let mut renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
-        if generation == 0 {
-            renamed.remove(&start);
-        } else {
-            renamed.insert(start, generation);
-        }
-    }
-
-    /// The tables of one period, leaving out one that turned out to be gone.
-    async fn of_period(&self, start: DateTime<Utc>, gone: &Table) -> Result<Vec<PeriodTable>> {
-        let beginning = format!("{}{}x", self.prefix, self.period.stamp(start));
-        let mut tables = self.list(&beginning).await?;
-        tables.retain(|known| known.start == start && known.table.name() != gone.name());
-        Ok(tables)
-    }
-
-    /// Finds the table of a period when `gone` is not there any more, or makes one.
-    async fn make(&self, start: DateTime<Utc>, gone: &Table) -> Result<Table> {
-        if let Some(first) = self.of_period(start, gone).await?.into_iter().next() {
-            self.remember(start, first.generation);
-            return Ok(first.table);
-        }
-        // While a period lasts its table has the name that comes first, which nobody had before.
-        // Afterwards its table may have been dropped, and the seconds make another name.
-        let now = self.account.clock().now();
-        let late = now >= self.period.end(start);
-        let seconds = u64::try_from((now - start).num_seconds()).unwrap_or_default();
-        let first = if late { seconds } else { 0 };
-        let mut blocked = None;
-        for generation in first..first + NAMES {
-            let table = self.table(start, generation);
-            match table.create_if_missing().await {
-                Ok(_) => {
-                    self.remember(start, generation);
-                    return Ok(table);
-                }
-                Err(error) if is_missing(&error) => blocked = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(blocked.unwrap_or_else(|| {
-            Error::refused(ErrorKind::Unavailable, "the table cannot be made now")
-        }))
+        self.account.table(&format!("{}{SEPARATOR}{stamp}", self.prefix))
     }
 }
 
@@ -266,37 +209,30 @@ impl At {
 
     /// Does something else with the table of the period, such as a transaction; makes the table, and
     /// does it again, when it is missing.
+    ///
+    /// Fails with [`ErrorCode::TABLE_BEING_DELETED`] for some 40 seconds after the table was dropped, as
+    /// long as the service blocks its name.
     pub async fn write<T: Send, F>(&self, write: impl Fn(Table) -> F + Send + Sync) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send,
     {
-        let mut table = self.tables.known(self.start);
-        for _ in 1..ROUNDS {
-            match write(table.clone()).await {
-                Err(error) if is_missing(&error) => {
-                    table = self.tables.make(self.start, &table).await?;
-                }
-                result => return result,
+        let table = self.tables.table(self.start);
+        match write(table.clone()).await {
+            Err(error) if is_missing(&error) => {
+                // Others may be making it at the same time: it is one table, whoever comes first.
+                table.create_if_missing().await.map_err(blocked)?;
+                write(table).await.map_err(blocked)
             }
+            result => result,
         }
-        write(table).await
     }
 
     /// Reads an entity of the period; `None` as well when the period has no table.
     pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
-        let known = self.tables.known(self.start);
-        match known.get(key.clone()).await {
-            Err(error) if is_missing(&error) => {}
-            result => return result,
+        match self.tables.table(self.start).get(key).await {
+            Err(error) if is_missing(&error) => Ok(None),
+            result => result,
         }
-        for other in self.tables.of_period(self.start, &known).await? {
-            match other.table.get(key.clone()).await {
-                Ok(None) => {}
-                Err(error) if is_missing(&error) => {}
-                result => return result,
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -305,6 +241,17 @@ fn is_missing(error: &Error) -> bool {
     [ErrorCode::TABLE_NOT_FOUND, ErrorCode::TABLE_BEING_DELETED]
         .iter()
         .any(|code| error.code() == Some(code))
+}
+
+/// Says what to do about a table that is being deleted.
+fn blocked(error: Error) -> Error {
+    if error.code() != Some(&ErrorCode::TABLE_BEING_DELETED) {
+        return error;
+    }
+    error.advise(
+        "the period's table was dropped, and its name is free again after about 40 seconds; drop \
+         periods when nothing is written to them any more",
+    )
 }
 
 impl fmt::Debug for Rollover {
