@@ -340,6 +340,51 @@ async fn several_entities_change_at_once_or_not_at_all() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_transaction_over_stale_reads_has_lost_a_race() -> TestResult {
+    let (server, staff) = start().await?;
+    staff.insert(&employee(7, "King", "ada@contoso.com")).await?;
+    staff.insert(&employee(8, "King", "bob@contoso.com")).await?;
+    // Between the two reads the address goes from one to the other.
+    let stale = staff.get(key(7)).await?.unwrap();
+    staff.update(key(7), |e| e.email = "augusta@contoso.com".into()).await?;
+    staff.update(key(8), |e| e.email = "ada@contoso.com".into()).await?;
+    let fresh = staff.get(key(8)).await?.unwrap();
+    let renamed = |read: &Indexed<Employee>, email: &str| {
+        read.clone().map(|e| e.email = email.to_owned())
+    };
+    let (one, two) = (renamed(&stale, "x@contoso.com"), renamed(&fresh, "y@contoso.com"));
+    let kept = stale.clone().map(|e| e.city = "York".into());
+    let new = employee(9, "King", "ada@contoso.com");
+    let before = server.journal();
+    for transaction in [
+        staff.transaction().replace(&one).replace(&two),
+        staff.transaction().replace(&kept).replace(&two),
+        staff.transaction().replace(&two).delete(&stale),
+        staff.transaction().delete(&stale).delete(&fresh),
+        staff.transaction().delete(&stale).delete(&fresh).insert(&new),
+    ] {
+        let lost = transaction.submit().await.unwrap_err();
+        assert!(lost.is_conflict(), "{lost}");
+        assert_eq!(lost.outcome(), Outcome::NotSent);
+    }
+    // Where only one of them knows of the row, the service decides.
+    let moved = renamed(&stale, "bob@contoso.com");
+    let lost = staff.transaction().replace(&moved).submit().await.unwrap_err();
+    assert!(lost.is_conflict() && lost.outcome() == Outcome::Rejected, "{lost}");
+    assert_eq!(server.journal().since(&before).len(), 1);
+
+    // A value that another entity of the transaction has and keeps is taken, as it is for one alone.
+    let wants = renamed(&staff.get(key(7)).await?.unwrap(), "ada@contoso.com");
+    let keeps = fresh.map(|e| e.city = "York".into());
+    let taken = staff.transaction().replace(&wants).replace(&keeps).submit().await.unwrap_err();
+    assert!(taken.is_already_exists() && taken.to_string().contains("`by_email`"), "{taken}");
+    // And one entity twice is a mistake.
+    let twice = staff.transaction().replace(&keeps).delete(&keeps).submit().await.unwrap_err();
+    assert_eq!((twice.kind(), twice.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_cannot_be_written_is_refused_before_anything_is_sent() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(7, "King", "ada@contoso.com")).await?;

@@ -5,6 +5,7 @@
 //! missing, or there although it should not be. The service then names that row; it is looked at,
 //! the operation is adjusted, and the whole transaction is sent again under the same conditions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rowkey::index::Scope;
@@ -156,6 +157,63 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
                 None => at += 1,
             }
         }
+    }
+
+    /// Refuses changes of two entities that meet in a row of a unique index. They would be two
+    /// operations on one row, which no transaction has, and what is wrong can be told before:
+    ///
+    /// - both were read with the row: it is of one of them, so the other was changed since it was read;
+    /// - one was read with it and keeps it, and the other is to get it: the value is taken.
+    pub(super) fn reads_agree(&self) -> Result<()> {
+        if self.has_an_entity_twice()? {
+            // A mistake of the caller, which the transaction explains.
+            return Ok(());
+        }
+        let mut rows = BTreeMap::new();
+        for Change { write, .. } in &self.rows {
+            let (row, index, was_read) = match write {
+                Write::InsertCopy(copy) => (copy.keys(), Some(copy.index()), false),
+                Write::ReplaceCopy(copy, _) | Write::UpsertCopy(copy) => {
+                    (copy.keys(), Some(copy.index()), true)
+                }
+                Write::DeleteCopy(keys, _) => ((&*keys.0, &*keys.1), None, true),
+                Write::Insert(_) | Write::Replace(..) | Write::Delete(..) | Write::Note(_) => {
+                    continue;
+                }
+            };
+            match rows.insert(row, was_read) {
+                Some(true) if was_read => {
+                    let what = "two of its entities were read with one row of an index, so one of \
+                                them was changed since it was read";
+                    return Err(Error::refused(ErrorKind::Conflict, what)
+                        .advise("read the entities again"));
+                }
+                Some(before) if before != was_read => {
+                    let what = match index {
+                        Some(index) => format!("its value is taken in the index `{}`", index.name),
+                        None => "its value is taken in an index".to_owned(),
+                    };
+                    return Err(Error::refused(ErrorKind::AlreadyExists, what));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn has_an_entity_twice(&self) -> Result<bool> {
+        let mut entities = BTreeSet::new();
+        for Change { write, .. } in &self.rows {
+            let keys = match write {
+                Write::Insert(entity) | Write::Replace(entity, _) => primary_keys(*entity)?,
+                Write::Delete(keys, _) => keys.clone(),
+                _ => continue,
+            };
+            if !entities.insert(keys) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Sends it. Returns the ETag of each entity, `None` for one that was deleted.

@@ -80,11 +80,18 @@ impl<'e, E: Entity + Send + Sync + 'static> IndexedTransaction<'e, E> {
     /// Sends the transaction: all of it happens, or nothing. One request.
     ///
     /// Returns the ETag of each entity in their order, `None` for those that were deleted.
+    ///
+    /// Fails with [`ErrorKind::Conflict`](rowkey::ErrorKind::Conflict) if one of the entities was changed
+    /// since it was read: read all of them again. That two of them were read with the same value of a
+    /// unique index says so as well, without a request.
     pub async fn submit(mut self) -> Result<Vec<Option<ETag>>> {
         if let Some(error) = self.error {
             return Err(error.of("EntityGroupTransaction", self.table.name()));
         }
         self.changes.join();
+        self.changes
+            .reads_agree()
+            .map_err(|error| error.of("EntityGroupTransaction", self.table.name()))?;
         self.changes.submit(&self.table).await
     }
 
