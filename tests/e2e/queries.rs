@@ -3,7 +3,7 @@
 use futures_util::TryStreamExt;
 use rowkey::{
     Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Key, Operator, Outcome,
-    Partition, ScanPolicy, Table,
+    Partition, Projection, ScanPolicy, Table,
 };
 use rowkey_tests::{Fixture, TestResult};
 
@@ -166,6 +166,49 @@ async fn more_than_a_page_of_entities_streams_to_the_end() -> TestResult {
     assert_eq!(next, 2346);
     let pages: Vec<_> = table.query(Employee::partition("sales")).pages().try_collect().await?;
     assert_eq!(pages[0].entities.len(), 1000);
+    Ok(())
+}
+
+/// What a program reads of an employee.
+#[derive(Debug, Projection)]
+#[entity(rename_all = "PascalCase")]
+struct Earnings {
+    #[entity(row_key)]
+    row: String,
+    salary: f64,
+}
+
+/// What its next version reads.
+#[derive(Debug, Projection)]
+#[entity(rename_all = "PascalCase")]
+struct EarningsAndBonus {
+    #[entity(row_key)]
+    row: String,
+    salary: f64,
+    bonus: Option<f64>,
+}
+
+#[tokio::test]
+async fn a_token_outlives_a_new_field_of_the_type_that_is_read() -> TestResult {
+    let table = staff(30).await?;
+    let query = || table.query(Employee::partition("sales")).page_size(10);
+    let whole: Vec<_> = query().all().await?.into_iter().map(|e| Key::of(&e.entity)).collect();
+    let mut old = query().project::<Earnings>().pages();
+    let first = old.try_next().await?.unwrap();
+    let token: Continuation = first.continuation.unwrap().to_string().parse()?;
+
+    let rest = query().project::<EarningsAndBonus>().resume(token.clone()).all().await?;
+    let read = first.entities.iter().map(|pay| &pay.entity.row);
+    let rows: Vec<_> = read.chain(rest.iter().map(|pay| &pay.entity.row)).collect();
+    let expected: Vec<_> = whole.iter().map(|key| key.parts().unwrap().1).collect();
+    assert_eq!(rows, expected);
+    assert!(rest.iter().all(|pay| pay.entity.bonus.is_none() && pay.entity.salary > -1.0));
+    assert!(first.entities.iter().all(|pay| pay.entity.salary > -1.0));
+
+    // Nor does it matter what is read with it, the other way round, or as a whole.
+    assert_eq!(query().resume(token.clone()).all().await?.len(), 20);
+    let other = query().filter(Employee::SALARY.gt(0.0)).project::<Earnings>().resume(token);
+    assert_eq!(other.all().await.unwrap_err().kind(), ErrorKind::Invalid);
     Ok(())
 }
 

@@ -12,9 +12,10 @@ use crate::transport::Host;
 /// The place where a query goes on.
 ///
 /// Store it as text (`to_string` and `parse`, or serde) and give it to the same query later, in
-/// this process or another: [`Query::resume`](crate::Query::resume). It is bound to the table,
-/// filter and selection it came from; another query refuses it. It may contain keys, so treat it
-/// as you treat the data.
+/// this process or another: [`Query::resume`](crate::Query::resume). It is bound to the table and
+/// the filter it came from; another query refuses it. What a query reads of each entity does not
+/// matter, so a token outlives a new field of the type. It may contain keys, so treat it as you
+/// treat the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     pub(crate) query: u64,
