@@ -22,7 +22,7 @@ macro_rules! operations {
     ($($(#[doc = $doc:literal])* $name:ident $service:ident $kind:ident,)*) => {
         /// An operation of one of the services, named as in their REST reference.
         ///
-        /// It names operations that the server answers with 501, too: a fault can be told apart
+        /// It names operations that the server does not have, too: a fault can be told apart
         /// from them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]

@@ -341,8 +341,16 @@ fn message(code: &ErrorCode) -> &'static str {
             "One of the query parameters specified in the request URI is not supported."
         }
         "InvalidHttpVerb" => "The HTTP verb specified was not recognized by the server.",
+        "AccessTierNotSupportedForBlobType" => {
+            "The access tier is not supported for this blob type."
+        }
+        "AllBatchSubRequestsShouldBeSameApi" => "All batch subrequests should be the same api.",
         "AppendPositionConditionNotMet" => "The append position condition specified was not met.",
         "BlobAlreadyExists" => "The specified blob already exists.",
+        "BlobArchived" => "This operation is not permitted on an archived blob.",
+        "BlobBeingRehydrated" => {
+            "This operation is not permitted because the blob is being rehydrated."
+        }
         "BlobIsSealed" => "The blob is sealed and its contents cannot be modified.",
         "BlobNotFound" | "CannotVerifyCopySource" => "The specified blob does not exist.",
         "BlockCountExceedsLimit" => {
@@ -367,6 +375,16 @@ fn message(code: &ErrorCode) -> &'static str {
         "InfiniteLeaseDurationRequired" => {
             "The lease ID matched, but the specified lease must be an infinite-duration lease."
         }
+        "DuplicateTagNames" => "The tags specified contain duplicate names.",
+        "EmptyTagName" => "The name of one of the tag key-value pairs is empty.",
+        "ExceedsMaxBatchRequestCount" => {
+            "The batch operation exceeds maximum number of allowed subrequests."
+        }
+        "FeatureNotSupportedByEmulator" => "This server does not have the feature.",
+        "InvalidTags" => {
+            "The tags specified are invalid. It contains characters that are not permitted."
+        }
+        "TagsTooLarge" => "The tags specified exceed the maximum permissible limit.",
         "InvalidBlobOrBlock" => "The specified blob or block content is invalid.",
         "InvalidBlobType" => "The blob type is invalid for this operation.",
         "InvalidBlockId" => {

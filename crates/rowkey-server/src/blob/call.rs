@@ -16,7 +16,7 @@ use rowkey_wire::table::parse::{Options, decode_path};
 
 use super::need::{self, need};
 use super::upload::Refused;
-use super::{change, containers, copy, delegation, read, write};
+use super::{batch, change, containers, copy, delegation, read, write};
 use crate::auth::{self, Access, Caller};
 use crate::respond::{self, Answer, Stamps};
 use crate::route::Place;
@@ -118,6 +118,8 @@ impl Call<'_> {
         body: &mut Incoming,
     ) -> Result<Answer, Refused> {
         match op {
+            AccountOp::Batch => batch::submit(self, None, body).await,
+            AccountOp::FindByTags(options) => Ok(containers::find_by_tags(self, None, &options)?),
             AccountOp::GetInformation => Ok(containers::account_information()),
             AccountOp::GetProperties => Ok(containers::get_properties(self)),
             AccountOp::GetStats => Ok(containers::get_stats(self)),
@@ -134,6 +136,10 @@ impl Call<'_> {
         body: &mut Incoming,
     ) -> Result<Answer, Refused> {
         let answer = match op {
+            ContainerOp::Batch => return batch::submit(self, Some(container), body).await,
+            ContainerOp::FindByTags(options) => {
+                containers::find_by_tags(self, Some(container), &options)
+            }
             ContainerOp::Create(access, metadata) => {
                 containers::create(self, container, access, metadata)
             }
@@ -178,6 +184,11 @@ impl Call<'_> {
             BlobOp::GetBlockList(lists, snapshot, guard) => {
                 read::block_list(self, names, lists, snapshot, &guard)
             }
+            BlobOp::GetTags(snapshot, guard) => read::tags(self, names, snapshot, &guard),
+            BlobOp::SetTags(sums, guard) => {
+                return change::set_tags(self, names, sums, &guard, body).await;
+            }
+            BlobOp::SetTier(tier, guard) => change::set_tier(self, names, tier, &guard),
             BlobOp::GetMetadata(snapshot, guard) => read::metadata(self, names, snapshot, &guard),
             BlobOp::SetMetadata(metadata, guard) => {
                 change::set_metadata(self, names, metadata, &guard)

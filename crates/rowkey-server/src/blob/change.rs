@@ -1,13 +1,19 @@
 //! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::body::Incoming;
+use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, Delete, Guard, LeaseAction};
+use rowkey_wire::blob::op::{
+    AppendLimits, ContentHeaders, Delete, Guard, LeaseAction, SetTier, Sums,
+};
 use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, Names, TRUE, versioned};
+use super::upload::{self, Refused};
 use crate::respond::{self, Answer};
 use crate::store::blob::lease::Leased;
 
@@ -37,6 +43,40 @@ pub(super) fn set_metadata(
     let mut answer = versioned(StatusCode::OK, version);
     answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
     Ok(answer)
+}
+
+/// Set Blob Tier: done at once, or begun when the blob is archived.
+pub(super) fn set_tier(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    asked: SetTier,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, _) = blobs.container_mut(container, now)?;
+    let is_rehydrated = container.set_tier(blob, asked, guard, now)?;
+    Ok(respond::empty(if is_rehydrated { StatusCode::ACCEPTED } else { StatusCode::OK }))
+}
+
+/// Set Blob Tags.
+pub(super) async fn set_tags(
+    call: &Call<'_>,
+    (container, blob): Names<'_>,
+    sums: Sums,
+    guard: &Guard,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let checksum = Checksum::new(sums.md5.is_some(), sums.crc64.is_some());
+    let headers = &call.request.headers;
+    let (document, upload) = upload::receive_document(body, headers, checksum).await?;
+    upload::verify(sums, &upload)?;
+    let tags = Tags::parse_document(&document)?;
+    let now = call.stamps.now;
+    let mut blobs = call.account.blobs();
+    let (container, _) = blobs.container_mut(container, now)?;
+    container.set_tags(blob, tags, guard, now)?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
 /// Snapshot Blob.

@@ -4,9 +4,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{Guard, LeaseAction, ListBlobs, ListContainers, PublicAccess};
+use rowkey_wire::blob::op::{
+    FindByTags, Guard, LeaseAction, ListBlobs, ListContainers, PublicAccess,
+};
 use rowkey_wire::blob::render::{self, BlobView, ContainerView, CopyView, Item};
 use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::blob::unsupported::check_properties;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
 
@@ -189,6 +192,8 @@ pub(super) fn list_blobs(
             kind: blob.kind.blob_type(),
             lease: snapshot.is_none().then(|| blob.lease.view(now)),
             sealed: blob.kind.is_sealed(),
+            tier: blob.tier(now),
+            tags: &blob.tags,
             copy: blob.copy.as_deref().filter(|_| options.copy).map(|copy| CopyView {
                 id: &copy.id,
                 source: &copy.source,
@@ -201,6 +206,24 @@ pub(super) fn list_blobs(
     let next = next.map(|marker| marker.encode());
     let (endpoint, version) = (&call.place.endpoint, call.version);
     let document = render::blobs(endpoint, name, options, version, items, next.as_deref());
+    Ok(documents::document(document))
+}
+
+/// Find Blobs by Tags, over the account or in a container.
+pub(super) fn find_by_tags(
+    call: &Call<'_>,
+    container: Option<&str>,
+    options: &FindByTags,
+) -> Result<Answer, Rejection> {
+    let blobs = call.account.blobs();
+    if let Some(name) = container {
+        blobs.container(name)?;
+    }
+    let (page, next) = blobs.find(container, options, room(call, options.max_results));
+    let next = next.map(|marker| marker.encode());
+    let (endpoint, version) = (&call.place.endpoint, call.version);
+    let found = page.into_iter();
+    let document = render::found(endpoint, container, options, version, found, next.as_deref());
     Ok(documents::document(document))
 }
 
@@ -228,6 +251,7 @@ pub(super) async fn set_properties(
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
     let sent = documents::read_properties(&document)?;
+    check_properties(&document)?;
     properties::update(call.account.blobs().properties_mut(), sent);
     Ok(respond::empty(StatusCode::ACCEPTED))
 }

@@ -8,6 +8,7 @@ use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::{BlobOp, Copy, Guard, Op, Read, Target};
 use rowkey_wire::blob::parse;
+use rowkey_wire::blob::unsupported::unsupported;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -45,16 +46,17 @@ pub(super) fn copy(
     )?;
     // Its pieces are shared, not copied.
     let original = original.clone();
+    let Copy { source: address, .. } = copy;
     let copied = Copied {
         id: id.clone(),
         // Without the signature, which is a secret.
-        source: copy.source.split('?').next().unwrap_or_default().to_owned(),
+        source: address.split('?').next().unwrap_or_default().to_owned(),
         completed: now,
         length: original.content.len(),
     };
     let (container, version) = blobs.container_mut(container, now)?;
     check_overwrite(call, container, name)?;
-    container.put_copy(name, &original, copied, copy.metadata, guard, version)?;
+    container.put_copy(name, &original, copied, copy, guard, version)?;
     drop(blobs);
     let mut answer = versioned(StatusCode::ACCEPTED, version);
     let headers = answer.headers_mut();
@@ -101,11 +103,7 @@ impl Source {
         }
         let place = route::place(&parts)?;
         if place.account != call.account.name {
-            return Err(Rejection::with_message(
-                ErrorCode::NOT_IMPLEMENTED,
-                "The requested operation is not implemented on the specified resource: this \
-                 server copies within an account only.",
-            ));
+            return Err(unsupported("copies from other accounts"));
         }
         let options = Options::parse(parts.uri.query().unwrap_or_default())?;
         let path = percent_decode_str(place.path).decode_utf8().map_err(|_| invalid())?;

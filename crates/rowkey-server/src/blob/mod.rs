@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
+//! | [`batch`] | several requests in one |
 //! | [`upload`] | bodies: in pieces, with their checksums |
 //! | [`write`](mod@write) | what puts bytes into a blob |
 //! | [`delegation`] | keys for user delegation signatures |
@@ -12,6 +13,7 @@
 //! | [`containers`] | containers, lists, and the service's documents |
 //! | [`need`] | what each operation needs of a shared access signature |
 
+mod batch;
 pub(crate) mod call;
 mod change;
 mod containers;

@@ -1,15 +1,23 @@
 //! What each operation needs of a shared access signature, and what everybody may do.
 
-use rowkey_wire::blob::op::{AccountOp, BlobOp, ContainerOp, Op, PublicAccess, Target};
+use rowkey_wire::blob::op::{AccountOp, BlobOp, ContainerOp, Op, PublicAccess, Put, Target};
 
 use crate::auth::Need;
 use crate::state::Account;
+
+/// Any permission at all.
+const ANY: &[&str] = &[""];
+/// To put a blob with tags.
+const TAGGED: &[&str] = &["wt", "ct"];
 
 /// The letters that an operation needs.
 pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
     let need = |resource_type, account, resource| Need { resource_type, account, resource, public };
     match op {
         Op::Account(op) => match op {
+            // The batch itself needs a genuine signature, each request in it what it needs.
+            AccountOp::Batch => need('s', ANY, ANY),
+            AccountOp::FindByTags(_) => need('o', &["f"], &[]),
             AccountOp::GetInformation => {
                 need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"])
             }
@@ -20,11 +28,14 @@ pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
             AccountOp::SetProperties => need('s', &["w"], &[]),
         },
         Op::Container(op) => match op {
+            ContainerOp::Batch => need('c', ANY, ANY),
+            ContainerOp::FindByTags(_) => need('o', &["f"], &["f"]),
             ContainerOp::Create(..) => need('c', &["c", "w"], &[]),
             ContainerOp::Delete(_) => need('c', &["d"], &[]),
             ContainerOp::GetAcl(_) | ContainerOp::SetAcl(..) => need('c', &[], &[]),
             ContainerOp::GetMetadata(_) | ContainerOp::GetProperties(_) => need('c', &["r"], &[]),
             ContainerOp::Lease(..) | ContainerOp::SetMetadata(..) => need('c', &["w"], &[]),
+            ContainerOp::ListBlobs(options) if options.tags => need('c', &["lt"], &["lt"]),
             ContainerOp::ListBlobs(_) => need('c', &["l"], &["l"]),
         },
         Op::Blob(op) => match op {
@@ -33,6 +44,15 @@ pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
             BlobOp::GetAccountInformation => need('o', &["r", "w"], &["r", "w"]),
             BlobOp::GetBlockList(..) | BlobOp::GetMetadata(..) | BlobOp::Read(..) => {
                 need('o', &["r"], &["r"])
+            }
+            BlobOp::GetTags(..) | BlobOp::SetTags(..) => need('o', &["t"], &["t"]),
+            BlobOp::Put(Put { description, .. }, _) | BlobOp::PutBlockList(description, ..)
+                if !description.tags.is_empty() =>
+            {
+                need('o', TAGGED, TAGGED)
+            }
+            BlobOp::Copy(copy, _) if copy.tags.as_ref().is_none_or(|tags| !tags.is_empty()) => {
+                need('o', TAGGED, TAGGED)
             }
             // Whether there is something to overwrite, for which `c` is not enough, is found out
             // when it is done.
@@ -44,7 +64,8 @@ pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
             BlobOp::AbortCopy(_)
             | BlobOp::Lease(..)
             | BlobOp::SetMetadata(..)
-            | BlobOp::SetProperties(..) => need('o', &["w"], &["w"]),
+            | BlobOp::SetProperties(..)
+            | BlobOp::SetTier(..) => need('o', &["w"], &["w"]),
         },
     }
 }

@@ -5,6 +5,7 @@ use rowkey_wire::blob::block_list;
 use rowkey_wire::blob::checksum::{self, Checksum};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::{BlobType, BlockLists, Guard, Range, Read};
+use rowkey_wire::blob::render::{TAGS, TIERS};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -33,6 +34,9 @@ pub(super) fn read(
 ) -> Result<Answer, Rejection> {
     let blobs = call.account.blobs();
     let blob = blobs.container(container)?.read(name, what.snapshot, guard, call.stamps.now)?;
+    if what.content {
+        blob.check_online(call.stamps.now)?;
+    }
     let length = blob.content.len();
     let (first, end) = match what.range {
         None => (0, length),
@@ -53,6 +57,12 @@ pub(super) fn read(
         let name = if what.range.is_some() { names::CONTENT_MD5 } else { CONTENT_MD5 };
         headers.insert(name, respond::value(checksum::encode(md5)));
     }
+    if !blob.tags.is_empty() && call.version >= TAGS {
+        headers.insert(names::TAG_COUNT, HeaderValue::from(blob.tags.iter().len()));
+    }
+    if !what.content && call.version >= TIERS {
+        write_tier(headers, blob, call.stamps.now);
+    }
     blob.metadata.write(&mut answer);
     drop(blobs);
     let headers = answer.headers_mut();
@@ -67,6 +77,33 @@ pub(super) fn read(
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     Ok(answer)
+}
+
+/// Adds what Get Blob Properties says of the access tier; Get Blob says nothing of it.
+fn write_tier(headers: &mut HeaderMap, blob: &Blob, now: DateTime) {
+    let Some(view) = blob.tier(now) else { return };
+    headers.insert(names::ACCESS_TIER, HeaderValue::from_static(view.tier.as_str()));
+    match view.changed {
+        None => headers.insert(names::ACCESS_TIER_INFERRED, TRUE),
+        Some(changed) => headers.insert(names::ACCESS_TIER_CHANGE_TIME, respond::instant(changed)),
+    };
+    if let Some((target, priority)) = view.rehydrating {
+        let status = HeaderValue::from_static(target.archive_status());
+        headers.insert(names::ARCHIVE_STATUS, status);
+        headers.insert(names::REHYDRATE_PRIORITY, HeaderValue::from_static(priority.as_str()));
+    }
+}
+
+/// Get Blob Tags.
+pub(super) fn tags(
+    call: &Call<'_>,
+    (container, name): Names<'_>,
+    snapshot: Option<DateTime>,
+    guard: &Guard,
+) -> Result<Answer, Rejection> {
+    let blobs = call.account.blobs();
+    let blob = blobs.container(container)?.read(name, snapshot, guard, call.stamps.now)?;
+    Ok(documents::document(blob.tags.render()))
 }
 
 /// Get Blob Metadata.

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderValue;
 use rowkey_wire::blob::op::{ContentHeaders, PublicAccess};
 use rowkey_wire::blob::tag::Tag;
+use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::tier::{AccessTier, RehydratePriority};
 use uuid::Uuid;
 
 use super::code::{In, Out, invalid};
@@ -17,6 +19,7 @@ use crate::store::blob::account::Touch;
 use crate::store::blob::container::Touch as ContainerTouch;
 use crate::store::blob::entry::Copied;
 use crate::store::blob::lease::Lease;
+use crate::store::blob::tier::{Rehydration, Tier};
 use crate::store::blob::{Blob, Blobs as Store, Container, Content, Kind as BlobKind, Version};
 
 /// After the owner in a key: what sort of row it is.
@@ -287,6 +290,11 @@ fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
     option(&mut out, blob.copy.as_deref(), |out, copy| {
         out.text(&copy.id).text(&copy.source).instant(copy.completed).u64(copy.length)
     });
+    out.length(blob.tags.iter().len());
+    for (key, value) in blob.tags.iter() {
+        out.text(key).text(value);
+    }
+    option(&mut out, blob.tier.as_deref(), write_tier);
     out.finish()
 }
 
@@ -338,7 +346,34 @@ fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
             length: read.u64()?,
         }))
     })?;
-    Ok(Blob { kind, content, created, version, headers, metadata, lease, copy })
+    let mut tags = Vec::new();
+    for _ in 0..read.length()? {
+        tags.push((read.text()?.into(), read.text()?.into()));
+    }
+    let tags = Tags::restore(tags);
+    let tier = read_option(read, |read| read_tier(read).map(Box::new))?;
+    Ok(Blob { kind, content, created, version, headers, metadata, lease, tags, tier, copy })
+}
+
+fn write_tier<'a>(out: &'a mut Out, tier: &Tier) -> &'a mut Out {
+    out.text(tier.tier.as_str()).instant(tier.changed);
+    option(out, tier.rehydration.as_ref(), |out, going| {
+        out.text(going.target.as_str()).text(going.priority.as_str()).instant(going.until)
+    });
+    out
+}
+
+fn read_tier(read: &mut In<'_>) -> io::Result<Tier> {
+    fn tier(read: &mut In<'_>) -> io::Result<AccessTier> {
+        AccessTier::parse(read.text()?).ok_or_else(|| invalid("unknown access tier"))
+    }
+    let (tier_now, changed) = (tier(read)?, read.instant()?);
+    let rehydration = read_option(read, |read| {
+        let (target, priority) = (tier(read)?, RehydratePriority::parse(read.text()?));
+        let priority = priority.ok_or_else(|| invalid("unknown rehydration priority"))?;
+        Ok(Rehydration { target, priority, until: read.instant()? })
+    })?;
+    Ok(Tier { tier: tier_now, changed, rehydration })
 }
 
 fn write_version(out: &mut Out, version: Version) {

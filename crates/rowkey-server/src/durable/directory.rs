@@ -12,7 +12,7 @@ const MARKER: &str = "rowkey-server";
 /// What it says before the number of the format.
 const TITLE: &str = "rowkey-server data, format ";
 /// The format that is written and read.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The directory of the embedded store.
 const STORE: &str = "store";
 /// What it is called while it is being made.

@@ -4,6 +4,9 @@
 
 mod batch;
 mod blob;
+mod blob_batch;
+mod blob_tags;
+mod blob_tiers;
 #[cfg(unix)]
 mod descriptors;
 #[cfg(feature = "durable")]

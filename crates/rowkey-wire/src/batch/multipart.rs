@@ -255,7 +255,7 @@ pub(super) fn body(
 }
 
 /// The boundary that a `Content-Type` of `multipart/mixed` names.
-fn boundary(content_type: &str) -> Option<&str> {
+pub fn boundary(content_type: &str) -> Option<&str> {
     let (media_type, parameters) = content_type.split_once(';')?;
     if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
         return None;

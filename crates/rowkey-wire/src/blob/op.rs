@@ -9,6 +9,9 @@ use uuid::Uuid;
 use super::checksum::{Crc64Sum, Md5Sum};
 use super::marker::Marker;
 use super::tag::Conditions;
+use super::tag_filter::TagFilter;
+use super::tags::Tags;
+use super::tier::{AccessTier, RehydratePriority};
 use crate::edm::DateTime;
 use crate::metadata::Metadata;
 
@@ -62,6 +65,11 @@ impl Op<'_> {
 /// An operation on the account.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccountOp {
+    /// [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch); the body is
+    /// the batch.
+    Batch,
+    /// [Find Blobs by Tags](https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags)
+    FindByTags(FindByTags),
     /// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information)
     GetInformation,
     /// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties)
@@ -94,10 +102,15 @@ pub struct ListContainers {
 /// An operation on a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContainerOp {
+    /// [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch); the body is
+    /// the batch.
+    Batch,
     /// [Create Container](https://learn.microsoft.com/rest/api/storageservices/create-container)
     Create(Option<PublicAccess>, Metadata),
     /// [Delete Container](https://learn.microsoft.com/rest/api/storageservices/delete-container)
     Delete(Guard),
+    /// [Find Blobs by Tags in Container](https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags-container)
+    FindByTags(FindByTags),
     /// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl)
     GetAcl(Guard),
     /// [Get Container Metadata](https://learn.microsoft.com/rest/api/storageservices/get-container-metadata)
@@ -133,8 +146,23 @@ pub struct ListBlobs {
     pub metadata: bool,
     /// Whether snapshots are listed, too.
     pub snapshots: bool,
+    /// Whether tags are wanted.
+    pub tags: bool,
     /// Whether blobs are listed that so far are blocks without a list.
     pub uncommitted: bool,
+}
+
+/// The options of a search for blobs by their tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FindByTags {
+    /// The expression as it was sent.
+    pub text: String,
+    /// The expression.
+    pub filter: TagFilter,
+    /// Where to go on: a container and a blob, with a slash between.
+    pub marker: Option<Marker>,
+    /// The most in a page, as the client said.
+    pub max_results: Option<u32>,
 }
 
 /// Who may read a container without authorization.
@@ -157,7 +185,7 @@ impl PublicAccess {
 }
 
 /// What is required before something is read or changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     /// The lease that the client says it holds.
     pub lease: Option<Uuid>,
@@ -208,6 +236,8 @@ pub enum BlobOp<'a> {
     Delete(Delete, Guard),
     /// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information)
     GetAccountInformation,
+    /// [Get Blob Tags](https://learn.microsoft.com/rest/api/storageservices/get-blob-tags)
+    GetTags(Option<DateTime>, Guard),
     /// [Get Block List](https://learn.microsoft.com/rest/api/storageservices/get-block-list)
     GetBlockList(BlockLists, Option<DateTime>, Guard),
     /// [Get Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata)
@@ -232,6 +262,11 @@ pub enum BlobOp<'a> {
     SetMetadata(Metadata, Guard),
     /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties)
     SetProperties(ContentHeaders, Guard),
+    /// [Set Blob Tags](https://learn.microsoft.com/rest/api/storageservices/set-blob-tags); the
+    /// body is a document.
+    SetTags(Sums, Guard),
+    /// [Set Blob Tier](https://learn.microsoft.com/rest/api/storageservices/set-blob-tier)
+    SetTier(SetTier, Guard),
     /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
     Snapshot(Metadata, Guard),
 }
@@ -288,6 +323,21 @@ pub struct Description {
     pub headers: ContentHeaders,
     /// The metadata.
     pub metadata: Metadata,
+    /// The tags.
+    pub tags: Tags,
+    /// The access tier; none: that of the blob that is overwritten, or else the default.
+    pub tier: Option<AccessTier>,
+}
+
+/// A new access tier for a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetTier {
+    /// The tier.
+    pub tier: AccessTier,
+    /// How urgently an archived blob is wanted back.
+    pub priority: RehydratePriority,
+    /// The snapshot; none: the blob itself.
+    pub snapshot: Option<DateTime>,
 }
 
 /// A blob that is put at once.
@@ -367,6 +417,14 @@ pub struct Copy<'a> {
     pub source_guard: Guard,
     /// Metadata; none: that of the other blob.
     pub metadata: Metadata,
+    /// The tags; none: those of the other blob.
+    pub tags: Option<Tags>,
+    /// The access tier; none: that of the blob that is overwritten, or else the default.
+    pub tier: Option<AccessTier>,
+    /// How urgently the content of an archived blob is wanted.
+    pub priority: RehydratePriority,
+    /// Whether the copy of an append blob is sealed.
+    pub seal: bool,
     /// Whether the copy must be done when the answer comes.
     pub sync: bool,
 }

@@ -8,9 +8,12 @@ use super::headers as names;
 use super::marker::Marker;
 use super::name::{self, NameError, ROOT};
 use super::op::{
-    AccountOp, AppendLimits, BlobOp, BlobType, BlockLists, ContainerOp, Copy, Delete, Description,
-    ListBlobs, ListContainers, Op, Put, Read, Target,
+    AccountOp, AppendLimits, BlobOp, BlobType, BlockLists, ContainerOp, ContentHeaders, Copy,
+    Delete, Description, FindByTags, ListBlobs, ListContainers, Op, Put, Read, SetTier, Target,
 };
+use super::tag_filter::{Place, TagFilter};
+use super::tags::Tags;
+use super::unsupported::{self, unsupported};
 use super::values;
 use crate::code::ErrorCode;
 use crate::error::Rejection;
@@ -25,7 +28,9 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {
         return match options.get("restype") {
-            Some("container") => Target::Container(ROOT),
+            // The JavaScript library takes the account in a path-style address for a container when it
+            // sends a batch to the account.
+            Some("container") if options.get("comp") != Some("batch") => Target::Container(ROOT),
             _ => Target::Account,
         };
     }
@@ -66,10 +71,10 @@ fn account_op(method: &Method, options: &Options<'_>) -> Result<AccountOp, Rejec
         ("PUT", Some("service"), Some("properties")) => Ok(AccountOp::SetProperties),
         ("GET", Some("service"), Some("stats")) => Ok(AccountOp::GetStats),
         ("GET", None, Some("list")) => list_containers(options).map(AccountOp::ListContainers),
-        (_, _, Some("batch")) => Err(not_implemented("batches of requests")),
-        (_, _, Some("blobs")) => Err(not_implemented("blob index tags")),
+        ("POST", None | Some("container"), Some("batch")) => Ok(AccountOp::Batch),
+        ("GET", None, Some("blobs")) => find_by_tags(options).map(AccountOp::FindByTags),
         ("POST", Some("service"), Some("userdelegationkey")) => Ok(AccountOp::GetUserDelegationKey),
-        (_, _, Some("properties" | "stats" | "list")) => {
+        (_, _, Some("batch" | "blobs" | "properties" | "stats" | "list")) => {
             Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED))
         }
         (_, _, Some(comp)) => Err(values::invalid_option("comp", comp)),
@@ -96,11 +101,16 @@ fn container_op<'a>(
     if options.get("restype") == Some("account") && comp == "properties" {
         return Ok(Op::Account(AccountOp::GetInformation));
     }
-    if options.get("restype").is_none() && !matches!(comp, "list" | "acl" | "metadata" | "lease") {
+    if options.get("restype").is_none()
+        && !matches!(comp, "list" | "acl" | "metadata" | "lease" | "blobs")
+    {
         return Err(Rejection::new(ErrorCode::INVALID_URI));
     }
     let op = match (method.as_str(), comp) {
+        ("POST", "batch") => ContainerOp::Batch,
+        ("GET", "blobs") => ContainerOp::FindByTags(find_by_tags(options)?),
         ("PUT", "") => {
+            unsupported::check_container(headers)?;
             ContainerOp::Create(values::public_access(headers)?, Metadata::parse(headers)?)
         }
         ("GET" | "HEAD", "") => ContainerOp::GetProperties(values::guard(headers)?),
@@ -117,11 +127,9 @@ fn container_op<'a>(
             ContainerOp::Lease(values::lease_action(headers)?, values::conditions(headers)?)
         }
         ("GET", "list") => ContainerOp::ListBlobs(list_blobs(options)?),
-        (_, "undelete") => return Err(not_implemented("restoring deleted containers")),
-        (_, "rename") => return Err(not_implemented("renaming containers")),
-        (_, "batch") => return Err(not_implemented("batches of requests")),
-        (_, "blobs") => return Err(not_implemented("blob index tags")),
-        (_, "" | "metadata" | "acl" | "lease" | "list") => {
+        (_, "undelete") => return Err(unsupported("restoring deleted containers")),
+        (_, "rename") => return Err(unsupported("renaming containers")),
+        (_, "" | "batch" | "blobs" | "metadata" | "acl" | "lease" | "list") => {
             return Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED));
         }
         (_, comp) => return Err(values::invalid_option("comp", comp)),
@@ -130,7 +138,8 @@ fn container_op<'a>(
 }
 
 fn list_blobs(options: &Options<'_>) -> Result<ListBlobs, Rejection> {
-    let marker = options.get("marker").filter(|marker| !marker.is_empty());
+    unsupported::check_listing(options)?;
+    let marker = option(options, "marker");
     let mut list = ListBlobs {
         prefix: options.get("prefix").unwrap_or_default().to_owned(),
         delimiter: options.get("delimiter").filter(|text| !text.is_empty()).map(str::to_owned),
@@ -144,14 +153,14 @@ fn list_blobs(options: &Options<'_>) -> Result<ListBlobs, Rejection> {
             "copy" => list.copy = true,
             "metadata" => list.metadata = true,
             "snapshots" => list.snapshots = true,
+            "tags" => list.tags = true,
             "uncommittedblobs" => list.uncommitted = true,
-            // There are none of these, so there is nothing to include.
+            // Nothing turns these features on, so there is nothing to include.
             "deleted"
             | "deletedwithversions"
             | "immutabilitypolicy"
             | "legalhold"
             | "permissions"
-            | "tags"
             | "versions" => {}
             _ => return Err(values::invalid_option("include", part)),
         }
@@ -162,19 +171,34 @@ fn list_blobs(options: &Options<'_>) -> Result<ListBlobs, Rejection> {
     Ok(list)
 }
 
+fn find_by_tags(options: &Options<'_>) -> Result<FindByTags, Rejection> {
+    let text = option(options, "where").ok_or_else(|| {
+        Rejection::new(ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER)
+            .detail("QueryParameterName", "where")
+    })?;
+    let filter = TagFilter::parse(text, Place::Search).map_err(|error| {
+        values::invalid_option("where", text).detail("Reason", error.to_string())
+    })?;
+    Ok(FindByTags {
+        text: text.to_owned(),
+        filter,
+        marker: option(options, "marker").map(Marker::decode).transpose()?,
+        max_results: values::max_results(options)?,
+    })
+}
+
+/// An option that is there and not empty.
+fn option<'a>(options: &'a Options<'_>, name: &str) -> Option<&'a str> {
+    options.get(name).filter(|text| !text.is_empty())
+}
+
 fn blob_op<'a>(
     method: &Method,
     options: &Options<'_>,
     headers: &'a HeaderMap,
 ) -> Result<BlobOp<'a>, Rejection> {
     let comp = options.get("comp").unwrap_or_default();
-    if options.get("versionid").is_some() {
-        return Err(not_implemented("blob versions"));
-    }
-    if headers.contains_key(names::STRUCTURED_BODY) {
-        // Its frames would be stored as if they were the content.
-        return Err(not_implemented("bodies with checksums between their pieces"));
-    }
+    unsupported::check_blob(options, headers)?;
     match (method.as_str(), comp) {
         ("GET" | "HEAD", "") => {
             let read = read(method, options, headers)?;
@@ -186,7 +210,7 @@ fn blob_op<'a>(
         ("PUT", "blocklist") => {
             let mut content = values::content_headers(headers)?;
             values::default_type(&mut content);
-            let description = Description { headers: content, metadata: Metadata::parse(headers)? };
+            let description = description(content, headers)?;
             Ok(BlobOp::PutBlockList(description, values::sums(headers)?, values::guard(headers)?))
         }
         ("GET" | "HEAD", "blocklist") => {
@@ -201,7 +225,7 @@ fn blob_op<'a>(
         }
         ("PUT", "appendblock") => {
             if headers.contains_key(names::COPY_SOURCE) {
-                return Err(not_implemented("blocks from another address"));
+                return Err(unsupported("blocks from another address"));
             }
             let limits = append_limits(headers)?;
             Ok(BlobOp::AppendBlock(limits, values::sums(headers)?, values::guard(headers)?))
@@ -217,7 +241,7 @@ fn blob_op<'a>(
             if headers.contains_key("x-ms-sequence-number-action")
                 || headers.contains_key(names::CONTENT_LENGTH)
             {
-                return Err(not_implemented("page blobs"));
+                return Err(unsupported("page blobs"));
             }
             let content = values::content_headers(headers)?;
             Ok(BlobOp::SetProperties(content, values::guard(headers)?))
@@ -236,17 +260,28 @@ fn blob_op<'a>(
             Some(other) => Err(values::invalid(&names::COPY_ACTION, other)),
             None => Err(values::missing(&names::COPY_ACTION)),
         },
-        (_, "page" | "pagelist" | "incrementalcopy") => Err(not_implemented("page blobs")),
-        (_, "tier") => Err(not_implemented("access tiers")),
-        (_, "tags") => Err(not_implemented("blob index tags")),
-        (_, "undelete") => Err(not_implemented("restoring deleted blobs")),
-        (_, "query") => Err(not_implemented("queries over the content of blobs")),
-        (_, "expiry") => Err(not_implemented("blobs that expire")),
-        (_, "immutabilityPolicies" | "legalhold") => Err(not_implemented("immutable blobs")),
+        ("PUT", "tier") => {
+            let tier =
+                values::tier(headers)?.ok_or_else(|| values::missing(&names::ACCESS_TIER))?;
+            let (priority, snapshot) = (values::priority(headers)?, values::snapshot(options)?);
+            Ok(BlobOp::SetTier(SetTier { tier, priority, snapshot }, values::guard(headers)?))
+        }
+        ("GET", "tags") => Ok(BlobOp::GetTags(values::snapshot(options)?, values::guard(headers)?)),
+        ("PUT", "tags") => {
+            if let Some(snapshot) = option(options, "snapshot") {
+                return Err(values::invalid_option("snapshot", snapshot));
+            }
+            Ok(BlobOp::SetTags(values::sums(headers)?, values::guard(headers)?))
+        }
+        (_, "page" | "pagelist" | "incrementalcopy") => Err(unsupported("page blobs")),
+        (_, "undelete") => Err(unsupported("restoring deleted blobs")),
+        (_, "query") => Err(unsupported("queries over the content of blobs")),
+        (_, "expiry") => Err(unsupported("blobs that expire")),
+        (_, "immutabilityPolicies" | "legalhold") => Err(unsupported("immutable blobs")),
         (
             _,
             "" | "block" | "blocklist" | "appendblock" | "seal" | "metadata" | "properties"
-            | "snapshot" | "lease" | "copy",
+            | "snapshot" | "lease" | "copy" | "tags" | "tier",
         ) => Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED)),
         (_, comp) => Err(values::invalid_option("comp", comp)),
     }
@@ -272,32 +307,59 @@ fn put(headers: &HeaderMap) -> Result<BlobOp<'_>, Rejection> {
     let kind = values::text(headers, &names::BLOB_TYPE)?;
     if let Some(source) = values::text(headers, &names::COPY_SOURCE)? {
         if kind.is_some() {
-            return Err(not_implemented("Put Blob From URL"));
+            return Err(unsupported("Put Blob From URL"));
         }
         let copy = Copy {
             source,
             source_guard: values::source_guard(headers)?,
             metadata: Metadata::parse(headers)?,
             sync: values::flag(headers, &names::REQUIRES_SYNC)?,
+            tags: copy_tags(headers)?,
+            tier: values::tier(headers)?,
+            priority: values::priority(headers)?,
+            seal: values::flag(headers, &names::SEAL_BLOB)?,
         };
         return Ok(BlobOp::Copy(copy, values::guard(headers)?));
     }
     let kind = match kind {
         Some("BlockBlob") => BlobType::Block,
         Some("AppendBlob") => BlobType::Append,
-        Some("PageBlob") => return Err(not_implemented("page blobs")),
+        Some("PageBlob") => return Err(unsupported("page blobs")),
         Some(other) => return Err(values::invalid(&names::BLOB_TYPE, other)),
         None => return Err(values::missing(&names::BLOB_TYPE)),
     };
-    let description =
-        Description { headers: values::put_headers(headers)?, metadata: Metadata::parse(headers)? };
+    let description = description(values::put_headers(headers)?, headers)?;
+    if kind == BlobType::Append && description.tier.is_some() {
+        return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
+    }
     let put = Put { kind, description, sums: values::sums(headers)? };
     Ok(BlobOp::Put(put, values::guard(headers)?))
 }
 
+/// What a blob that is put is described with besides its headers.
+fn description(content: ContentHeaders, headers: &HeaderMap) -> Result<Description, Rejection> {
+    Ok(Description {
+        headers: content,
+        metadata: Metadata::parse(headers)?,
+        tags: values::tags(headers)?,
+        tier: values::tier(headers)?,
+    })
+}
+
+/// The tags of a copy: those that are sent, unless the other blob's are asked for.
+fn copy_tags(headers: &HeaderMap) -> Result<Option<Tags>, Rejection> {
+    let tags = values::tags(headers)?;
+    match values::text(headers, &names::COPY_SOURCE_TAG_OPTION)? {
+        None => Ok(Some(tags)),
+        Some(text) if text.eq_ignore_ascii_case("replace") => Ok(Some(tags)),
+        Some(text) if text.eq_ignore_ascii_case("copy") && tags.is_empty() => Ok(None),
+        Some(text) => Err(values::invalid(&names::COPY_SOURCE_TAG_OPTION, text)),
+    }
+}
+
 fn put_block<'a>(options: &Options<'_>, headers: &HeaderMap) -> Result<BlobOp<'a>, Rejection> {
     if headers.contains_key(names::COPY_SOURCE) {
-        return Err(not_implemented("blocks from another address"));
+        return Err(unsupported("blocks from another address"));
     }
     let id = options.get("blockid").filter(|id| !id.is_empty()).ok_or_else(|| {
         Rejection::new(ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER)
@@ -343,14 +405,4 @@ fn rejection(error: NameError) -> Rejection {
         NameError::ContainerCharacters => Rejection::new(ErrorCode::INVALID_RESOURCE_NAME),
         NameError::BlobSegments => Rejection::new(ErrorCode::INVALID_URI),
     }
-}
-
-fn not_implemented(what: &str) -> Rejection {
-    Rejection::with_message(
-        ErrorCode::NOT_IMPLEMENTED,
-        format!(
-            "The requested operation is not implemented on the specified resource: this server \
-             does not have {what}."
-        ),
-    )
 }

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use http::HeaderValue;
 
 use super::checksum;
-use super::op::{BlobType, ContentHeaders, ListBlobs, ListContainers, PublicAccess};
+use super::op::{BlobType, ContentHeaders, FindByTags, ListBlobs, ListContainers, PublicAccess};
 use super::tag::Tag;
+use super::tags::{self, Tags};
+use super::tier::{AccessTier, TierView};
 use crate::edm::DateTime;
 use crate::headers::http_date;
 use crate::metadata::Metadata;
@@ -19,6 +21,12 @@ const CREATION_TIME: &str = "2017-11-09";
 const ENCRYPTED: &str = "2016-05-31";
 /// The first version that lists a checksum that no blob has.
 const CRC64: &str = "2019-02-02";
+/// The first version that has access tiers.
+pub const TIERS: &str = "2017-04-17";
+/// The first version that has tags.
+pub const TAGS: &str = "2019-12-12";
+/// The first version whose searches answer with all tags that were searched for.
+const FOUND_TAGS: &str = "2020-04-08";
 
 /// What a list says of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +105,23 @@ pub struct BlobView<'a> {
     pub sealed: bool,
     /// Where it came from, if that is wanted.
     pub copy: Option<CopyView<'a>>,
+    /// Its access tier, if it is a block blob.
+    pub tier: Option<TierView<DateTime>>,
+    /// Its tags.
+    pub tags: &'a Tags,
     /// Its metadata, if that is wanted.
     pub metadata: Option<&'a Metadata>,
+}
+
+/// A blob that was found by its tags.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundView<'a> {
+    /// Its container.
+    pub container: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its tags.
+    pub tags: &'a Tags,
 }
 
 /// The answer to List Containers. `next` is the name to go on with.
@@ -149,7 +172,7 @@ pub fn blobs<'a>(
     list(&mut writer, "Blobs", items.peek().is_none(), |writer| {
         for item in items {
             match item {
-                Item::Blob(blob) => write_blob(writer, &blob, version),
+                Item::Blob(blob) => write_blob(writer, &blob, options, version),
                 Item::Prefix(name) => {
                     writer.start("BlobPrefix");
                     writer.name_leaf("Name", name);
@@ -157,6 +180,43 @@ pub fn blobs<'a>(
                 }
                 Item::Uncommitted(name) => write_uncommitted(writer, name, version),
             }
+        }
+    });
+    writer.leaf("NextMarker", next.unwrap_or_default());
+    writer.end("EnumerationResults");
+    writer.finish()
+}
+
+/// The answer to Find Blobs by Tags. `next` is the marker to go on with.
+pub fn found<'a>(
+    endpoint: &str,
+    container: Option<&str>,
+    options: &FindByTags,
+    version: &str,
+    blobs: impl Iterator<Item = FoundView<'a>>,
+    next: Option<&str>,
+) -> String {
+    let mut writer = results(endpoint, container);
+    if let Some(marker) = &options.marker {
+        writer.leaf("Marker", &marker.encode());
+    }
+    writer.leaf("Where", &options.text);
+    if let Some(max) = options.max_results {
+        writer.leaf("MaxResults", &max.to_string());
+    }
+    let mut blobs = blobs.peekable();
+    list(&mut writer, "Blobs", blobs.peek().is_none(), |writer| {
+        for blob in blobs {
+            writer.start("Blob");
+            writer.name_leaf("Name", blob.name);
+            writer.leaf("ContainerName", blob.container);
+            let mut searched = blob.tags.iter().filter(|(key, _)| options.filter.names(key));
+            if version >= FOUND_TAGS {
+                tags::write(writer, searched);
+            } else if let Some((_, value)) = searched.next() {
+                writer.leaf("TagValue", value);
+            }
+            writer.end("Blob");
         }
     });
     writer.leaf("NextMarker", next.unwrap_or_default());
@@ -181,7 +241,7 @@ fn write_container(writer: &mut Writer, container: &ContainerView<'_>) {
     writer.end("Container");
 }
 
-fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
+fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, options: &ListBlobs, version: &str) {
     writer.start("Blob");
     writer.name_leaf("Name", blob.name);
     if let Some(snapshot) = blob.snapshot {
@@ -213,6 +273,11 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
     header("Cache-Control", &headers.cache_control);
     header("Content-Disposition", &headers.disposition);
     writer.leaf("BlobType", blob.kind.as_str());
+    // Recorded: of snapshots only in later versions.
+    let since = if blob.snapshot.is_some() { CRC64 } else { TIERS };
+    if let Some(tier) = blob.tier.filter(|_| version >= since) {
+        write_tier(writer, &tier);
+    }
     if let Some(lease) = blob.lease {
         write_lease(writer, lease);
     }
@@ -229,9 +294,30 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, version: &str) {
     if version >= ENCRYPTED {
         writer.leaf("ServerEncrypted", "true");
     }
+    let tags = Some(blob.tags).filter(|tags| !tags.is_empty() && version >= TAGS);
+    if let Some(tags) = tags {
+        writer.leaf("TagCount", &tags.iter().len().to_string());
+    }
     writer.end("Properties");
     write_metadata(writer, blob.metadata);
+    if let Some(tags) = tags.filter(|_| options.tags) {
+        tags::write(writer, tags.iter());
+    }
     writer.end("Blob");
+}
+
+fn write_tier(writer: &mut Writer, view: &TierView<DateTime>) {
+    writer.leaf("AccessTier", view.tier.as_str());
+    match view.changed {
+        None => writer.leaf("AccessTierInferred", "true"),
+        Some(changed) => {
+            writer.leaf("AccessTierChangeTime", &http_date(changed.to_chrono()));
+        }
+    }
+    if let Some((target, priority)) = view.rehydrating {
+        writer.leaf("ArchiveStatus", target.archive_status());
+        writer.leaf("RehydratePriority", priority.as_str());
+    }
 }
 
 fn write_uncommitted(writer: &mut Writer, name: &str, version: &str) {
@@ -240,6 +326,9 @@ fn write_uncommitted(writer: &mut Writer, name: &str, version: &str) {
     writer.start("Properties");
     writer.leaf("Content-Length", "0");
     writer.leaf("BlobType", BlobType::Block.as_str());
+    if version >= TIERS {
+        write_tier(writer, &TierView { tier: AccessTier::Hot, changed: None, rehydrating: None });
+    }
     write_lease(writer, LeaseView { status: "unlocked", state: "available", duration: None });
     if version >= ENCRYPTED {
         writer.leaf("ServerEncrypted", "false");

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::tag_filter::TagFilter;
+use super::tags::Tags;
 use crate::code::ErrorCode;
 use crate::error::Rejection;
 
@@ -84,7 +86,7 @@ impl Match {
 }
 
 /// The conditions of a request (the server's half). Times are seconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// `If-Match`
     pub matches: Option<Match>,
@@ -94,6 +96,8 @@ pub struct Conditions {
     pub modified_since: Option<i64>,
     /// `If-Unmodified-Since`
     pub unmodified_since: Option<i64>,
+    /// `x-ms-if-tags`
+    pub tags: Option<Box<TagFilter>>,
 }
 
 /// How the conditions of a request turned out.
@@ -101,7 +105,7 @@ pub struct Conditions {
 pub enum Outcome {
     /// All are met.
     Met,
-    /// `If-Match` or `If-Unmodified-Since` is not met.
+    /// `If-Match`, `If-Unmodified-Since` or `x-ms-if-tags` is not met.
     Failed,
     /// `If-None-Match` or `If-Modified-Since` is not met: a reader has what there is.
     Unchanged,
@@ -109,11 +113,19 @@ pub enum Outcome {
 
 impl Conditions {
     /// No conditions.
-    pub const NONE: Self =
-        Self { matches: None, none_match: None, modified_since: None, unmodified_since: None };
+    pub const NONE: Self = Self {
+        matches: None,
+        none_match: None,
+        modified_since: None,
+        unmodified_since: None,
+        tags: None,
+    };
 
-    /// Compares with what there is. Where a tag is given, the time beside it does not count.
-    pub fn evaluate(&self, tag: Tag, modified: i64) -> Outcome {
+    /// Compares with what there is. Where an entity tag is given, the time beside it does not count.
+    pub fn evaluate(&self, tag: Tag, modified: i64, tags: &Tags) -> Outcome {
+        if self.tags.as_ref().is_some_and(|filter| !filter.matches(tags, "")) {
+            return Outcome::Failed;
+        }
         match (self.matches, self.unmodified_since) {
             (Some(matches), _) if !matches.holds(tag) => return Outcome::Failed,
             (None, Some(since)) if modified > since => return Outcome::Failed,
@@ -155,28 +167,34 @@ mod tests {
     fn conditions_on_tags_win_over_those_on_times() {
         let (tag, other) = (Tag(7), Match::Tag(Tag(8)));
         let (same, any) = (Match::Tag(tag), Match::Any);
-        let none = Conditions::NONE;
         let cases = [
-            (none, Outcome::Met),
-            (Conditions { matches: Some(same), ..none }, Outcome::Met),
-            (Conditions { matches: Some(any), ..none }, Outcome::Met),
-            (Conditions { matches: Some(other), ..none }, Outcome::Failed),
-            (Conditions { matches: Some(Match::Unknown), ..none }, Outcome::Failed),
-            (Conditions { none_match: Some(same), ..none }, Outcome::Unchanged),
-            (Conditions { none_match: Some(any), ..none }, Outcome::Unchanged),
-            (Conditions { none_match: Some(other), ..none }, Outcome::Met),
-            (Conditions { modified_since: Some(99), ..none }, Outcome::Met),
-            (Conditions { modified_since: Some(100), ..none }, Outcome::Unchanged),
-            (Conditions { unmodified_since: Some(99), ..none }, Outcome::Failed),
-            (Conditions { unmodified_since: Some(100), ..none }, Outcome::Met),
-            (Conditions { matches: Some(same), unmodified_since: Some(0), ..none }, Outcome::Met),
+            (Conditions::NONE, Outcome::Met),
+            (Conditions { matches: Some(same), ..Conditions::NONE }, Outcome::Met),
+            (Conditions { matches: Some(any), ..Conditions::NONE }, Outcome::Met),
+            (Conditions { matches: Some(other), ..Conditions::NONE }, Outcome::Failed),
+            (Conditions { matches: Some(Match::Unknown), ..Conditions::NONE }, Outcome::Failed),
+            (Conditions { none_match: Some(same), ..Conditions::NONE }, Outcome::Unchanged),
+            (Conditions { none_match: Some(any), ..Conditions::NONE }, Outcome::Unchanged),
+            (Conditions { none_match: Some(other), ..Conditions::NONE }, Outcome::Met),
+            (Conditions { modified_since: Some(99), ..Conditions::NONE }, Outcome::Met),
+            (Conditions { modified_since: Some(100), ..Conditions::NONE }, Outcome::Unchanged),
+            (Conditions { unmodified_since: Some(99), ..Conditions::NONE }, Outcome::Failed),
+            (Conditions { unmodified_since: Some(100), ..Conditions::NONE }, Outcome::Met),
             (
-                Conditions { none_match: Some(other), modified_since: Some(200), ..none },
+                Conditions { matches: Some(same), unmodified_since: Some(0), ..Conditions::NONE },
+                Outcome::Met,
+            ),
+            (
+                Conditions {
+                    none_match: Some(other),
+                    modified_since: Some(200),
+                    ..Conditions::NONE
+                },
                 Outcome::Met,
             ),
         ];
         for (conditions, outcome) in cases {
-            assert_eq!(conditions.evaluate(tag, 100), outcome, "{conditions:?}");
+            assert_eq!(conditions.evaluate(tag, 100, &Tags::default()), outcome, "{conditions:?}");
         }
     }
 }

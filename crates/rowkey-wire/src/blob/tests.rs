@@ -9,8 +9,10 @@ use super::op::{
     ListContainers, Op, PublicAccess, Range, Target,
 };
 use super::parse;
-use super::render::{self, BlobView, ContainerView, Item as View, LeaseView};
+use super::render::{self, BlobView, ContainerView, FoundView, Item as View, LeaseView};
 use super::tag::{Match, Tag};
+use super::tags::Tags;
+use super::tier::{AccessTier, RehydratePriority, TierView};
 use crate::code::ErrorCode;
 use crate::edm::DateTime;
 use crate::error::Rejection;
@@ -76,6 +78,8 @@ fn a_list_of_blobs_is_written_and_read_as_recorded() {
         lease: Some(AVAILABLE),
         sealed: false,
         copy: None,
+        tier: None,
+        tags: &Tags::default(),
         metadata: None,
     };
     let options = ListBlobs { delimiter: Some("/".into()), ..ListBlobs::default() };
@@ -93,6 +97,70 @@ fn a_list_of_blobs_is_written_and_read_as_recorded() {
         (properties.blob_type, properties.md5),
         (Some(BlobType::Block), checksum::decode(SUM))
     );
+}
+
+/// A block blob without headers, named `b`.
+fn plain<'a>(content: &'a ContentHeaders, tags: &'a Tags) -> BlobView<'a> {
+    let now = instant("2020-07-06T23:58:28Z");
+    BlobView {
+        name: "b",
+        snapshot: None,
+        created: now,
+        modified: now,
+        tag: Tag(1),
+        length: 0,
+        headers: content,
+        kind: BlobType::Block,
+        lease: Some(AVAILABLE),
+        sealed: false,
+        copy: None,
+        tier: Some(TierView { tier: AccessTier::Hot, changed: None, rehydrating: None }),
+        tags,
+        metadata: None,
+    }
+}
+
+#[test]
+fn tiers_and_tags_are_listed_as_recorded() {
+    // test_blob_tags.test_list_blobs_returns_tags
+    let tags = Tags::parse_header("tag1=firsttag&tag2=secondtag").unwrap();
+    let content = ContentHeaders::default();
+    let list = |blob, options: &ListBlobs, version| {
+        render::blobs("http://h", "c", options, version, [View::Blob(blob)].into_iter(), None)
+    };
+    let options = ListBlobs { tags: true, ..ListBlobs::default() };
+    let text = list(plain(&content, &tags), &options, "2019-12-12");
+    let properties = "<BlobType>BlockBlob</BlobType><AccessTier>Hot</AccessTier><AccessTierInferred>true</AccessTierInferred><LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted><TagCount>2</TagCount></Properties>";
+    let tag_set = "<Tags><TagSet><Tag><Key>tag1</Key><Value>firsttag</Value></Tag><Tag><Key>tag2</Key><Value>secondtag</Value></Tag></TagSet></Tags></Blob>";
+    assert!(text.contains(&format!("{properties}{tag_set}")), "{text}");
+    let text = list(plain(&content, &tags), &ListBlobs::default(), "2019-12-12");
+    assert!(text.contains(&format!("{properties}</Blob>")), "{text}");
+    let text = list(plain(&content, &tags), &options, "2016-05-31");
+    assert!(!text.contains("Tier>") && !text.contains("Tag"), "{text}");
+
+    let going = Some((AccessTier::Cool, RehydratePriority::High));
+    let changed = Some(instant("2020-07-07T00:00:00Z"));
+    let tier = Some(TierView { tier: AccessTier::Archive, changed, rehydrating: going });
+    let text = list(BlobView { tier, ..plain(&content, &tags) }, &options, "2019-12-12");
+    assert!(text.contains("<AccessTier>Archive</AccessTier><AccessTierChangeTime>Tue, 07 Jul 2020 00:00:00 GMT</AccessTierChangeTime><ArchiveStatus>rehydrate-pending-to-cool</ArchiveStatus><RehydratePriority>High</RehydratePriority>"), "{text}");
+}
+
+#[test]
+fn found_blobs_are_written_as_recorded() {
+    // test_blob_tags.test_filter_blobs
+    let tags = Tags::parse_header("tag1=firsttag&tag2=secondtag").unwrap();
+    let target = "where=tag1%3D%27firsttag%27&maxresults=2&comp=blobs";
+    let Ok(Op::Account(AccountOp::FindByTags(options))) = op("GET", "/", target, &HeaderMap::new())
+    else {
+        panic!()
+    };
+    let found = FoundView { container: "c", name: "blob2", tags: &tags };
+    let write = |version| {
+        render::found("http://h", None, &options, version, [found].into_iter(), Some("m"))
+    };
+    assert!(write("2019-12-12").ends_with("<EnumerationResults ServiceEndpoint=\"http://h/\"><Where>tag1='firsttag'</Where><MaxResults>2</MaxResults><Blobs><Blob><Name>blob2</Name><ContainerName>c</ContainerName><TagValue>firsttag</TagValue></Blob></Blobs><NextMarker>m</NextMarker></EnumerationResults>"), "{}", write("2019-12-12"));
+    let later = write("2020-10-02");
+    assert!(later.contains("<ContainerName>c</ContainerName><Tags><TagSet><Tag><Key>tag1</Key><Value>firsttag</Value></Tag></TagSet></Tags></Blob>"), "{later}");
 }
 
 #[test]
@@ -114,6 +182,8 @@ fn snapshots_metadata_and_blocks_alone_are_listed_as_recorded() {
         lease: None,
         sealed: true,
         copy: None,
+        tier: None,
+        tags: &Tags::default(),
         metadata: Some(&metadata),
     };
     let items = [View::Blob(blob), View::Uncommitted("u")].into_iter();
@@ -295,6 +365,8 @@ fn ranges_that_are_none_are_not_looked_at() {
     }
 }
 
+const NOT_THERE: &str = "FeatureNotSupportedByEmulator";
+
 #[test]
 fn malformed_requests_are_refused_as_the_service_refuses_them() {
     // test_common_blob.test_get_blob_metadata_fail
@@ -309,11 +381,30 @@ fn malformed_requests_are_refused_as_the_service_refuses_them() {
         ("PUT", "/ab", "restype=container", &[], "OutOfRangeInput"),
         ("PUT", "/abc/b", "", &[], "MissingRequiredHeader"),
         ("PUT", "/abc/b", "", &[("x-ms-blob-type", "Blob")], "InvalidHeaderValue"),
-        ("PUT", "/abc/b", "", &[("x-ms-blob-type", "PageBlob")], "NotImplemented"),
-        ("PUT", "/abc/b", "comp=tier", &[], "NotImplemented"),
-        ("PUT", "/abc/b", "comp=tags", &[], "NotImplemented"),
-        ("POST", "/abc/b", "comp=query", &[], "NotImplemented"),
-        ("POST", "/", "comp=batch", &[], "NotImplemented"),
+        ("PUT", "/abc/b", "", &[("x-ms-blob-type", "PageBlob")], NOT_THERE),
+        ("POST", "/abc/b", "comp=query", &[], NOT_THERE),
+        ("PUT", "/abc/b", "comp=undelete", &[], NOT_THERE),
+        ("PUT", "/abc/b", "comp=legalhold", &[], NOT_THERE),
+        ("PUT", "/abc/b", "comp=metadata", &[("x-ms-encryption-scope", "s")], NOT_THERE),
+        ("GET", "/abc/b", "", &[("x-ms-encryption-key", "k")], NOT_THERE),
+        ("GET", "/abc/b", "versionid=v", &[], NOT_THERE),
+        ("DELETE", "/abc/b", "deletetype=permanent", &[], NOT_THERE),
+        ("PUT", "/abc", "restype=container", &[("x-ms-default-encryption-scope", "s")], NOT_THERE),
+        ("GET", "/abc", "restype=container&comp=list&showonly=deleted", &[], NOT_THERE),
+        ("PUT", "/abc/b", "comp=tier", &[], "MissingRequiredHeader"),
+        ("PUT", "/abc/b", "comp=tier", &[("x-ms-access-tier", "P4")], "InvalidHeaderValue"),
+        ("GET", "/abc/b", "comp=tier", &[], "MethodNotAllowed"),
+        (
+            "PUT",
+            "/abc/b",
+            "comp=tags&snapshot=2020-01-01T00:00:00Z",
+            &[],
+            "InvalidQueryParameterValue",
+        ),
+        ("GET", "/abc/b", "", &[("x-ms-if-tags", "a=1")], "InvalidHeaderValue"),
+        ("GET", "/", "comp=blobs", &[], "MissingRequiredQueryParameter"),
+        ("GET", "/", "comp=blobs&where=a", &[], "InvalidQueryParameterValue"),
+        ("GET", "/", "comp=batch", &[], "MethodNotAllowed"),
         ("PUT", "/abc/b", "comp=block", &[], "MissingRequiredQueryParameter"),
         ("PUT", "/abc/b", "comp=block&blockid=%21", &[], "InvalidQueryParameterValue"),
         ("PUT", "/abc/b", "comp=nothing", &[], "InvalidQueryParameterValue"),

@@ -7,6 +7,9 @@ use super::checksum;
 use super::headers as names;
 use super::op::{ContentHeaders, Guard, LeaseAction, PublicAccess, Range, Sums};
 use super::tag::{Conditions, Match};
+use super::tag_filter::{Place, TagFilter};
+use super::tags::Tags;
+use super::tier::{AccessTier, RehydratePriority};
 use crate::code::ErrorCode;
 use crate::edm::DateTime;
 use crate::error::Rejection;
@@ -65,6 +68,7 @@ pub(super) fn conditions(headers: &HeaderMap) -> Result<Conditions, Rejection> {
             &header::IF_NONE_MATCH,
             &header::IF_MODIFIED_SINCE,
             &header::IF_UNMODIFIED_SINCE,
+            &names::IF_TAGS,
         ],
     )
 }
@@ -78,12 +82,13 @@ pub(super) fn source_guard(headers: &HeaderMap) -> Result<Guard, Rejection> {
             &names::SOURCE_IF_NONE_MATCH,
             &names::SOURCE_IF_MODIFIED_SINCE,
             &names::SOURCE_IF_UNMODIFIED_SINCE,
+            &names::SOURCE_IF_TAGS,
         ],
     )?;
     Ok(Guard { lease: guid(headers, &names::SOURCE_LEASE_ID)?, conditions })
 }
 
-fn conditions_named(headers: &HeaderMap, names: [&HeaderName; 4]) -> Result<Conditions, Rejection> {
+fn conditions_named(headers: &HeaderMap, names: [&HeaderName; 5]) -> Result<Conditions, Rejection> {
     let matches = |name| Ok(text(headers, name)?.map(Match::parse));
     let seconds = |name| -> Result<Option<i64>, Rejection> {
         let Some(text) = text(headers, name)? else { return Ok(None) };
@@ -94,9 +99,36 @@ fn conditions_named(headers: &HeaderMap, names: [&HeaderName; 4]) -> Result<Cond
         none_match: matches(names[1])?,
         modified_since: seconds(names[2])?,
         unmodified_since: seconds(names[3])?,
+        tags: tag_filter(headers, names[4])?,
     };
     conditions.check()?;
     Ok(conditions)
+}
+
+fn tag_filter(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Box<TagFilter>>, Rejection> {
+    let Some(text) = text(headers, name)? else { return Ok(None) };
+    let filter = TagFilter::parse(text, Place::Condition)
+        .map_err(|error| invalid(name, text).detail("Reason", error.to_string()))?;
+    Ok(Some(Box::new(filter)))
+}
+
+/// `x-ms-tags`
+pub(super) fn tags(headers: &HeaderMap) -> Result<Tags, Rejection> {
+    text(headers, &names::TAGS)?.map_or_else(|| Ok(Tags::default()), Tags::parse_header)
+}
+
+/// `x-ms-access-tier`
+pub(super) fn tier(headers: &HeaderMap) -> Result<Option<AccessTier>, Rejection> {
+    let Some(text) = text(headers, &names::ACCESS_TIER)? else { return Ok(None) };
+    AccessTier::parse(text).map(Some).ok_or_else(|| invalid(&names::ACCESS_TIER, text))
+}
+
+/// `x-ms-rehydrate-priority`
+pub(super) fn priority(headers: &HeaderMap) -> Result<RehydratePriority, Rejection> {
+    let Some(text) = text(headers, &names::REHYDRATE_PRIORITY)? else {
+        return Ok(RehydratePriority::default());
+    };
+    RehydratePriority::parse(text).ok_or_else(|| invalid(&names::REHYDRATE_PRIORITY, text))
 }
 
 /// `x-ms-blob-public-access`

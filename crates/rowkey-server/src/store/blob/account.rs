@@ -94,7 +94,7 @@ impl Blobs {
     ) -> Result<Container, Rejection> {
         let container = self.container(name)?;
         container.lease.check_write(guard.lease, Subject::Container, now)?;
-        condition::for_change(&guard.conditions, container.version)?;
+        condition::for_change(&guard.conditions, container)?;
         let container = self.containers.remove(name).ok_or_else(not_found)?;
         self.touched.note(|| Touch::Container(name.into()));
         let touched = &mut self.touched;
@@ -146,6 +146,15 @@ impl Blobs {
             .take_while(|(name, _)| name.starts_with(&options.prefix));
         let page = matching.by_ref().take(room).collect();
         (page, matching.next().map(|(name, _)| name))
+    }
+
+    /// The containers from this name on.
+    pub(super) fn containers_from<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Container)> {
+        let range = self.containers.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+        range.map(|(name, container)| (&**name, container))
     }
 
     /// The service's properties.

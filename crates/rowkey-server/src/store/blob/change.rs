@@ -2,6 +2,7 @@
 
 use rowkey_wire::blob::op::{ContentHeaders, Delete, Guard, LeaseAction};
 use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -39,6 +40,22 @@ impl Container {
         Ok(())
     }
 
+    /// Replaces a blob's tags. Its entity tag stays as it is.
+    pub(crate) fn set_tags(
+        &mut self,
+        name: &str,
+        tags: Tags,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<(), Rejection> {
+        let blob = self.blob_mut(name)?;
+        blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+        condition::for_change(&guard.conditions, &*blob)?;
+        blob.tags = tags;
+        self.touched.note(|| Touch::Blob(name.into()));
+        Ok(())
+    }
+
     /// Does what a lease operation asks for; gives the blob's version, which stays as it is.
     pub(crate) fn lease_blob(
         &mut self,
@@ -49,7 +66,7 @@ impl Container {
         now: DateTime,
     ) -> Result<(Leased, Version), Rejection> {
         let blob = self.blob_mut(name)?;
-        condition::for_change(conditions, blob.version)?;
+        condition::for_change(conditions, &*blob)?;
         let leased = blob.lease.apply(action, fresh, Subject::Blob, now)?;
         let version = blob.version;
         self.touched.note(|| Touch::Blob(name.into()));
@@ -67,7 +84,8 @@ impl Container {
         let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
         let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
         blob.lease.check_read(guard.lease, Subject::Blob, version.modified)?;
-        condition::for_change(&guard.conditions, blob.version)?;
+        condition::for_change(&guard.conditions, blob)?;
+        blob.check_online(version.modified)?;
         let mut copy = Blob { lease: Lease::None, ..blob.clone() };
         if !metadata.is_empty() {
             copy.metadata = metadata;
@@ -93,14 +111,14 @@ impl Container {
         match what {
             Delete::Snapshot(instant) => {
                 let snapshot = entry.snapshots.get(&instant).ok_or_else(blob_not_found)?;
-                condition::for_change(&guard.conditions, snapshot.version)?;
+                condition::for_change(&guard.conditions, snapshot)?;
                 entry.snapshots.remove(&instant);
                 self.touched.note(|| Touch::Snapshot(name.into(), instant));
             }
             Delete::Snapshots => {
                 let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
                 blob.lease.check_write(guard.lease, Subject::Blob, now)?;
-                condition::for_change(&guard.conditions, blob.version)?;
+                condition::for_change(&guard.conditions, blob)?;
                 for instant in std::mem::take(&mut entry.snapshots).into_keys() {
                     self.touched.note(|| Touch::Snapshot(name.into(), instant));
                 }
@@ -108,7 +126,7 @@ impl Container {
             Delete::Blob | Delete::BlobAndSnapshots => {
                 let blob = entry.blob.as_ref().ok_or_else(blob_not_found)?;
                 blob.lease.check_write(guard.lease, Subject::Blob, now)?;
-                condition::for_change(&guard.conditions, blob.version)?;
+                condition::for_change(&guard.conditions, blob)?;
                 if what == Delete::Blob && !entry.snapshots.is_empty() {
                     return Err(Rejection::new(ErrorCode::SNAPSHOTS_PRESENT));
                 }
@@ -139,7 +157,8 @@ impl Container {
         self.touched.note(|| Touch::Blob(name.into()));
         let blob = self.blob_mut(name)?;
         blob.lease.check_write(guard.lease, Subject::Blob, version.modified)?;
-        condition::for_change(&guard.conditions, blob.version)?;
+        condition::for_change(&guard.conditions, &*blob)?;
+        blob.check_online(version.modified)?;
         blob.lease.after_write(version.modified);
         blob.version = version;
         Ok(blob)

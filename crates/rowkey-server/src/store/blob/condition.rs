@@ -2,21 +2,47 @@
 
 use http::StatusCode;
 use rowkey_wire::blob::tag::{Conditions, Match, Outcome};
+use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
 use super::account::Version;
+use super::container::Container;
+use super::entry::Blob;
 use crate::clock::unix_seconds;
 
+/// What conditions are compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Current<'a> {
+    version: Version,
+    /// None of a container, which has no tags.
+    tags: Option<&'a Tags>,
+}
+
+impl<'a> From<&'a Blob> for Current<'a> {
+    fn from(blob: &'a Blob) -> Self {
+        Self { version: blob.version, tags: Some(&blob.tags) }
+    }
+}
+
+impl From<&Container> for Current<'_> {
+    fn from(container: &Container) -> Self {
+        Self { version: container.version, tags: None }
+    }
+}
+
 /// Refuses to read what does not meet the conditions; what has not changed is 304.
-pub(super) fn for_read(conditions: &Conditions, version: Version) -> Result<(), Rejection> {
+pub(super) fn for_read<'a>(
+    conditions: &Conditions,
+    current: impl Into<Current<'a>>,
+) -> Result<(), Rejection> {
     if *conditions == Conditions::NONE {
         return Ok(());
     }
     if conditions.none_match == Some(Match::Any) {
         return Err(Rejection::new(ErrorCode::UNSATISFIABLE_CONDITION));
     }
-    match outcome(conditions, version) {
+    match outcome(conditions, current.into()) {
         Outcome::Met => Ok(()),
         Outcome::Failed => Err(not_met()),
         Outcome::Unchanged => Err(Rejection { status: StatusCode::NOT_MODIFIED, ..not_met() }),
@@ -24,8 +50,11 @@ pub(super) fn for_read(conditions: &Conditions, version: Version) -> Result<(), 
 }
 
 /// Refuses to change what does not meet the conditions.
-pub(super) fn for_change(conditions: &Conditions, version: Version) -> Result<(), Rejection> {
-    if *conditions == Conditions::NONE || outcome(conditions, version) == Outcome::Met {
+pub(super) fn for_change<'a>(
+    conditions: &Conditions,
+    current: impl Into<Current<'a>>,
+) -> Result<(), Rejection> {
+    if *conditions == Conditions::NONE || outcome(conditions, current.into()) == Outcome::Met {
         Ok(())
     } else {
         Err(not_met())
@@ -37,23 +66,23 @@ pub(super) fn for_change(conditions: &Conditions, version: Version) -> Result<()
 /// Recorded: for the holder of a lease `If-None-Match: *` is met although there is a blob.
 pub(super) fn for_put(
     conditions: &Conditions,
-    version: Option<Version>,
+    current: Option<&Blob>,
     is_holder: bool,
 ) -> Result<(), Rejection> {
-    match version {
+    match current {
         Some(_) if conditions.none_match == Some(Match::Any) && is_holder => Ok(()),
         Some(_) if conditions.none_match == Some(Match::Any) => {
             Err(Rejection::new(ErrorCode::BLOB_ALREADY_EXISTS))
         }
-        Some(version) => for_change(conditions, version),
-        None if conditions.matches.is_some() => Err(not_met()),
+        Some(blob) => for_change(conditions, blob),
+        None if conditions.matches.is_some() || conditions.tags.is_some() => Err(not_met()),
         None => Ok(()),
     }
 }
 
 /// Refuses to copy what does not meet the conditions on the source.
-pub(super) fn for_source(conditions: &Conditions, version: Version) -> Result<(), Rejection> {
-    for_change(conditions, version).map_err(|_| Rejection::new(ErrorCode::SOURCE_CONDITION_NOT_MET))
+pub(super) fn for_source(conditions: &Conditions, source: &Blob) -> Result<(), Rejection> {
+    for_change(conditions, source).map_err(|_| Rejection::new(ErrorCode::SOURCE_CONDITION_NOT_MET))
 }
 
 /// Of a copy, a condition that is not met says which of the two blobs does not meet it.
@@ -65,8 +94,10 @@ pub(super) fn on_target(rejection: Rejection) -> Rejection {
     }
 }
 
-fn outcome(conditions: &Conditions, version: Version) -> Outcome {
-    conditions.evaluate(version.tag, unix_seconds(version.modified))
+fn outcome(conditions: &Conditions, Current { version, tags }: Current<'_>) -> Outcome {
+    let none = Tags::default();
+    let tags = tags.unwrap_or(&none);
+    conditions.evaluate(version.tag, unix_seconds(version.modified), tags)
 }
 
 fn not_met() -> Rejection {

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use rowkey_wire::blob::op::{Guard, LeaseAction, PublicAccess};
 use rowkey_wire::blob::tag::Conditions;
+use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -100,7 +101,7 @@ impl Container {
         fresh: Uuid,
         now: DateTime,
     ) -> Result<Leased, Rejection> {
-        condition::for_change(conditions, self.version)?;
+        condition::for_change(conditions, &*self)?;
         self.touched.note(|| Touch::Description);
         self.lease.apply(action, fresh, Subject::Container, now)
     }
@@ -113,6 +114,14 @@ impl Container {
     /// The names of the blobs, in their order; not those of blocks alone.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|(_, entry)| entry.blob.is_some()).map(|(name, _)| &**name)
+    }
+
+    /// The blobs that have tags, not their snapshots.
+    pub(super) fn tagged(&self) -> impl Iterator<Item = (&str, &Tags)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            let tags = &entry.blob.as_ref()?.tags;
+            (!tags.is_empty()).then_some((&**name, tags))
+        })
     }
 
     /// What has this name, if anything.
@@ -142,7 +151,7 @@ impl Container {
         if snapshot.is_none() {
             blob.lease.check_read(guard.lease, Subject::Blob, now)?;
         }
-        condition::for_read(&guard.conditions, blob.version)?;
+        condition::for_read(&guard.conditions, blob)?;
         Ok(blob)
     }
 
@@ -158,7 +167,7 @@ impl Container {
 
     fn check_change(&self, guard: &Guard, version: Version) -> Result<(), Rejection> {
         self.lease.check_read(guard.lease, Subject::Container, version.modified)?;
-        condition::for_change(&guard.conditions, self.version)
+        condition::for_change(&guard.conditions, self)
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use rowkey_wire::blob::op::{BlobType, ContentHeaders};
+use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::metadata::Metadata;
 
 use super::account::Version;
 use super::content::Content;
 use super::lease::Lease;
+use super::tier::Tier;
 
 /// How long blocks are kept that no list takes up: a week in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;
@@ -35,6 +37,9 @@ pub(crate) struct Blob {
     pub(crate) headers: ContentHeaders,
     pub(crate) metadata: Metadata,
     pub(crate) lease: Lease,
+    pub(crate) tags: Tags,
+    /// The access tier that was set; none: the account's default, or it is no block blob.
+    pub(crate) tier: Option<Box<Tier>>,
     /// Where it came from, if it is a copy.
     pub(crate) copy: Option<Box<Copied>>,
 }

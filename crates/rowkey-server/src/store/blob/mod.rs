@@ -11,6 +11,8 @@
 //! | [`list`] | pages of blobs by prefix and delimiter |
 //! | [`lease`] | [`lease::Lease`]: its states, and who may do what in each |
 //! | [`condition`] | conditions on tags and times, as reads and writes answer them |
+//! | [`tier`] | [`tier::Tier`]: access tiers, archived blobs and how they come back |
+//! | [`find`] | searches for blobs by their tags |
 //! | [`content`] | [`Content`]: bytes in the pieces they came in |
 
 pub(crate) mod account;
@@ -19,8 +21,10 @@ mod condition;
 pub(crate) mod container;
 pub(crate) mod content;
 pub(crate) mod entry;
+mod find;
 pub(crate) mod lease;
 pub(crate) mod list;
+pub(crate) mod tier;
 pub(crate) mod write;
 
 #[cfg(test)]

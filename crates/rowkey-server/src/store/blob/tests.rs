@@ -3,9 +3,12 @@
 use bytes::Bytes;
 use rowkey_wire::blob::block_list::Source;
 use rowkey_wire::blob::op::{
-    AppendLimits, BlobType, Delete, Description, Guard, LeaseAction, ListBlobs, ListContainers,
+    AppendLimits, BlobType, Copy, Delete, Description, Guard, LeaseAction, ListBlobs,
+    ListContainers,
 };
 use rowkey_wire::blob::tag::{Conditions, Match, Tag};
+use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::tier::RehydratePriority;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
@@ -49,6 +52,20 @@ fn if_(conditions: Conditions) -> Guard {
 
 fn holding(lease: Uuid) -> Guard {
     Guard { lease: Some(lease), conditions: Conditions::NONE }
+}
+
+/// A copy that keeps the metadata, and has no tags.
+fn plain_copy() -> Copy<'static> {
+    Copy {
+        source: "http://h/c/a",
+        source_guard: Guard::default(),
+        metadata: Metadata::default(),
+        tags: Some(Tags::default()),
+        tier: None,
+        priority: RehydratePriority::Standard,
+        seal: false,
+        sync: false,
+    }
 }
 
 /// Puts a blob at second `now`.
@@ -104,17 +121,16 @@ fn every_write_changes_the_tag_even_within_one_instant() {
 #[test]
 fn puts_heed_conditions() {
     let mut blobs = account();
-    let none = Conditions::NONE;
-    let new = if_(Conditions { none_match: Some(Match::Any), ..none });
-    let any = if_(Conditions { matches: Some(Match::Any), ..none });
+    let new = if_(Conditions { none_match: Some(Match::Any), ..Conditions::NONE });
+    let any = if_(Conditions { matches: Some(Match::Any), ..Conditions::NONE });
     assert_eq!(code(put(&mut blobs, "b", "1", &any, 1)), "412 ConditionNotMet");
     let tag = put(&mut blobs, "b", "1", &new, 1).unwrap();
     assert_eq!(code(put(&mut blobs, "b", "2", &new, 2)), "409 BlobAlreadyExists");
     assert_eq!(text(&blobs, "b"), "1");
-    let same = if_(Conditions { matches: Some(Match::Tag(tag)), ..none });
+    let same = if_(Conditions { matches: Some(Match::Tag(tag)), ..Conditions::NONE });
     let tag = put(&mut blobs, "b", "3", &same, 2).unwrap();
     assert_eq!(code(put(&mut blobs, "b", "4", &same, 3)), "412 ConditionNotMet");
-    let other = if_(Conditions { none_match: Some(Match::Tag(tag)), ..none });
+    let other = if_(Conditions { none_match: Some(Match::Tag(tag)), ..Conditions::NONE });
     assert_eq!(code(put(&mut blobs, "b", "4", &other, 3)), "412 ConditionNotMet");
     assert_eq!(text(&blobs, "b"), "3");
 }
@@ -125,21 +141,29 @@ fn reads_tell_unchanged_from_not_met() {
     let tag = put(&mut blobs, "b", "1", &Guard::default(), 1).unwrap();
     let modified = crate::clock::unix_seconds(at(1));
     let read = |conditions| code(container(&blobs).read("b", None, &if_(conditions), at(2)));
-    let none = Conditions::NONE;
-    assert_eq!(read(none), "ok");
+    assert_eq!(read(Conditions::NONE), "ok");
     let same = Some(Match::Tag(tag));
-    assert_eq!(read(Conditions { matches: same, ..none }), "ok");
-    assert_eq!(read(Conditions { matches: Some(Match::Unknown), ..none }), "412 ConditionNotMet");
-    assert_eq!(read(Conditions { none_match: same, ..none }), "304 ConditionNotMet");
+    assert_eq!(read(Conditions { matches: same, ..Conditions::NONE }), "ok");
     assert_eq!(
-        read(Conditions { none_match: Some(Match::Any), ..none }),
+        read(Conditions { matches: Some(Match::Unknown), ..Conditions::NONE }),
+        "412 ConditionNotMet"
+    );
+    assert_eq!(read(Conditions { none_match: same, ..Conditions::NONE }), "304 ConditionNotMet");
+    assert_eq!(
+        read(Conditions { none_match: Some(Match::Any), ..Conditions::NONE }),
         "400 UnsatisfiableCondition"
     );
     let since = |seconds| Some(modified + seconds);
-    assert_eq!(read(Conditions { modified_since: since(0), ..none }), "304 ConditionNotMet");
-    assert_eq!(read(Conditions { modified_since: since(-1), ..none }), "ok");
-    assert_eq!(read(Conditions { unmodified_since: since(0), ..none }), "ok");
-    assert_eq!(read(Conditions { unmodified_since: since(-1), ..none }), "412 ConditionNotMet");
+    assert_eq!(
+        read(Conditions { modified_since: since(0), ..Conditions::NONE }),
+        "304 ConditionNotMet"
+    );
+    assert_eq!(read(Conditions { modified_since: since(-1), ..Conditions::NONE }), "ok");
+    assert_eq!(read(Conditions { unmodified_since: since(0), ..Conditions::NONE }), "ok");
+    assert_eq!(
+        read(Conditions { unmodified_since: since(-1), ..Conditions::NONE }),
+        "412 ConditionNotMet"
+    );
 }
 
 #[test]
@@ -294,7 +318,7 @@ fn a_copy_shares_what_it_was_made_of_and_goes_its_own_way() {
     let copied =
         Copied { id: "id".into(), source: "http://h/c/a".into(), completed: at(1), length: 1 };
     let (container, version) = blobs.container_mut("c", at(1)).unwrap();
-    container.put_copy("b", &source, copied, Metadata::default(), &free, version).unwrap();
+    container.put_copy("b", &source, copied, plain_copy(), &free, version).unwrap();
     put(&mut blobs, "a", "2", &free, 2).unwrap();
     assert_eq!((text(&blobs, "a"), text(&blobs, "b")), ("2".into(), "1".into()));
     let copy = self::container(&blobs).blob("b", None).unwrap();
@@ -313,7 +337,7 @@ fn a_copy_onto_a_blob_that_does_not_meet_its_conditions_is_refused() {
             Copied { id: "id".into(), source: "http://h/c/a".into(), completed: at(2), length: 1 };
         let (container, version) = blobs.container_mut("c", at(2)).unwrap();
         let guard = if_(conditions);
-        code(container.put_copy("b", &source, copied, Metadata::default(), &guard, version))
+        code(container.put_copy("b", &source, copied, plain_copy(), &guard, version))
     };
     let same = Conditions { matches: Some(Match::Tag(stale)), ..Conditions::NONE };
     assert_eq!(copy_if(same), "412 TargetConditionNotMet");

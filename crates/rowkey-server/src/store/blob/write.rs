@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 
 use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
-use rowkey_wire::blob::op::{AppendLimits, BlobType, Description, Guard};
+use rowkey_wire::blob::op::{AppendLimits, BlobType, Copy, Description, Guard};
+use rowkey_wire::blob::tier::AccessTier;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::account::Version;
 use super::condition;
@@ -17,6 +17,7 @@ use super::container::{Container, Touch, blob_not_found};
 use super::content::Content;
 use super::entry::{Blob, Copied, Kind};
 use super::lease::Subject;
+use super::tier::{self, Rehydration, Tier};
 
 /// Blocks of a blob that may wait for a list.
 const MAX_STAGED: usize = 100_000;
@@ -69,6 +70,7 @@ impl Container {
                 return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
             }
             blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+            blob.check_online(now)?;
         } else if guard.lease.is_some() {
             return Err(Rejection::new(ErrorCode::LEASE_NOT_PRESENT_WITH_BLOB_OPERATION));
         }
@@ -177,27 +179,44 @@ impl Container {
         Ok(version)
     }
 
-    /// Puts a copy of another blob in the place of what has the name.
+    /// Puts a copy of another blob in the place of what has the name. A copy of an archived blob
+    /// needs a tier to be rehydrated to.
     pub(crate) fn put_copy(
         &mut self,
         name: &str,
         source: &Blob,
         copied: Copied,
-        metadata: Metadata,
+        copy: Copy<'_>,
         guard: &Guard,
         version: Version,
     ) -> Result<(), Rejection> {
         self.check_put(name, guard, version.modified).map_err(condition::on_target)?;
+        let now = version.modified;
+        let is_archived = source.check_online(now).is_err();
+        let online = copy.tier.filter(|tier| *tier != AccessTier::Archive);
+        if is_archived && online.is_none() {
+            source.check_online(now)?;
+        }
+        let Copy { metadata, tags, tier, priority, seal, .. } = copy;
         let metadata = if metadata.is_empty() { source.metadata.clone() } else { metadata };
-        let description = Description { headers: source.headers.clone(), metadata };
-        // A sealed blob is copied open: its copy may grow on.
+        let tags = tags.unwrap_or_else(|| source.tags.clone());
+        let description = Description { headers: source.headers.clone(), metadata, tags, tier };
+        // A sealed blob is copied open unless it is asked for: its copy may grow on.
         let kind = match &source.kind {
-            Kind::Append { blocks, .. } => Kind::Append { blocks: *blocks, sealed: false },
+            Kind::Append { .. } if tier.is_some() => {
+                return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
+            }
+            Kind::Append { blocks, .. } => Kind::Append { blocks: *blocks, sealed: seal },
             Kind::Block(blocks) => Kind::Block(blocks.clone()),
         };
         let content = source.content.clone();
         let blob = self.replace(name, kind, content, description, version);
         blob.copy = Some(Box::new(copied));
+        if let Some(target) = online.filter(|_| is_archived) {
+            let rehydration = Some(Rehydration::begin(target, priority, now));
+            let tier = Tier { rehydration, ..Tier::new(AccessTier::Archive, now) };
+            blob.tier = Some(Box::new(tier));
+        }
         Ok(())
     }
 
@@ -211,8 +230,8 @@ impl Container {
             }
             None => {}
         }
-        let version = current.map(|blob| blob.version);
-        condition::for_put(&guard.conditions, version, guard.lease.is_some())
+        condition::for_put(&guard.conditions, current, guard.lease.is_some())?;
+        current.map_or(Ok(()), |blob| blob.check_online(now))
     }
 
     /// Puts a blob; snapshots and a lease that is held stay.
@@ -234,7 +253,11 @@ impl Container {
             None => (version.modified, super::lease::Lease::None),
         };
         lease.after_write(version.modified);
-        let Description { headers, metadata } = description;
+        let tier = match kind {
+            Kind::Block(_) => tier::of_put(&description, entry.blob.as_ref(), version.modified),
+            Kind::Append { .. } => None,
+        };
+        let Description { headers, metadata, tags, .. } = description;
         entry.blob.insert(Blob {
             kind,
             content,
@@ -243,6 +266,8 @@ impl Container {
             headers,
             metadata,
             lease,
+            tags,
+            tier,
             copy: None,
         })
     }
@@ -265,7 +290,7 @@ impl Container {
         {
             return Err(Rejection::new(ErrorCode::OUT_OF_RANGE_INPUT));
         }
-        condition::for_change(&guard.conditions, blob.version)?;
+        condition::for_change(&guard.conditions, &*blob)?;
         Ok(blob)
     }
 
@@ -317,7 +342,7 @@ pub(crate) fn copy_source<'a>(
     if snapshot.is_none() {
         blob.lease.check_read(guard.lease, Subject::Blob, now)?;
     }
-    condition::for_source(&guard.conditions, blob.version)?;
+    condition::for_source(&guard.conditions, blob)?;
     Ok(blob)
 }
 

@@ -83,10 +83,10 @@ async fn a_file_is_no_directory() {
 async fn another_format_is_refused_and_left_as_it_is() {
     let directory = used().await;
     let marker = directory.path().join("rowkey-server");
-    assert_eq!(fs::read_to_string(&marker).unwrap(), "rowkey-server data, format 1\n");
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "rowkey-server data, format 2\n");
     for (text, expected) in [
         ("rowkey-server data, format 0\n", "its format is 0, and this version"),
-        ("rowkey-server data, format 2\n", "its format is 2, and this version"),
+        ("rowkey-server data, format 3\n", "its format is 3, and this version"),
         ("something else", "does not say which format"),
         ("", "does not say which format"),
     ] {

@@ -177,8 +177,9 @@ pub(super) fn overview() -> Vec<Request> {
 pub(super) fn of_containers(known: &Known) -> Vec<(Request, Vec<Request>)> {
     let get = |target: String| Request::new(Service::Blob, "GET", target);
     let all = CONTAINERS.iter().map(|container| {
-        let include = "include=snapshots,metadata,uncommittedblobs,copy";
-        let list = get(format!("/{container}?restype=container&comp=list&{include}"));
+        let include = "include=snapshots,metadata,uncommittedblobs,copy,tags";
+        let list = get(format!("/{container}?restype=container&comp=list&{include}"))
+            .header("x-ms-version", "2020-10-02");
         let mut parts = Vec::new();
         for name in BLOBS {
             let target = format!("/{container}/{name}");
@@ -345,7 +346,7 @@ fn container(random: &mut Random) -> Request {
 }
 
 fn blob(random: &mut Random, known: &Known) -> Request {
-    let number = random.below(28);
+    let number = random.below(31);
     let name = match number {
         _ if random.is_once_in(10) => random.one(&BLOBS),
         0..=8 => BLOBS[0],
@@ -397,6 +398,18 @@ fn blob(random: &mut Random, known: &Known) -> Request {
             let source = format!("http://localhost/{DEVELOPMENT_ACCOUNT}/{from}/{name}");
             request("").header("x-ms-copy-source", source)
         }
+        25 => {
+            // Mostly tiers that do not keep the blob from being changed.
+            let tier = random.one(&["Cool", "Cold", "Hot", "Cool", "Cold", "Hot", "Archive"]);
+            request("?comp=tier").header("x-ms-access-tier", tier)
+        }
+        26 => request("?comp=tags").body(format!(
+            "<Tags><TagSet><Tag><Key>letter</Key><Value>{letter}</Value></Tag></TagSet></Tags>"
+        )),
+        27 => request("")
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("x-ms-access-tier", "Cold")
+            .header("x-ms-tags", format!("a={letter}&b=")),
         _ => return lease(random, &target),
     };
     if random.is_once_in(6) {

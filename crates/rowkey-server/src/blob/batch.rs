@@ -1,0 +1,215 @@
+//! Blob batches: up to 256 deletions or changes of tiers in one request.
+//!
+//! Each request in a batch is authorized by itself and answered by itself: some may fail while
+//! others succeed. A batch that cannot be read is answered with one part that belongs to none of
+//! them, as the service does.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
+use hyper::body::Incoming;
+use rowkey_wire::auth::Service;
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::blob::batch::{
+    MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, boundary, parse as parse_batch,
+};
+use rowkey_wire::blob::checksum::Checksum;
+use rowkey_wire::blob::op::{BlobOp, Op, Target};
+use rowkey_wire::blob::parse;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::headers;
+use rowkey_wire::limits::MAX_CLIENT_REQUEST_ID;
+use rowkey_wire::table::parse::{Options, decode_path};
+
+use super::call::Call;
+use super::change;
+use super::need::need;
+use super::upload::{self, Refused};
+use crate::auth::{self, Caller};
+use crate::respond::{self, Answer, Stamps};
+use crate::route::{self, Place};
+use crate::tls::Https;
+
+const SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Blob/1.0");
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+
+/// Blob Batch, on the account or on a container, outside of which no request in it may reach.
+pub(super) async fn submit(
+    call: &Call<'_>,
+    container: Option<&str>,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
+    let headers = &call.request.headers;
+    let content_type = headers.get(header::CONTENT_TYPE).ok_or_else(|| {
+        Rejection::new(ErrorCode::MISSING_REQUIRED_HEADER).detail("HeaderName", "Content-Type")
+    })?;
+    let text = content_type.to_str().unwrap_or_default();
+    let boundary = boundary(text).ok_or_else(|| {
+        Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
+            .detail("HeaderName", "Content-Type")
+            .detail("HeaderValue", text)
+    })?;
+    let checksum = Checksum::new(false, false);
+    let upload = upload::receive(body, headers, MAX_BYTES, checksum).await?;
+    let body: Bytes = upload.content.pieces().flatten().collect();
+    let id = call.state.ids.next();
+    let mut writer = ResponseWriter::new(id.to_str().unwrap_or_default());
+    match read(&body, boundary) {
+        Ok(subrequests) => {
+            for subrequest in subrequests {
+                answer(call, container, subrequest, &mut writer);
+            }
+        }
+        Err(rejection) => {
+            let stamps = Stamps { client_id: None, ..call.stamps.clone() };
+            write(&mut writer, None, Err(rejection), &stamps);
+        }
+    }
+    let (content_type, body) = writer.finish();
+    let mut answer = respond::with_body(StatusCode::ACCEPTED, body);
+    answer.headers_mut().insert(header::CONTENT_TYPE, respond::value(content_type));
+    Ok(answer)
+}
+
+/// The requests in a batch: all of one operation.
+fn read<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Subrequest<'a>>, Rejection> {
+    let subrequests = parse_batch(body, boundary).map_err(|error| {
+        let message = format!("One of the request inputs is not valid: {error}.");
+        Rejection::with_message(ErrorCode::INVALID_INPUT, message)
+    })?;
+    if subrequests.len() > MAX_SUBREQUESTS {
+        return Err(Rejection::new(ErrorCode::EXCEEDS_MAX_BATCH_REQUEST_COUNT));
+    }
+    let mut methods = subrequests.iter().map(|subrequest| &subrequest.method);
+    let first = methods.next();
+    if methods.any(|method| Some(method) != first) {
+        return Err(Rejection::new(ErrorCode::ALL_BATCH_SUB_REQUESTS_SHOULD_BE_SAME_API));
+    }
+    Ok(subrequests)
+}
+
+/// Answers one request of a batch.
+fn answer(
+    call: &Call<'_>,
+    container: Option<&str>,
+    subrequest: Subrequest<'_>,
+    writer: &mut ResponseWriter,
+) {
+    let client_id = subrequest.headers.get(headers::CLIENT_REQUEST_ID);
+    let client_id = client_id.filter(|id| id.len() <= MAX_CLIENT_REQUEST_ID).cloned();
+    let stamps = Stamps { id: call.state.ids.next(), client_id, ..call.stamps.clone() };
+    let content_id = subrequest.content_id;
+    let outcome = perform(call, container, subrequest, &stamps);
+    write(writer, Some(content_id), outcome, &stamps);
+}
+
+fn perform(
+    call: &Call<'_>,
+    container: Option<&str>,
+    subrequest: Subrequest<'_>,
+    stamps: &Stamps,
+) -> Result<Answer, Rejection> {
+    let request = request(call, subrequest)?;
+    let target = request.uri.path_and_query().map_or("", |target| target.as_str());
+    let (path, query) = route::inner(target, call.place.prefix)?;
+    let options = Options::parse(query)?;
+    let decoded: Cow<'_, str> = decode_path(path)?;
+    let target = parse::target(&decoded, &options);
+    let Target::Blob { container: holder, blob } = target else { return Err(not_allowed()) };
+    if container.is_some_and(|container| container != holder) {
+        return Err(Rejection::with_message(
+            ErrorCode::INVALID_INPUT,
+            "One of the request inputs is not valid: the blob is not in the batch's container.",
+        ));
+    }
+    let caller = Caller {
+        service: Service::Blob,
+        resource: Some(Resource::Blob { container: holder, name: blob }),
+        address: call.address,
+        now: stamps.now,
+        secondary: call.place.secondary,
+    };
+    let access = auth::authenticate(call.account, caller, &request)?;
+    let op = parse::op(&request.method, target, &options, &request.headers)?;
+    access.allow(Service::Blob, &need(&op, false))?;
+    let place = Place { path, ..call.place.clone() };
+    let call = Call { place: &place, request: &request, access: &access, stamps, ..*call };
+    let names = (holder, blob);
+    match op {
+        Op::Blob(BlobOp::Delete(what, guard)) => change::delete(&call, names, what, &guard),
+        Op::Blob(BlobOp::SetTier(tier, guard)) => change::set_tier(&call, names, tier, &guard),
+        _ => Err(not_allowed()),
+    }
+}
+
+/// The request as if it had come by itself.
+fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Result<Parts, Rejection> {
+    let Subrequest { method, uri, headers, .. } = subrequest;
+    let (mut parts, ()) = Request::new(()).into_parts();
+    (parts.method, parts.uri, parts.headers) = (method, uri, headers);
+    if let Some(https) = call.request.extensions.get::<Https>() {
+        parts.extensions.insert(https.clone());
+    }
+    // The version is the batch's. A token needs one, and does not sign it; a signature with the key
+    // would cover it.
+    let scheme = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let is_token = scheme
+        .and_then(|text| text.get(..7))
+        .is_some_and(|text| text.eq_ignore_ascii_case(b"Bearer "));
+    if let Some(version) = call.stamps.version.clone().filter(|_| is_token) {
+        parts.headers.insert(headers::VERSION, version);
+    }
+    Ok(parts)
+}
+
+fn not_allowed() -> Rejection {
+    Rejection::with_message(
+        ErrorCode::INVALID_INPUT,
+        "One of the request inputs is not valid: a batch holds requests for Delete Blob or Set Blob \
+         Tier.",
+    )
+}
+
+/// Writes a part, its headers in the service's order.
+fn write(
+    writer: &mut ResponseWriter,
+    content_id: Option<&str>,
+    outcome: Result<Answer, Rejection>,
+    stamps: &Stamps,
+) {
+    let mut headers = HeaderMap::new();
+    let (status, reason, body): (_, Cow<'_, str>, _) = match outcome {
+        Ok(answer) => {
+            let (parts, _) = answer.into_parts();
+            headers = parts.headers;
+            let reason = parts.status.canonical_reason().unwrap_or_default();
+            (parts.status, reason.into(), String::new())
+        }
+        Err(rejection) => {
+            let code = respond::value(rejection.code.as_str().to_owned());
+            headers.insert(headers::ERROR_CODE, code);
+            let message = respond::message(&rejection.message, stamps);
+            let body = error::render_xml_plain(&rejection.code, &message, &rejection.details);
+            (rejection.status, rejection.message, body)
+        }
+    };
+    headers.insert(headers::REQUEST_ID, stamps.id.clone());
+    let optional: [(HeaderName, _); 2] =
+        [(headers::VERSION, &stamps.version), (headers::CLIENT_REQUEST_ID, &stamps.client_id)];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            headers.insert(name, value.clone());
+        }
+    }
+    if !body.is_empty() {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        headers.insert(header::CONTENT_TYPE, XML);
+    }
+    headers.insert(header::SERVER, SERVER);
+    // A line of its own, whatever the message holds.
+    let reason = reason.lines().next().unwrap_or_default();
+    writer.add(content_id, status, reason, &headers, body.as_bytes());
+}

@@ -1,0 +1,155 @@
+//! Access tiers of blobs: set, archived, and rehydrated after a while.
+//!
+//! As for leases, what time does to a tier is worked out when it is read.
+//!
+//! Reference: [Blob rehydration](https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview).
+
+use rowkey_wire::blob::op::{BlobType, Description, Guard, SetTier};
+use rowkey_wire::blob::tier::{AccessTier, RehydratePriority, TierView};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+
+use super::condition;
+use super::container::{Container, Touch, blob_not_found};
+use super::entry::Blob;
+use super::lease::Subject;
+
+/// Ticks in an hour.
+const HOUR: i64 = 3600 * 10_000_000;
+
+/// The access tier that was set for a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tier {
+    pub(crate) tier: AccessTier,
+    /// When it was set.
+    pub(crate) changed: DateTime,
+    /// Of an archived blob that is to come back.
+    pub(crate) rehydration: Option<Rehydration>,
+}
+
+/// How an archived blob comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rehydration {
+    pub(crate) target: AccessTier,
+    pub(crate) priority: RehydratePriority,
+    /// When it is done.
+    pub(crate) until: DateTime,
+}
+
+impl Rehydration {
+    /// A rehydration that begins now, and takes as long as the service says it does at most.
+    pub(super) fn begin(target: AccessTier, priority: RehydratePriority, now: DateTime) -> Self {
+        let hours = match priority {
+            RehydratePriority::High => 1,
+            RehydratePriority::Standard => 15,
+        };
+        let until = DateTime::from_ticks(now.ticks().saturating_add(hours * HOUR));
+        Self { target, priority, until: until.unwrap_or(DateTime::MAX) }
+    }
+}
+
+impl Tier {
+    /// A tier that is set now.
+    pub(super) fn new(tier: AccessTier, now: DateTime) -> Self {
+        Self { tier, changed: now, rehydration: None }
+    }
+
+    /// What it is at an instant: when a rehydration is over, the tier is its target.
+    pub(super) fn at(self, now: DateTime) -> Self {
+        match self.rehydration {
+            Some(Rehydration { target, until, .. }) if until <= now => Self::new(target, until),
+            _ => self,
+        }
+    }
+}
+
+impl Blob {
+    /// What responses say of the tier. Append blobs have none.
+    pub(crate) fn tier(&self, now: DateTime) -> Option<TierView<DateTime>> {
+        if self.kind.blob_type() != BlobType::Block {
+            return None;
+        }
+        let Some(tier) = self.tier.as_deref().map(|tier| tier.at(now)) else {
+            return Some(TierView { tier: AccessTier::Hot, changed: None, rehydrating: None });
+        };
+        let rehydrating = tier.rehydration.map(|going| (going.target, going.priority));
+        Some(TierView { tier: tier.tier, changed: Some(tier.changed), rehydrating })
+    }
+
+    /// Refuses what cannot be done to an archived blob.
+    pub(crate) fn check_online(&self, now: DateTime) -> Result<(), Rejection> {
+        let tier = self.tier.as_deref().map(|tier| tier.at(now).tier);
+        if tier == Some(AccessTier::Archive) {
+            return Err(Rejection::new(ErrorCode::BLOB_ARCHIVED));
+        }
+        Ok(())
+    }
+}
+
+/// The tier of a blob that is put: the one that is asked for, or else that of the blob it
+/// overwrites.
+pub(super) fn of_put(
+    description: &Description,
+    overwritten: Option<&Blob>,
+    now: DateTime,
+) -> Option<Box<Tier>> {
+    match description.tier {
+        Some(tier) => Some(Box::new(Tier::new(tier, now))),
+        None => overwritten?.tier.as_deref().map(|tier| Box::new(tier.at(now))),
+    }
+}
+
+impl Container {
+    /// Sets the tier of a blob or a snapshot; tells whether it is to be rehydrated first. Its entity
+    /// tag stays as it is.
+    pub(crate) fn set_tier(
+        &mut self,
+        name: &str,
+        asked: SetTier,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<bool, Rejection> {
+        let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
+        let blob = match asked.snapshot {
+            None => entry.blob.as_mut(),
+            Some(instant) => entry.snapshots.get_mut(&instant),
+        };
+        let blob = blob.ok_or_else(blob_not_found)?;
+        if asked.snapshot.is_none() {
+            blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+        }
+        condition::for_change(&guard.conditions, &*blob)?;
+        if blob.kind.blob_type() != BlobType::Block {
+            return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
+        }
+        let current = blob.tier.as_deref().map(|tier| tier.at(now));
+        let (tier, is_rehydrated) = change(current, asked, now)?;
+        blob.tier = Some(Box::new(tier));
+        self.touched.note(|| match asked.snapshot {
+            None => Touch::Blob(name.into()),
+            Some(instant) => Touch::Snapshot(name.into(), instant),
+        });
+        Ok(is_rehydrated)
+    }
+}
+
+/// The tier that follows, and whether the blob is rehydrated to get there.
+fn change(current: Option<Tier>, asked: SetTier, now: DateTime) -> Result<(Tier, bool), Rejection> {
+    let archived = current.filter(|current| current.tier == AccessTier::Archive);
+    let Some(archived) = archived else { return Ok((Tier::new(asked.tier, now), false)) };
+    let begun = Rehydration::begin(asked.tier, asked.priority, now);
+    let rehydration = match archived.rehydration {
+        None if asked.tier == AccessTier::Archive => return Ok((archived, false)),
+        None => begun,
+        // The priority may be raised, and nothing else may change.
+        Some(going) if going.target != asked.tier => {
+            return Err(Rejection::new(ErrorCode::BLOB_BEING_REHYDRATED));
+        }
+        Some(going) if going.priority == RehydratePriority::Standard => {
+            Rehydration { until: begun.until.min(going.until), ..begun }
+        }
+        Some(going) => going,
+    };
+    Ok((Tier { rehydration: Some(rehydration), ..archived }, true))
+}

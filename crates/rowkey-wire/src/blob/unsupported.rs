@@ -1,0 +1,99 @@
+//! Features of the service that this server does not have, and how requests for them are refused
+//! (the server's half).
+//!
+//! All are refused with one code and status 400: clients do not retry it, unlike 501, which some
+//! retry like every other 5xx, and do not take it for "already exists", unlike 409. A request is
+//! refused as a whole rather than fulfilled in part, so nothing that a client asked for is dropped.
+
+use http::HeaderMap;
+
+use super::headers as names;
+use crate::code::ErrorCode;
+use crate::error::Rejection;
+use crate::table::parse::Options;
+use crate::xml::element::Element;
+
+/// The encryption scope that every account has, and every container uses unless told otherwise.
+const DEFAULT_SCOPE: &[u8] = b"$account-encryption-key";
+
+/// Refuses a request for a feature. `what` completes "this server does not have …".
+pub fn unsupported(what: &str) -> Rejection {
+    Rejection::with_message(
+        ErrorCode::FEATURE_NOT_SUPPORTED_BY_EMULATOR,
+        format!("The feature is not supported: this server does not have {what}."),
+    )
+}
+
+/// Refuses requests about a blob that ask for such a feature by an option or a header.
+pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
+    let is_set = |name: &str| options.get(name).is_some_and(|value| !value.is_empty());
+    if is_set("versionid") {
+        return Err(unsupported("blob versions"));
+    }
+    if is_set("deletetype") {
+        return Err(unsupported("soft delete"));
+    }
+    if headers.contains_key(names::STRUCTURED_BODY) {
+        // Its frames would be stored as if they were the content.
+        return Err(unsupported("bodies with checksums between their pieces"));
+    }
+    for name in headers.keys() {
+        let Some(rest) = name.as_str().strip_prefix("x-ms-") else { continue };
+        let what = match rest {
+            "encryption-scope" => "encryption scopes",
+            "encryption-key" | "encryption-key-sha256" | "encryption-algorithm" => {
+                "encryption with keys of the customer"
+            }
+            "source-encryption-key"
+            | "source-encryption-key-sha256"
+            | "source-encryption-algorithm" => "encryption with keys of the customer",
+            "immutability-policy-until-date" | "immutability-policy-mode" | "legal-hold" => {
+                "immutable blobs"
+            }
+            "expiry-option" | "expiry-time" => "blobs that expire",
+            "access-tier-if-modified-since" | "access-tier-if-unmodified-since" => {
+                "conditions on when the access tier was changed"
+            }
+            _ => continue,
+        };
+        if headers.get(name).is_some_and(|value| !value.is_empty()) {
+            return Err(unsupported(what));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses containers with a default encryption scope, and those for immutable versions.
+pub(super) fn check_container(headers: &HeaderMap) -> Result<(), Rejection> {
+    let scope = headers.get("x-ms-default-encryption-scope");
+    if scope.is_some_and(|scope| !scope.is_empty() && scope.as_bytes() != DEFAULT_SCOPE) {
+        return Err(unsupported("encryption scopes"));
+    }
+    let immutable = headers.get("x-ms-immutable-storage-with-versioning-enabled");
+    if immutable.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")) {
+        return Err(unsupported("immutable blobs"));
+    }
+    Ok(())
+}
+
+/// Refuses listings of what was deleted, or of directories.
+pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
+    match options.get("showonly").unwrap_or_default() {
+        "" | "files" => Ok(()),
+        "deleted" => Err(unsupported("soft delete")),
+        _ => Err(unsupported("directories")),
+    }
+}
+
+/// Refuses service properties that turn such a feature on. `body` is a document that was read.
+pub fn check_properties(body: &[u8]) -> Result<(), Rejection> {
+    let Ok(root) = Element::read_small(body, "StorageServiceProperties") else { return Ok(()) };
+    let features = [("DeleteRetentionPolicy", "soft delete"), ("StaticWebsite", "static websites")];
+    for (section, what) in features {
+        let enabled = root.child(section).and_then(|section| section.text_of("Enabled"));
+        if enabled.is_some_and(|enabled| enabled.trim().eq_ignore_ascii_case("true")) {
+            return Err(unsupported(what));
+        }
+    }
+    Ok(())
+}
