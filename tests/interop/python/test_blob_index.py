@@ -123,6 +123,16 @@ def test_blobs_are_found_by_their_tags(blobs, container):
     assert [blob.name for blob in container.find_blobs_by_tags(f"mark='{mark}' AND name>'a'")] == ["b", "c"]
 
 
+def test_metadata_that_is_not_there_is_an_empty_map(blobs, queues, container, queue):
+    container.upload_blob("b", b"x")
+    [blob] = container.list_blobs(include=["metadata"])
+    assert blob.metadata == {}
+    [found] = blobs.list_containers(name_starts_with=container.container_name, include_metadata=True)
+    assert found.metadata == {}
+    [found] = queues.list_queues(name_starts_with=queue.queue_name, include_metadata=True)
+    assert found.metadata == {}
+
+
 def test_service_properties_that_need_what_is_not_there_are_refused(account, blobs):
     if "127.0.0.1" not in account.host:
         pytest.skip("a storage account has these")

@@ -299,7 +299,9 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, options: &ListBlobs, ver
         writer.leaf("TagCount", &tags.iter().len().to_string());
     }
     writer.end("Properties");
-    write_metadata(writer, blob.metadata);
+    // Of a blob without metadata there is no element, from which libraries make an empty map, as
+    // of the empty element that a container and a queue have.
+    write_metadata(writer, blob.metadata.filter(|metadata| !metadata.is_empty()));
     if let Some(tags) = tags.filter(|_| options.tags) {
         tags::write(writer, tags.iter());
     }

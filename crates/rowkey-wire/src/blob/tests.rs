@@ -138,6 +138,10 @@ fn tiers_and_tags_are_listed_as_recorded() {
     let text = list(plain(&content, &tags), &options, "2016-05-31");
     assert!(!text.contains("Tier>") && !text.contains("Tag"), "{text}");
 
+    let metadata = Some(&Metadata::default());
+    let text = list(BlobView { metadata, ..plain(&content, &tags) }, &options, "2019-12-12");
+    assert!(!text.contains("<Metadata"), "{text}");
+
     let going = Some((AccessTier::Cool, RehydratePriority::High));
     let changed = Some(instant("2020-07-07T00:00:00Z"));
     let tier = Some(TierView { tier: AccessTier::Archive, changed, rehydrating: going });
