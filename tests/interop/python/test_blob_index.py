@@ -123,6 +123,14 @@ def test_blobs_are_found_by_their_tags(blobs, container):
     assert [blob.name for blob in container.find_blobs_by_tags(f"mark='{mark}' AND name>'a'")] == ["b", "c"]
 
 
+def test_listings_begin_and_end_where_they_are_told(container):
+    fill(container, ["a/1", "a/2", "a/3", "b"])
+    assert names_in(container, start_from="a/2") == ["a/2", "a/3", "b"]
+    assert names_in(container, name_starts_with="a/", start_from="a/15") == ["a/2", "a/3"]
+    pages = container.list_blobs(start_from="a/2", results_per_page=1).by_page()
+    assert [[blob.name for blob in page] for page in pages] == [["a/2"], ["a/3"], ["b"]]
+
+
 def test_metadata_that_is_not_there_is_an_empty_map(blobs, queues, container, queue):
     container.upload_blob("b", b"x")
     [blob] = container.list_blobs(include=["metadata"])

@@ -138,6 +138,10 @@ pub struct ListBlobs {
     pub delimiter: Option<String>,
     /// Where to go on.
     pub marker: Option<Marker>,
+    /// The first name to list, `startFrom`; empty: the first there is.
+    pub start_from: String,
+    /// The first name not to list, `endBefore`.
+    pub end_before: Option<String>,
     /// The most in a page, as the client said.
     pub max_results: Option<u32>,
     /// Whether copies are described.

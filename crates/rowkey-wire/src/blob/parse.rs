@@ -144,6 +144,8 @@ fn list_blobs(options: &Options<'_>) -> Result<ListBlobs, Rejection> {
         prefix: options.get("prefix").unwrap_or_default().to_owned(),
         delimiter: options.get("delimiter").filter(|text| !text.is_empty()).map(str::to_owned),
         marker: marker.map(Marker::decode).transpose()?,
+        start_from: option(options, "startFrom").unwrap_or_default().to_owned(),
+        end_before: option(options, "endBefore").map(str::to_owned),
         max_results: values::max_results(options)?,
         ..ListBlobs::default()
     };

@@ -34,12 +34,14 @@ impl Container {
         room: usize,
     ) -> (Vec<Listed<'_>>, Option<Marker>) {
         let start = options.marker.as_ref().map_or("", |marker| marker.name.as_str());
+        let start = start.max(options.start_from.as_str());
         let mut from = Bound::Included(start.max(options.prefix.as_str()));
+        let end = options.end_before.as_deref();
         let mut page = Vec::new();
         let mut after_prefix;
         loop {
             let Some((name, entry)) = self.entries_from(from).next() else { return (page, None) };
-            if !name.starts_with(&options.prefix) {
+            if !name.starts_with(&options.prefix) || end.is_some_and(|end| name >= end) {
                 return (page, None);
             }
             if let Some(prefix) = common_prefix(name, options) {
@@ -96,8 +98,9 @@ fn listed<'a>(
 /// Whether anything is listed that begins so.
 fn has_listed(container: &Container, prefix: &str, options: &ListBlobs) -> bool {
     container
-        .entries_from(Bound::Included(prefix))
+        .entries_from(Bound::Included(prefix.max(&options.start_from)))
         .take_while(|(name, _)| name.starts_with(prefix))
+        .take_while(|(name, _)| options.end_before.as_deref().is_none_or(|end| *name < end))
         .any(|(name, entry)| listed(name, entry, options).next().is_some())
 }
 

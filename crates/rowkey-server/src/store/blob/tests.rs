@@ -436,4 +436,14 @@ fn blobs_are_listed_by_prefix_and_delimiter_a_page_at_a_time() {
     let uncommitted = ListBlobs { uncommitted: true, prefix: "u".into(), ..slash() };
     assert_eq!(pages(&blobs, uncommitted), [["[u/]"]]);
     assert_eq!(pages(&blobs, ListBlobs { prefix: "none".into(), ..all() }), [[""; 0]]);
+    let from = |name: &str| ListBlobs { start_from: name.into(), ..all() };
+    assert_eq!(pages(&blobs, from("b/d")), [["b/d", "blob", "啊/1"]]);
+    let between = ListBlobs { end_before: Some("blob".into()), ..from("a0") };
+    assert_eq!(pages(&blobs, between.clone()), [["a0", "b/c/1", "b/d"]]);
+    let paged = ListBlobs { max_results: Some(1), ..between };
+    assert_eq!(pages(&blobs, paged), [["a0"], ["b/c/1"], ["b/d"]]);
+    let cut = ListBlobs { delimiter: Some("/".into()), ..from("a/2") };
+    assert_eq!(pages(&blobs, cut), [["[a/]", "a0", "[b/]", "blob", "[啊/]"]]);
+    let none = ListBlobs { delimiter: Some("/".into()), ..from("a/3") };
+    assert_eq!(pages(&blobs, none), [["a0", "[b/]", "blob", "[啊/]"]]);
 }
