@@ -141,14 +141,16 @@ def test_metadata_that_is_not_there_is_an_empty_map(blobs, queues, container, qu
     assert found.metadata == {}
 
 
-def test_service_properties_that_need_what_is_not_there_are_refused(account, blobs):
+def test_soft_delete_is_refused_and_a_website_is_kept_as_a_property(account, blobs):
     if "127.0.0.1" not in account.host:
-        pytest.skip("a storage account has these")
-    for options in (
-        {"delete_retention_policy": RetentionPolicy(enabled=True, days=5)},
-        {"static_website": StaticWebsite(enabled=True, index_document="index.html")},
-    ):
-        raises(400, "FeatureNotSupportedByEmulator", blobs.set_service_properties, **options)
+        pytest.skip("a storage account has soft delete")
+    policy = RetentionPolicy(enabled=True, days=5)
+    raises(400, "FeatureNotSupportedByEmulator", blobs.set_service_properties, delete_retention_policy=policy)
     blobs.set_service_properties(
-        delete_retention_policy=RetentionPolicy(enabled=False), static_website=StaticWebsite(enabled=False)
+        delete_retention_policy=RetentionPolicy(enabled=False),
+        static_website=StaticWebsite(enabled=True, index_document="index.html", error_document404_path="404.html"),
     )
+    kept = blobs.get_service_properties()["static_website"]
+    assert (kept.enabled, kept.index_document, kept.error_document404_path) == (True, "index.html", "404.html")
+    blobs.set_service_properties(static_website=StaticWebsite(enabled=False))
+    assert not blobs.get_service_properties()["static_website"].enabled

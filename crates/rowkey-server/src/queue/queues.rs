@@ -98,7 +98,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> Answer {
 /// Set Queue Service Properties: sections that are not sent stay as they are.
 pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
     let sent = documents::read_properties(call.body)?;
-    let sent = ServiceProperties { default_service_version: None, ..sent };
+    let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
     properties::update(call.account.queues().properties_mut(), sent);
     Ok(respond::empty(StatusCode::ACCEPTED))
 }

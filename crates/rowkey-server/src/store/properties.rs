@@ -11,6 +11,7 @@ pub(crate) fn initial() -> ServiceProperties {
         minute_metrics: Some(Metrics::default()),
         cors: Some(Vec::new()),
         default_service_version: None,
+        static_website: None,
     }
 }
 
@@ -26,4 +27,5 @@ pub(crate) fn update(kept: &mut ServiceProperties, sent: ServiceProperties) {
     set(&mut kept.minute_metrics, sent.minute_metrics);
     set(&mut kept.cors, sent.cors);
     set(&mut kept.default_service_version, sent.default_service_version);
+    set(&mut kept.static_website, sent.static_website);
 }

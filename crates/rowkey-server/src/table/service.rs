@@ -44,7 +44,8 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
     let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
     let mut store = call.account.store();
     let kept = store.properties_mut();
-    properties::update(kept, ServiceProperties { default_service_version: None, ..sent });
+    let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
+    properties::update(kept, sent);
     drop(store);
     Ok(respond::empty(StatusCode::ACCEPTED))
 }

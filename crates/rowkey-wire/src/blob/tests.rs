@@ -391,6 +391,7 @@ fn malformed_requests_are_refused_as_the_service_refuses_them() {
         ("PUT", "/abc/b", "comp=legalhold", &[], NOT_THERE),
         ("PUT", "/abc/b", "comp=metadata", &[("x-ms-encryption-scope", "s")], NOT_THERE),
         ("GET", "/abc/b", "", &[("x-ms-encryption-key", "k")], NOT_THERE),
+        ("DELETE", "/abc/b", "", &[("x-ms-source-encryption-key", "k")], NOT_THERE),
         ("GET", "/abc/b", "versionid=v", &[], NOT_THERE),
         ("DELETE", "/abc/b", "deletetype=permanent", &[], NOT_THERE),
         ("PUT", "/abc", "restype=container", &[("x-ms-default-encryption-scope", "s")], NOT_THERE),

@@ -41,12 +41,11 @@ pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(
         let Some(rest) = name.as_str().strip_prefix("x-ms-") else { continue };
         let what = match rest {
             "encryption-scope" => "encryption scopes",
-            "encryption-key" | "encryption-key-sha256" | "encryption-algorithm" => {
-                "encryption with keys of the customer"
-            }
-            "source-encryption-key"
-            | "source-encryption-key-sha256"
-            | "source-encryption-algorithm" => "encryption with keys of the customer",
+            // An algorithm without a key asks for nothing: old Python libraries always send one.
+            "encryption-key"
+            | "encryption-key-sha256"
+            | "source-encryption-key"
+            | "source-encryption-key-sha256" => "encryption with keys of the customer",
             "immutability-policy-until-date" | "immutability-policy-mode" | "legal-hold" => {
                 "immutable blobs"
             }
@@ -88,12 +87,10 @@ pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
 /// Refuses service properties that turn such a feature on. `body` is a document that was read.
 pub fn check_properties(body: &[u8]) -> Result<(), Rejection> {
     let Ok(root) = Element::read_small(body, "StorageServiceProperties") else { return Ok(()) };
-    let features = [("DeleteRetentionPolicy", "soft delete"), ("StaticWebsite", "static websites")];
-    for (section, what) in features {
-        let enabled = root.child(section).and_then(|section| section.text_of("Enabled"));
-        if enabled.is_some_and(|enabled| enabled.trim().eq_ignore_ascii_case("true")) {
-            return Err(unsupported(what));
-        }
+    let policy = root.child("DeleteRetentionPolicy");
+    let enabled = policy.and_then(|policy| policy.text_of("Enabled"));
+    if enabled.is_some_and(|enabled| enabled.trim().eq_ignore_ascii_case("true")) {
+        return Err(unsupported("soft delete"));
     }
     Ok(())
 }

@@ -38,6 +38,21 @@ pub struct ServiceProperties {
     /// The version of requests that do not say theirs. Of the Blob service alone; the others leave
     /// it out, and do not read it.
     pub default_service_version: Option<String>,
+    /// The static website of the account. Of the Blob service alone, as the default version.
+    pub static_website: Option<StaticWebsite>,
+}
+
+/// Whether the container `$web` is served as a website, and which blobs stand for its pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StaticWebsite {
+    /// Whether it is.
+    pub enabled: bool,
+    /// The name of the page of each directory.
+    pub index_document: Option<String>,
+    /// The path of the page of the root, instead of the former.
+    pub default_index_document_path: Option<String>,
+    /// The path of the page for paths without one.
+    pub error_document_404_path: Option<String>,
 }
 
 /// Which requests are logged.
@@ -102,6 +117,7 @@ pub fn encode_properties(properties: &ServiceProperties) -> String {
     if let Some(version) = &properties.default_service_version {
         writer.leaf("DefaultServiceVersion", version);
     }
+    write_static_website(&mut writer, properties);
     writer.end("StorageServiceProperties");
     writer.finish()
 }
@@ -147,6 +163,7 @@ pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
         minute_metrics: metrics("MinuteMetrics")?,
         cors: cors.transpose()?,
         default_service_version: root.text_of("DefaultServiceVersion").map(Into::into),
+        static_website: read_static_website(&root)?,
     })
 }
 
@@ -165,6 +182,7 @@ pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
         minute_metrics: parse_metrics(&root, "MinuteMetrics")?,
         cors: root.child("Cors").map(parse_cors).transpose()?,
         default_service_version: root.text_of("DefaultServiceVersion").map(Into::into),
+        static_website: read_static_website(&root)?,
     })
 }
 
@@ -192,8 +210,36 @@ pub fn render_properties(properties: &ServiceProperties) -> String {
     if let Some(version) = &properties.default_service_version {
         writer.leaf("DefaultServiceVersion", version);
     }
+    write_static_website(&mut writer, properties);
     writer.end("StorageServiceProperties");
     writer.finish()
+}
+
+fn read_static_website(root: &Element) -> Result<Option<StaticWebsite>, XmlError> {
+    let Some(section) = root.child("StaticWebsite") else { return Ok(None) };
+    let text = |name| section.text_of(name).map(str::to_owned);
+    Ok(Some(StaticWebsite {
+        enabled: boolean(section.require("Enabled")?, "Enabled")?,
+        index_document: text("IndexDocument"),
+        default_index_document_path: text("DefaultIndexDocumentPath"),
+        error_document_404_path: text("ErrorDocument404Path"),
+    }))
+}
+
+fn write_static_website(writer: &mut Writer, properties: &ServiceProperties) {
+    let Some(website) = &properties.static_website else { return };
+    writer.start("StaticWebsite");
+    writer.leaf("Enabled", flag(website.enabled));
+    for (name, text) in [
+        ("IndexDocument", &website.index_document),
+        ("DefaultIndexDocumentPath", &website.default_index_document_path),
+        ("ErrorDocument404Path", &website.error_document_404_path),
+    ] {
+        if let Some(text) = text {
+            writer.leaf(name, text);
+        }
+    }
+    writer.end("StaticWebsite");
 }
 
 fn parse_logging(section: &Element) -> Result<Logging, XmlError> {
