@@ -112,7 +112,7 @@ fn perform(
     subrequest: Subrequest<'_>,
     stamps: &Stamps,
 ) -> Result<Answer, Rejection> {
-    let request = request(call, subrequest)?;
+    let request = request(call, subrequest);
     let target = request.uri.path_and_query().map_or("", |target| target.as_str());
     let (path, query) = route::inner(target, call.place.prefix)?;
     let options = Options::parse(query)?;
@@ -146,12 +146,12 @@ fn perform(
 }
 
 /// The request as if it had come by itself.
-fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Result<Parts, Rejection> {
+fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Parts {
     let Subrequest { method, uri, headers, .. } = subrequest;
     let (mut parts, ()) = Request::new(()).into_parts();
     (parts.method, parts.uri, parts.headers) = (method, uri, headers);
     if let Some(https) = call.request.extensions.get::<Https>() {
-        parts.extensions.insert(https.clone());
+        parts.extensions.insert(*https);
     }
     // The version is the batch's. A token needs one, and does not sign it; a signature with the key
     // would cover it.
@@ -162,7 +162,7 @@ fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Result<Parts, Rejecti
     if let Some(version) = call.stamps.version.clone().filter(|_| is_token) {
         parts.headers.insert(headers::VERSION, version);
     }
-    Ok(parts)
+    parts
 }
 
 fn not_allowed() -> Rejection {

@@ -356,7 +356,7 @@ fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
 }
 
 fn write_tier<'a>(out: &'a mut Out, tier: &Tier) -> &'a mut Out {
-    out.text(tier.tier.as_str()).instant(tier.changed);
+    out.text(tier.level.as_str()).instant(tier.changed);
     option(out, tier.rehydration.as_ref(), |out, going| {
         out.text(going.target.as_str()).text(going.priority.as_str()).instant(going.until)
     });
@@ -367,13 +367,13 @@ fn read_tier(read: &mut In<'_>) -> io::Result<Tier> {
     fn tier(read: &mut In<'_>) -> io::Result<AccessTier> {
         AccessTier::parse(read.text()?).ok_or_else(|| invalid("unknown access tier"))
     }
-    let (tier_now, changed) = (tier(read)?, read.instant()?);
+    let (level, changed) = (tier(read)?, read.instant()?);
     let rehydration = read_option(read, |read| {
         let (target, priority) = (tier(read)?, RehydratePriority::parse(read.text()?));
         let priority = priority.ok_or_else(|| invalid("unknown rehydration priority"))?;
         Ok(Rehydration { target, priority, until: read.instant()? })
     })?;
-    Ok(Tier { tier: tier_now, changed, rehydration })
+    Ok(Tier { level, changed, rehydration })
 }
 
 fn write_version(out: &mut Out, version: Version) {

@@ -23,8 +23,9 @@ fn signed_part(method: &str, target: &str, headers: &[(&str, &str)]) -> String {
     let text = string_to_sign(Service::Blob, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
     let signature = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap().sign(&text);
     let key = authorization(Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &signature).concat();
-    let lines: String =
+    let lines: Vec<_> =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let lines = lines.concat();
     format!("{method} {target} HTTP/1.1\r\n{lines}x-ms-date: {DATE}\r\nAuthorization: {key}\r\n")
 }
 
@@ -40,8 +41,8 @@ fn body(parts: &[String]) -> String {
              Content-ID: {id}\r\n\r\n{part}\r\n"
         )
     };
-    let parts: String = parts.iter().enumerate().map(part).collect();
-    format!("{parts}--batch_1--\r\n")
+    let parts: Vec<_> = parts.iter().enumerate().map(part).collect();
+    format!("{}--batch_1--\r\n", parts.concat())
 }
 
 fn submit(client: &mut Client, target: &str, body: &str) -> Answer {

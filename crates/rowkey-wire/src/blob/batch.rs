@@ -56,9 +56,8 @@ pub fn parse<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Subrequest<'a>>, 
     let mut lines = Lines { body, at: 0 };
     // What comes before the first delimiter is no part of it.
     let mut is_open = loop {
-        match delimiter(lines.require()?.1, boundary) {
-            Some(closes) => break !closes,
-            None => continue,
+        if let Some(closes) = delimiter(lines.require()?, boundary) {
+            break !closes;
         }
     };
     let mut subrequests = Vec::new();
@@ -93,7 +92,7 @@ fn read_part<'a>(
         return Err(lines.invalid("the part is not of type application/http"));
     }
     let content_id = content_id.ok_or_else(|| lines.invalid("the part has no Content-ID"))?;
-    let (_, line) = lines.require()?;
+    let line = lines.require()?;
     let (method, uri) = request_line(line)
         .ok_or_else(|| lines.invalid("the subrequest does not begin with a request line"))?;
     let mut headers = HeaderMap::new();
@@ -103,7 +102,7 @@ fn read_part<'a>(
         headers.try_append(name, value).map_err(|_| lines.invalid("there are too many headers"))?;
     }
     let closes = loop {
-        let (_, line) = lines.require()?;
+        let line = lines.require()?;
         match delimiter(line, boundary) {
             Some(closes) => break closes,
             None if line.is_empty() => {}
@@ -134,6 +133,9 @@ fn delimiter(line: &[u8], boundary: &str) -> Option<bool> {
     }
 }
 
+/// The name and the value of a header.
+type Header<'a> = (&'a [u8], &'a [u8]);
+
 /// The lines of a body; they end with CRLF or with LF alone.
 struct Lines<'a> {
     body: &'a [u8],
@@ -141,8 +143,8 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The next line and where it begins.
-    fn require(&mut self) -> Result<(usize, &'a [u8]), InvalidBatch> {
+    /// The next line, without its end.
+    fn require(&mut self) -> Result<&'a [u8], InvalidBatch> {
         let start = self.at;
         let rest = &self.body[start..];
         if rest.is_empty() {
@@ -151,12 +153,12 @@ impl<'a> Lines<'a> {
         let len = memchr::memchr(b'\n', rest);
         self.at = len.map_or(self.body.len(), |len| start + len + 1);
         let line = &rest[..len.unwrap_or(rest.len())];
-        Ok((start, line.strip_suffix(b"\r").unwrap_or(line)))
+        Ok(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
     /// The next header; none at the empty line that ends a head.
-    fn header(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, InvalidBatch> {
-        let (_, line) = self.require()?;
+    fn header(&mut self) -> Result<Option<Header<'a>>, InvalidBatch> {
+        let line = self.require()?;
         if line.is_empty() {
             return Ok(None);
         }

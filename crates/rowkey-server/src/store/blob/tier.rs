@@ -21,7 +21,7 @@ const HOUR: i64 = 3600 * 10_000_000;
 /// The access tier that was set for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tier {
-    pub(crate) tier: AccessTier,
+    pub(crate) level: AccessTier,
     /// When it was set.
     pub(crate) changed: DateTime,
     /// Of an archived blob that is to come back.
@@ -51,8 +51,8 @@ impl Rehydration {
 
 impl Tier {
     /// A tier that is set now.
-    pub(super) fn new(tier: AccessTier, now: DateTime) -> Self {
-        Self { tier, changed: now, rehydration: None }
+    pub(super) fn new(level: AccessTier, now: DateTime) -> Self {
+        Self { level, changed: now, rehydration: None }
     }
 
     /// What it is at an instant: when a rehydration is over, the tier is its target.
@@ -74,12 +74,12 @@ impl Blob {
             return Some(TierView { tier: AccessTier::Hot, changed: None, rehydrating: None });
         };
         let rehydrating = tier.rehydration.map(|going| (going.target, going.priority));
-        Some(TierView { tier: tier.tier, changed: Some(tier.changed), rehydrating })
+        Some(TierView { tier: tier.level, changed: Some(tier.changed), rehydrating })
     }
 
     /// Refuses what cannot be done to an archived blob.
     pub(crate) fn check_online(&self, now: DateTime) -> Result<(), Rejection> {
-        let tier = self.tier.as_deref().map(|tier| tier.at(now).tier);
+        let tier = self.tier.as_deref().map(|tier| tier.at(now).level);
         if tier == Some(AccessTier::Archive) {
             return Err(Rejection::new(ErrorCode::BLOB_ARCHIVED));
         }
@@ -136,7 +136,7 @@ impl Container {
 
 /// The tier that follows, and whether the blob is rehydrated to get there.
 fn change(current: Option<Tier>, asked: SetTier, now: DateTime) -> Result<(Tier, bool), Rejection> {
-    let archived = current.filter(|current| current.tier == AccessTier::Archive);
+    let archived = current.filter(|current| current.level == AccessTier::Archive);
     let Some(archived) = archived else { return Ok((Tier::new(asked.tier, now), false)) };
     let begun = Rehydration::begin(asked.tier, asked.priority, now);
     let rehydration = match archived.rehydration {
