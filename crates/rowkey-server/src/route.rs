@@ -2,7 +2,8 @@
 //!
 //! An account is named by the first segment of the path (`/devstoreaccount1/table`), as emulators
 //! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
-//! after it the account's second region is meant: a copy that can only be read.
+//! after it the account's second region is meant: a copy that can only be read. Python's libraries
+//! put that before the path that they have already (`/account-secondary/account/table`).
 
 use http::request::Parts;
 use http::{Method, header};
@@ -67,23 +68,36 @@ pub(crate) fn account_and_path(request: &Parts) -> Option<(&str, &str)> {
     Some((account.strip_suffix(SECONDARY).unwrap_or(account), path))
 }
 
-/// The host, the account with its suffix, what of the path names it, and the rest of the path.
-fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
-    let host = request
+/// The host that a request names, with its port.
+pub(crate) fn host(request: &Parts) -> Option<&str> {
+    request
         .uri
         .authority()
         .map(http::uri::Authority::as_str)
         .or_else(|| request.headers.get(header::HOST).and_then(|host| host.to_str().ok()))
         .filter(|host| !host.is_empty())
-        .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
+}
+
+/// The host, the account with its suffix, what of the path names it, and the rest of the path.
+fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
+    let host =
+        host(request).ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
     let path = request.uri.path();
     if let Some(account) = host_account(host) {
         Ok((host, account, "", path))
     } else {
         let segment = path.strip_prefix('/').unwrap_or(path);
         let end = segment.find('/').unwrap_or(segment.len());
-        let split = path.len() - segment.len() + end;
-        Ok((host, &segment[..end], &path[..split], &path[split..]))
+        let account = &segment[..end];
+        let mut split = path.len() - segment.len() + end;
+        if let Some(primary) = account.strip_suffix(SECONDARY)
+            && let Some(rest) = path[split..].strip_prefix('/')
+            && let Some(rest) = rest.strip_prefix(primary)
+            && rest.strip_prefix(SECONDARY).unwrap_or(rest).starts_with('/')
+        {
+            split = path.len() - rest.strip_prefix(SECONDARY).unwrap_or(rest).len();
+        }
+        Ok((host, account, &path[..split], &path[split..]))
     }
 }
 
@@ -139,6 +153,22 @@ mod tests {
         let found = place(&request).unwrap();
         assert_eq!((found.account, found.secondary, found.path), ("acc", true, ""));
         assert_eq!(found.prefix, "/acc-secondary");
+    }
+
+    #[test]
+    fn the_secondary_may_stand_before_the_primary_path() {
+        for (path, prefix, below) in [
+            ("/acc-secondary/acc/?comp=stats", "/acc-secondary/acc", "/"),
+            ("/acc-secondary/acc-secondary/t()", "/acc-secondary/acc-secondary", "/t()"),
+            ("/acc-secondary/acc", "/acc-secondary", "/acc"),
+            ("/acc-secondary/acc()", "/acc-secondary", "/acc()"),
+            ("/acc-secondary/account/b", "/acc-secondary", "/account/b"),
+            ("/acc/acc/b", "/acc", "/acc/b"),
+        ] {
+            let request = parts("localhost", path);
+            let found = place(&request).unwrap();
+            assert_eq!((found.account, found.prefix, found.path), ("acc", prefix, below), "{path}");
+        }
     }
 
     #[test]

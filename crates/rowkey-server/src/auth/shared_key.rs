@@ -1,5 +1,6 @@
 //! Requests signed with an account key, by Shared Key or Shared Key Lite.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use http::header::{self, HeaderValue};
@@ -53,10 +54,19 @@ pub(super) fn verify(
         return Ok(());
     }
     // Libraries differ in whether they sign the `-secondary` of a path.
-    if caller.secondary && signed_by(&path.replacen("-secondary", "", 1)) {
+    if caller.secondary && secondary_paths(path).any(|path| signed_by(&path)) {
         return Ok(());
     }
     Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED))
+}
+
+/// What libraries sign in place of a path that names the secondary: the primary's path, or, where
+/// they put the secondary's name before it (`/acc-secondary/acc/table`), what they began with.
+fn secondary_paths(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let below = path.get(1..).and_then(|path| path.find('/')).map(|at| &path[at + 1..]);
+    [Some(Cow::Owned(path.replacen("-secondary", "", 1))), below.map(Cow::Borrowed)]
+        .into_iter()
+        .flatten()
 }
 
 /// The length that the request says its body has.

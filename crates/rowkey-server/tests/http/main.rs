@@ -8,6 +8,7 @@ mod blob;
 mod descriptors;
 #[cfg(feature = "durable")]
 mod durable;
+mod front;
 mod queue;
 mod requests;
 mod support;
