@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::error::{self, AUTHENTICATION_ERROR_DETAIL, Rejection};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::table::op::Prefer;
@@ -129,7 +129,7 @@ pub(crate) fn xml(status: StatusCode, body: String) -> Answer {
 /// The answer to a refused request.
 pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Answer {
     let Failure { rejection, layer } = failure;
-    let message = message(&rejection.message, stamps);
+    let mut message = message(&rejection.message, stamps);
     let code = &rejection.code;
     let status = rejection.status;
     if stamps.service != Service::Table {
@@ -142,6 +142,12 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
         answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
         challenge(&mut answer, stamps);
         return answer;
+    }
+    // The shapes of the Table service's errors have no place for more elements.
+    for (name, text) in &rejection.details {
+        if *name == AUTHENTICATION_ERROR_DETAIL {
+            message.extend(["\n", name, ":", text]);
+        }
     }
     let mut answer = match layer {
         Layer::Version => {

@@ -54,6 +54,7 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     https: Option<Https>,
     oauth: bool,
+    debug_signing: bool,
     threads: NonZeroUsize,
     #[cfg(feature = "durable")]
     location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
@@ -94,6 +95,7 @@ impl Server {
             targets: None,
             https: None,
             oauth: false,
+            debug_signing: false,
             threads: NonZeroUsize::MIN,
             #[cfg(feature = "durable")]
             location: None,
@@ -227,6 +229,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether the strings to sign of requests that are refused for their signature are logged, at
+    /// the level `info`. They hold the keys of entities. Default: no.
+    pub fn debug_signing(mut self, debug_signing: bool) -> Self {
+        self.debug_signing = debug_signing;
+        self
+    }
+
     /// How many threads answer requests. Default: one, which costs the least processor time for each
     /// request; more of them answer more requests in a second where cores are idle. A connection
     /// stays with one thread.
@@ -292,6 +301,7 @@ impl ServerBuilder {
         let mut state = State::new(&self.accounts, clock, self.strict)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         state.control = Control::new(self.journal, self.targets);
+        state.debug_signing = self.debug_signing;
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }

@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
     pub(crate) connections: Connections,
+    /// Whether the strings to sign of refused requests are logged.
+    pub(crate) debug_signing: bool,
     /// What keeps the data, if anything does.
     pub(crate) durable: Option<Durable>,
 }
@@ -110,7 +112,16 @@ impl State {
             .collect::<Result<_, _>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
         let (control, connections) = (Control::new(false, None), Connections::default());
-        Ok(Self { accounts, clock, strict, ids, control, connections, durable: None })
+        Ok(Self {
+            accounts,
+            clock,
+            strict,
+            ids,
+            control,
+            connections,
+            debug_signing: false,
+            durable: None,
+        })
     }
 
     pub(crate) fn account(&self, name: &str) -> Option<&Account> {

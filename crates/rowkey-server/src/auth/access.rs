@@ -75,7 +75,7 @@ impl Access {
         if let Scope::Table { name, .. } = &grant.scope
             && !table_of(op).is_some_and(|table| name.eq_ignore_ascii_case(table))
         {
-            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+            return Err(other_table());
         }
         self.allow(Service::Table, &need(op))?;
         match &grant.scope {
@@ -98,7 +98,8 @@ impl Access {
             Scope::Resource | Scope::Table { .. } => need.resource,
         };
         if letters.is_empty() {
-            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)
+                .because("no shared access signature of this kind allows the operation"));
         }
         if let Scope::Account { services, resource_types } = &grant.scope {
             let letter = match service {
@@ -151,7 +152,12 @@ fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
     if window.contains(&Key::from(&address.partition_key), &Key::from(&address.row_key)) {
         return Ok(());
     }
-    Err(Rejection::new(code))
+    Err(Rejection::new(code).because("the key is outside the signature's range"))
+}
+
+fn other_table() -> Rejection {
+    Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)
+        .because("the shared access signature is for another table")
 }
 
 fn need(op: &Op<'_>) -> Need {

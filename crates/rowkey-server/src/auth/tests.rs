@@ -38,6 +38,7 @@ fn caller() -> Caller<'static> {
         address: [127, 0, 0, 1].into(),
         now: now(),
         secondary: false,
+        signing_log: None,
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) async fn answer(
         address,
         now: stamps.now,
         secondary: place.secondary,
+        signing_log: state.debug_signing.then_some(&stamps.id),
     };
     let access = auth::authenticate(account, caller, request)?;
     let mut op = parse::op(&request.method, target, &options, &request.headers)?;

@@ -51,6 +51,7 @@ pub(crate) async fn answer(
         address,
         now: stamps.now,
         secondary: place.secondary,
+        signing_log: state.debug_signing.then_some(&stamps.id),
     };
     let access = auth::authenticate(account, caller, request).map_err(Failure::front_end)?;
 
