@@ -14,10 +14,15 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use crate::pace::{Pace, Paced};
 use crate::service::{self, Service};
 use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::Https;
+
+/// The most bytes that a connection buffers, and the longest head of a request: twice what an
+/// address may have.
+const MAX_BUFFER: usize = 128 * 1024;
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(
@@ -45,6 +50,8 @@ async fn requests(
     // Tables have no metadata, whose names are all that is lost of heads.
     let heads = (service != Service::Table).then(Heads::default);
     let spelled = heads.clone();
+    let pace = Pace::default();
+    let stream = Paced::new(stream, pace.clone());
     let shared = Arc::clone(state);
     let handle = service_fn(move |mut request: Request<Incoming>| {
         if is_https {
@@ -53,9 +60,9 @@ async fn requests(
         if let Some(heads) = &heads {
             heads.arrived(&mut request);
         }
-        let (state, heads) = (Arc::clone(&shared), heads.clone());
+        let (state, heads, pace) = (Arc::clone(&shared), heads.clone(), pace.clone());
         async move {
-            let mut answer = service::answer(&state, service, peer.ip(), request).await?;
+            let mut answer = service::answer(&state, service, peer.ip(), request, pace).await?;
             if let Some(heads) = &heads {
                 heads.answered(&mut answer);
             }
@@ -63,6 +70,7 @@ async fn requests(
         }
     });
     let mut http = http1::Builder::new();
+    http.max_buf_size(MAX_BUFFER);
     // A client that has said all it has to say may end its half of the connection, and still waits
     // for its answer. A test that gives up a request looks just the same, and means that it is gone.
     http.half_close(state.control.is_idle());

@@ -69,6 +69,9 @@ pub(crate) struct Flags {
     /// How many threads answer requests; by default half as many as there are cores, and at most 8.
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
+    /// A host name under which pages of other origins may reach the server.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
@@ -188,6 +191,9 @@ impl Flags {
             builder = builder.certificate(read(certificate)?, read(key)?);
         } else if self.https {
             builder = builder.https();
+        }
+        for name in self.allow_host {
+            builder = builder.allow_host(name);
         }
         if self.oauth.is_some() {
             builder = builder.oauth();

@@ -10,6 +10,7 @@ use rowkey_wire::odata::parse::Strictness;
 
 use crate::clock::ServerClock;
 use crate::control::{Control, Targets};
+use crate::hosts::Hosts;
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
@@ -54,6 +55,7 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     https: Option<Https>,
     oauth: bool,
+    allowed_hosts: Vec<String>,
     debug_signing: bool,
     threads: NonZeroUsize,
     #[cfg(feature = "durable")]
@@ -95,6 +97,7 @@ impl Server {
             targets: None,
             https: None,
             oauth: false,
+            allowed_hosts: Vec::new(),
             debug_signing: false,
             threads: NonZeroUsize::MIN,
             #[cfg(feature = "durable")]
@@ -229,6 +232,18 @@ impl ServerBuilder {
         self
     }
 
+    /// Adds a host name, such as `storage.test`, under which pages of other origins reach the server.
+    ///
+    /// A request with an `Origin` is refused with 403 `AuthorizationFailure` unless its `Host` is an
+    /// IP address, `localhost` or below it, `account.table.core.windows.net`, the host that a
+    /// service listens on, or a name that is allowed here. That keeps pages from reaching the
+    /// server by a name of their own (DNS rebinding). Programs send no `Origin` and may use any
+    /// name.
+    pub fn allow_host(mut self, name: impl Into<String>) -> Self {
+        self.allowed_hosts.push(name.into());
+        self
+    }
+
     /// Whether the strings to sign of requests that are refused for their signature are logged, at
     /// the level `info`. They hold the keys of entities. Default: no.
     pub fn debug_signing(mut self, debug_signing: bool) -> Self {
@@ -302,6 +317,9 @@ impl ServerBuilder {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         state.control = Control::new(self.journal, self.targets);
         state.debug_signing = self.debug_signing;
+        let listening = [&self.blob.0, &self.queue.0, &self.table.0];
+        let hosts = listening.into_iter().chain(&self.allowed_hosts);
+        state.hosts = Hosts::new(hosts.map(String::as_str));
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }

@@ -14,6 +14,7 @@ use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 use crate::clock::ServerClock;
 use crate::control::Control;
 use crate::durable::{Durable, Held, Records};
+use crate::hosts::Hosts;
 use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::secondary::Served;
@@ -30,6 +31,8 @@ pub(crate) struct State {
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
     pub(crate) connections: Connections,
+    /// The names that the server answers to.
+    pub(crate) hosts: Hosts,
     /// Whether the strings to sign of refused requests are logged.
     pub(crate) debug_signing: bool,
     /// What keeps the data, if anything does.
@@ -119,6 +122,7 @@ impl State {
             ids,
             control,
             connections,
+            hosts: Hosts::default(),
             debug_signing: false,
             durable: None,
         })

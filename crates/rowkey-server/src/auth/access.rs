@@ -3,7 +3,7 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::table::op::{ChangeKind, Op};
+use rowkey_wire::table::op::{Address, ChangeKind, Op, Target};
 
 use crate::store::Key;
 use crate::store::query::Window;
@@ -80,6 +80,26 @@ impl Access {
         self.allow(Service::Table, &need(op))?;
         match &grant.scope {
             Scope::Table { window, .. } => check_window(window, op),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what the signature cannot be for, whatever the body says: it is not read then.
+    pub(crate) fn check_target(&self, target: &Target<'_>) -> Result<(), Rejection> {
+        let Self::Sas(grant) = self else { return Ok(()) };
+        match (&grant.scope, target) {
+            (Scope::Account { services, .. }, _) if !services.contains('t') => {
+                Err(Rejection::new(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH))
+            }
+            (Scope::Table { name, .. }, target) => match target {
+                Target::Batch => Ok(()),
+                Target::Entities(table) | Target::Entity(Address { table, .. })
+                    if name.eq_ignore_ascii_case(table) =>
+                {
+                    Ok(())
+                }
+                _ => Err(other_table()),
+            },
             _ => Ok(()),
         }
     }

@@ -20,6 +20,48 @@ use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
 
+/// The parameters of signatures, each of which stands at most once.
+const PARAMETERS: [&str; 38] = [
+    "sig",
+    "sv",
+    "sp",
+    "st",
+    "se",
+    "sip",
+    "spr",
+    "si",
+    "tn",
+    "spk",
+    "srk",
+    "epk",
+    "erk",
+    "ss",
+    "srt",
+    "sr",
+    "snapshot",
+    "versionid",
+    "ses",
+    "rscc",
+    "rscd",
+    "rsce",
+    "rscl",
+    "rsct",
+    "sdd",
+    "skoid",
+    "sktid",
+    "skt",
+    "ske",
+    "sks",
+    "skv",
+    "saoid",
+    "suoid",
+    "scid",
+    "skdutid",
+    "sduoid",
+    "srh",
+    "srq",
+];
+
 /// Whether a query carries a signature, its name in any spelling.
 pub(super) fn is_signed(query: &str) -> bool {
     query.split('&').any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
@@ -32,6 +74,7 @@ pub(super) fn verify(
     request: &Parts,
     query: &str,
 ) -> Result<Access, Rejection> {
+    check_parameters(query)?;
     let mut sas = Sas::from_query(query)
         .ok_or_else(|| failed("sig is missing", "sig is mandatory. Cannot be empty"))?;
     if sas.version.is_none() {
@@ -223,6 +266,33 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
         from: end(&sas.start_partition_key, &sas.start_row_key)?,
         to: end(&sas.end_partition_key, &sas.end_row_key)?,
     })
+}
+
+/// Refuses a parameter that comes twice, or in a spelling that is not signed: another reader of the
+/// query might take it for the one that counts.
+fn check_parameters(query: &str) -> Result<(), Rejection> {
+    let mut seen: Vec<&'static str> = Vec::with_capacity(16);
+    for pair in query.split('&') {
+        let written = pair.split_once('=').map_or(pair, |(name, _)| name);
+        let name = parameter(pair);
+        let known = PARAMETERS.iter().find(|known| known.eq_ignore_ascii_case(&name));
+        let Some(known) = known else { continue };
+        // What addresses a blob's snapshot or version is no part of every signature.
+        if written != *known && !matches!(*known, "snapshot" | "versionid") {
+            return Err(failed(
+                "a parameter of the shared access signature is misspelled",
+                format!("The parameter {known} of a shared access signature is written {known}."),
+            ));
+        }
+        if seen.contains(known) {
+            return Err(failed(
+                "a parameter of the shared access signature is repeated",
+                format!("The parameter {known} is specified more than once."),
+            ));
+        }
+        seen.push(known);
+    }
+    Ok(())
 }
 
 /// The name in a pair of a query, decoded.

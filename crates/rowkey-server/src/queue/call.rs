@@ -8,6 +8,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
+use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::queue::op::{Op, Target};
 use rowkey_wire::queue::parse;
 use rowkey_wire::table::parse::{Options, decode_path};
@@ -15,8 +16,11 @@ use rowkey_wire::table::parse::{Options, decode_path};
 use super::need::need;
 use super::{message, queues};
 use crate::auth::{self, Caller};
+use crate::blob::upload::Refused;
+use crate::request_body::RequestBody;
 use crate::respond::{Answer, Stamps};
 use crate::route::Place;
+use crate::service::too_large;
 use crate::state::{Account, State};
 
 /// A request whose maker is known, and may do what it asks for.
@@ -31,15 +35,18 @@ pub(super) struct Call<'a> {
     pub(super) version: &'a str,
 }
 
-/// Authenticates, understands, authorizes and answers a request.
-pub(crate) fn answer(
+/// The longest body of a request: a message all of whose characters are escaped.
+const MAX_BODY: usize = 8 * MAX_MESSAGE;
+
+/// Authenticates, understands and authorizes a request by its head, reads its body and answers it.
+pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,
     address: IpAddr,
     request: &Parts,
-    body: &Bytes,
+    body: &mut RequestBody,
     stamps: &Stamps,
-) -> Result<Answer, Rejection> {
+) -> Result<Answer, Refused> {
     let served = state.account_at(place)?;
     let account = &*served;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
@@ -63,7 +70,9 @@ pub(crate) fn answer(
         metadata.spell(spelling);
     }
     access.allow(Service::Queue, &need(&op))?;
-    Call { state, account, place, body, stamps, version }.perform(op)
+    let body = body.read(MAX_BODY).await.map_err(Refused::Broken)?;
+    let body = &body.map_err(|_| too_large(MAX_BODY))?;
+    Ok(Call { state, account, place, body, stamps, version }.perform(op)?)
 }
 
 impl Call<'_> {
