@@ -86,15 +86,18 @@ fn repeated(name: &HeaderName) -> Rejection {
 
 /// Refuses a version that is no date, or from before JSON. Newer ones than are known may come.
 fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
-    // Good ones are stamped.
+    // Good ones are stamped, and so is the one that stands for none.
     if stamps.version.is_some() {
         return Ok(());
     }
-    let Some(version) = request.headers.get(headers::VERSION) else { return Ok(()) };
+    let version = request.headers.get(headers::VERSION);
     Err(Failure {
         rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
             .detail("HeaderName", "x-ms-version")
-            .detail("HeaderValue", version.to_str().unwrap_or_default()),
+            .detail(
+                "HeaderValue",
+                version.and_then(|version| version.to_str().ok()).unwrap_or_default(),
+            ),
         layer: Layer::Version,
     })
 }

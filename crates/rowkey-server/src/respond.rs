@@ -80,10 +80,17 @@ pub(crate) struct Stamps {
     pub(crate) id: HeaderValue,
     /// When it came.
     pub(crate) now: DateTime,
-    /// The version it asked for.
+    /// The version that answers it: the one it asked for, unless that is none.
     pub(crate) version: Option<HeaderValue>,
     /// The client's name for it, where versions repeat that.
     pub(crate) client_id: Option<HeaderValue>,
+}
+
+impl Stamps {
+    /// The version that answers.
+    pub(crate) fn version(&self) -> &str {
+        self.version.as_ref().and_then(|version| version.to_str().ok()).unwrap_or_default()
+    }
 }
 
 /// An empty answer.
@@ -227,7 +234,8 @@ pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     headers.insert(header::SERVER, server);
     headers.insert(headers::REQUEST_ID, stamps.id);
     if let Some(version) = stamps.version {
-        headers.insert(headers::VERSION, version);
+        // The account's default is there already.
+        headers.entry(headers::VERSION).or_insert(version);
     }
     if let Some(id) = stamps.client_id {
         headers.insert(headers::CLIENT_REQUEST_ID, id);

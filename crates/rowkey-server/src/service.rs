@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use http::Request;
 use http::request::Parts;
+use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
@@ -27,6 +27,9 @@ use crate::{blob, cors, head, queue, table};
 
 /// The first version that repeats the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
+
+/// The version by which a request is answered that names none: the newest that is known here.
+const NEWEST: HeaderValue = HeaderValue::from_static("2026-10-06");
 
 /// Answers a request. Whatever is wrong with it, there is an answer; only a broken connection is
 /// an error, or one that is to be broken.
@@ -163,8 +166,10 @@ async fn respond_to(
 
 /// What the answer will say of the request. A version that is none is not repeated.
 fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
-    let version = request.headers.get(headers::VERSION);
-    let version = version.filter(|version| head::is_version(version.as_bytes())).cloned();
+    let version = match request.headers.get(headers::VERSION) {
+        Some(version) => Some(version).filter(|v| head::is_version(v.as_bytes())).cloned(),
+        None => Some(unsaid_version(request.uri.query().unwrap_or_default())),
+    };
     let repeats =
         version.as_ref().is_some_and(|version| version.as_bytes() >= REPEATS_CLIENT_ID.as_bytes());
     let client_id = request
@@ -178,6 +183,16 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
         version,
         client_id: client_id.cloned(),
     }
+}
+
+/// The version of a request without the header: that of its query or of its signature.
+fn unsaid_version(query: &str) -> HeaderValue {
+    let option = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let value = pairs.find(|(known, _)| *known == name)?.1;
+        head::is_version(value.as_bytes()).then(|| respond::value(value.to_owned()))
+    };
+    option("api-version").or_else(|| option("sv")).unwrap_or(NEWEST)
 }
 
 /// The refusal of a body that is longer than what is read into memory.

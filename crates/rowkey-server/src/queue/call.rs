@@ -7,7 +7,6 @@ use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::queue::op::{Op, Target};
 use rowkey_wire::queue::parse;
@@ -31,7 +30,7 @@ pub(super) struct Call<'a> {
     pub(super) place: &'a Place<'a>,
     pub(super) body: &'a Bytes,
     pub(super) stamps: &'a Stamps,
-    /// The version that is asked for; empty if none is.
+    /// The version that answers.
     pub(super) version: &'a str,
 }
 
@@ -64,7 +63,7 @@ pub(crate) async fn answer(
 
     let target = parse::target(&path, &options)?;
     place.check(&request.method, target == Target::Stats)?;
-    let version = version(request, &options);
+    let version = stamps.version();
     let mut op = parse::op(&request.method, target, &options, &request.headers, version)?;
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);
@@ -98,10 +97,4 @@ impl Call<'_> {
             Op::GetStats => Ok(queues::get_stats(self)),
         }
     }
-}
-
-/// The version that a request asks for: in its header, or else by its shared access signature.
-fn version<'a>(request: &'a Parts, options: &'a Options<'_>) -> &'a str {
-    let header = request.headers.get(headers::VERSION).and_then(|version| version.to_str().ok());
-    header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
 }

@@ -289,6 +289,35 @@ async fn control_characters_of_a_request_do_not_break_the_refusal() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_version_is_answered_by_one() {
+    let (server, mut client) = started().await;
+    let none = ("x-ms-version", "");
+    let answer = client.send("GET", "/Tables", &[none], "");
+    assert_eq!((answer.status, answer.header("x-ms-version")), (200, Some("2026-10-06")));
+    let answer = get(&mut client, &format!("/things()?{}", sas()), "");
+    assert_eq!((answer.status, answer.header("x-ms-version")), (200, Some("2019-02-02")));
+    let answer = get(&mut client, &format!("/things()?api-version=2020-12-06&{}", sas()), "");
+    assert_eq!((answer.status, answer.header("x-ms-version")), (200, Some("2020-12-06")));
+
+    let mut client = Client::to(&server, Service::Queue);
+    let plain = [none, ("content-type", "")];
+    assert_eq!(client.send("PUT", "/queue", &plain, "").status, 201);
+    let message = "<QueueMessage><MessageText>text</MessageText></QueueMessage>";
+    let answer = client.send("POST", "/queue/messages", &plain, message);
+    assert_eq!(answer.status, 201);
+    assert!(answer.body.contains("<MessageId>"), "as the newest versions do: {}", answer.body);
+
+    // Blobs have a default version.
+    let mut client = Client::to(&server, Service::Blob);
+    let properties = "<StorageServiceProperties><DefaultServiceVersion>2014-02-14\
+                      </DefaultServiceVersion></StorageServiceProperties>";
+    let target = "/?restype=service&comp=properties";
+    assert_eq!(client.send("PUT", target, &[("content-type", "")], properties).status, 202);
+    let answer = client.send("GET", "/?comp=list", &plain, "");
+    assert_eq!((answer.status, answer.header("x-ms-version")), (200, Some("2014-02-14")));
+}
+
+#[tokio::test]
 async fn the_secondary_of_python_is_found_and_its_signatures_match() {
     let (_server, mut client) = started().await;
     let target = format!("/{ACCOUNT}/?restype=service&comp=stats");
