@@ -75,7 +75,7 @@ pub(crate) struct Flags {
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
-    /// Log every refused request.
+    /// Log every request: method, address, status, and the code and the rule that refused it.
     #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "IGNORED")]
     pub(crate) debug: Option<String>,
 

@@ -1,5 +1,6 @@
 //! From an HTTP request to its answer: what every request has, whatever it asks for.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -22,6 +23,7 @@ use crate::control::hub;
 use crate::pace::Pace;
 use crate::request_body::RequestBody;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
+use crate::shown::Shown;
 use crate::state::State;
 use crate::{blob, cors, head, queue, table};
 
@@ -97,8 +99,8 @@ async fn execute(
         // Clients see why they are refused when all that they send is taken.
         body.discard(&parts.headers).await;
     }
+    log(parts, &outcome, &stamps);
     let mut answer = outcome.unwrap_or_else(|failure| {
-        debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let wanted = parse::wanted(&options, &parts.headers);
         let mut answer = respond::failure(&failure, wanted, &stamps);
@@ -117,6 +119,27 @@ async fn execute(
     cors::apply(state, service, parts, &mut answer);
     respond::finish(&mut answer, stamps);
     Ok(answer)
+}
+
+/// Logs what was asked for and what came of it, without anything that is stored.
+fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
+    let (id, method, address) = (&stamps.id, &parts.method, Shown(&parts.uri));
+    match outcome {
+        Ok(answer) => {
+            let status = answer.status().as_u16();
+            debug!(?id, %method, %address, status, "a request is answered");
+        }
+        Err(failure) => {
+            let Rejection { status, code, rule, message, .. } = &failure.rejection;
+            let rule = match message {
+                // Texts that are made for a request may quote it.
+                Cow::Borrowed(text) if rule.is_empty() => text,
+                _ => *rule,
+            };
+            let status = status.as_u16();
+            debug!(?id, %method, %address, status, %code, rule, "a request is refused");
+        }
+    }
 }
 
 /// The disk has refused a change, and what is in memory is ahead of it.

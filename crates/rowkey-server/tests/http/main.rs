@@ -9,6 +9,7 @@ mod descriptors;
 #[cfg(feature = "durable")]
 mod durable;
 mod front;
+mod logs;
 mod queue;
 mod requests;
 mod support;
