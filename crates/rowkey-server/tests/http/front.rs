@@ -183,7 +183,7 @@ async fn a_refusal_reaches_clients_that_write_all_of_a_body_first() {
 }
 
 #[tokio::test]
-async fn requests_with_bodies_that_nobody_needs_are_answered() {
+async fn requests_with_bodies_that_are_not_needed_are_answered() {
     let (_server, mut client) = started().await;
     for (method, target, status) in
         [("GET", "/Tables", 200), ("GET", "/things()", 200), ("DELETE", "/Tables('things')", 204)]
