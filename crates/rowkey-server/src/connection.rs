@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use crate::pace::{Pace, Paced};
 use crate::route;
 use crate::service::{self, Service};
 use crate::spelling::{Connection, Heads};
@@ -90,6 +91,9 @@ impl Idleness {
         }
     }
 }
+/// The most bytes that a connection buffers, and the longest head of a request: twice what an
+/// address may have.
+const MAX_BUFFER: usize = 128 * 1024;
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(
@@ -117,6 +121,8 @@ async fn requests(
     // Tables have no metadata, whose names are all that is lost of heads.
     let heads = (service != Service::Table).then(Heads::default);
     let spelled = heads.clone();
+    let pace = Pace::default();
+    let stream = Paced::new(stream, pace.clone());
     let shared = Arc::clone(state);
     let idleness = state.keep_alive.of(service).map(Idleness::new);
     let watched = idleness.clone();
@@ -127,13 +133,14 @@ async fn requests(
         if let Some(heads) = &heads {
             heads.arrived(&mut request);
         }
-        let (state, heads, watched) = (Arc::clone(&shared), heads.clone(), watched.clone());
+        let (state, heads, pace) = (Arc::clone(&shared), heads.clone(), pace.clone());
+        let watched = watched.clone();
         route::settle(&state, &mut request);
         async move {
             if let Some(Idleness { is_idle, .. }) = &watched {
                 is_idle.send_replace(false);
             }
-            let mut answer = service::answer(&state, service, peer.ip(), request).await?;
+            let mut answer = service::answer(&state, service, peer.ip(), request, pace).await?;
             if let Some(Idleness { is_idle, header, .. }) = watched {
                 answer.headers_mut().insert("keep-alive", header);
                 is_idle.send_replace(true);
@@ -145,6 +152,7 @@ async fn requests(
         }
     });
     let mut http = http1::Builder::new();
+    http.max_buf_size(MAX_BUFFER);
     // A client that has said all it has to say may end its half of the connection, and still waits
     // for its answer. A test that gives up a request looks just the same, and means that it is gone.
     http.half_close(state.control.is_idle());

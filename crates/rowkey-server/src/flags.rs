@@ -83,14 +83,18 @@ pub(crate) struct Flags {
     /// How many threads answer requests; by default half as many as there are cores, and at most 8.
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
+    /// A host name under which pages of other origins may reach the server.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
-    /// Log every refused request: to FILE, which grows, or else to standard error.
+    /// Log every request: method, address, status, and the code and the rule that refused it; to FILE,
+    /// which grows, or else to standard error.
     #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "FILE")]
     pub(crate) debug: Option<PathBuf>,
-    /// Log the strings that signatures are computed from, with --debug. They hold the keys of
-    /// entities, the names of blobs and the parameters of requests.
+    /// Log the strings to sign of requests that are refused for their signature, with --debug. They
+    /// hold the keys of entities, the names of blobs and the parameters of requests.
     #[arg(long, requires = "debug")]
     debug_signing: bool,
     /// Print the version.
@@ -175,6 +179,9 @@ impl Flags {
             builder = builder.certificate(certificate, key);
         } else if self.https {
             builder = builder.https();
+        }
+        for name in self.allow_host {
+            builder = builder.allow_host(name);
         }
         if self.oauth.is_some() {
             builder = builder.oauth();

@@ -26,7 +26,8 @@
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
 //! | `listener`, `connection`, `spelling`, `service` | sockets and threads, names whose case is kept, and what every request has |
-//! | `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
+//! | `head`, `hosts`, `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
+//! | `request_body`, `pace`, `shown` | bodies, read when the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
 //! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
@@ -46,14 +47,19 @@ mod control;
 mod cors;
 mod documents;
 mod durable;
+mod head;
+mod hosts;
 mod listener;
 mod operation;
+mod pace;
 mod queue;
+mod request_body;
 mod respond;
 mod route;
 mod secondary;
 mod server;
 mod service;
+mod shown;
 mod snapshot;
 mod spelling;
 mod state;

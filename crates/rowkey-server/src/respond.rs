@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::error::{self, AUTHENTICATION_ERROR_DETAIL, Rejection};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::table::op::Prefer;
@@ -80,10 +80,17 @@ pub(crate) struct Stamps {
     pub(crate) id: HeaderValue,
     /// When it came.
     pub(crate) now: DateTime,
-    /// The version it asked for.
+    /// The version that answers it: the one it asked for, unless that is none.
     pub(crate) version: Option<HeaderValue>,
     /// The client's name for it, where versions repeat that.
     pub(crate) client_id: Option<HeaderValue>,
+}
+
+impl Stamps {
+    /// The version that answers.
+    pub(crate) fn version(&self) -> &str {
+        self.version.as_ref().and_then(|version| version.to_str().ok()).unwrap_or_default()
+    }
 }
 
 /// An empty answer.
@@ -129,7 +136,7 @@ pub(crate) fn xml(status: StatusCode, body: String) -> Answer {
 /// The answer to a refused request.
 pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Answer {
     let Failure { rejection, layer } = failure;
-    let message = message(&rejection.message, stamps);
+    let mut message = message(&rejection.message, stamps);
     let code = &rejection.code;
     let status = rejection.status;
     if stamps.service != Service::Table {
@@ -142,6 +149,12 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
         answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
         challenge(&mut answer, stamps);
         return answer;
+    }
+    // The shapes of the Table service's errors have no place for more elements.
+    for (name, text) in &rejection.details {
+        if *name == AUTHENTICATION_ERROR_DETAIL {
+            message.extend(["\n", name, ":", text]);
+        }
     }
     let mut answer = match layer {
         Layer::Version => {
@@ -221,7 +234,8 @@ pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     headers.insert(header::SERVER, server);
     headers.insert(headers::REQUEST_ID, stamps.id);
     if let Some(version) = stamps.version {
-        headers.insert(headers::VERSION, version);
+        // The account's default is there already.
+        headers.entry(headers::VERSION).or_insert(version);
     }
     if let Some(id) = stamps.client_id {
         headers.insert(headers::CLIENT_REQUEST_ID, id);

@@ -2,7 +2,8 @@
 //!
 //! An account is named by the first segment of the path (`/devstoreaccount1/table`), as emulators
 //! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
-//! after it the account's second region is meant: a copy that can only be read.
+//! after it the account's second region is meant: a copy that can only be read. Python's libraries
+//! put that before the path that they have already (`/account-secondary/account/table`).
 //!
 //! A host names an account if its first label is an account of this server
 //! (`account.localhost:10002`), or if its second one is a service. But in a cluster such hosts also
@@ -106,7 +107,7 @@ fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<Style> {
 }
 
 /// The host that a request names, with its port.
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+pub(crate) fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     uri.authority()
         .map(http::uri::Authority::as_str)
         .or_else(|| headers.get(header::HOST).and_then(|host| host.to_str().ok()))
@@ -128,8 +129,16 @@ fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
     } else {
         let segment = path.strip_prefix('/').unwrap_or(path);
         let end = segment.find('/').unwrap_or(segment.len());
-        let split = path.len() - segment.len() + end;
-        Ok((host, &segment[..end], &path[..split], &path[split..]))
+        let account = &segment[..end];
+        let mut split = path.len() - segment.len() + end;
+        if let Some(primary) = account.strip_suffix(SECONDARY)
+            && let Some(rest) = path[split..].strip_prefix('/')
+            && let Some(rest) = rest.strip_prefix(primary)
+            && rest.strip_prefix(SECONDARY).unwrap_or(rest).starts_with('/')
+        {
+            split = path.len() - rest.strip_prefix(SECONDARY).unwrap_or(rest).len();
+        }
+        Ok((host, account, &path[..split], &path[split..]))
     }
 }
 
@@ -227,6 +236,22 @@ mod tests {
         for host in ["acc.table.localhost:1", "acc.localhost", "127.0.0.1", "other.test"] {
             let expected = ("acc".to_owned(), "/things".to_owned());
             assert_eq!(account_of(host, "/acc/things", false), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_secondary_may_stand_before_the_primary_path() {
+        for (path, prefix, below) in [
+            ("/acc-secondary/acc/?comp=stats", "/acc-secondary/acc", "/"),
+            ("/acc-secondary/acc-secondary/t()", "/acc-secondary/acc-secondary", "/t()"),
+            ("/acc-secondary/acc", "/acc-secondary", "/acc"),
+            ("/acc-secondary/acc()", "/acc-secondary", "/acc()"),
+            ("/acc-secondary/account/b", "/acc-secondary", "/account/b"),
+            ("/acc/acc/b", "/acc", "/acc/b"),
+        ] {
+            let request = parts("localhost", path);
+            let found = place(&request).unwrap();
+            assert_eq!((found.account, found.prefix, found.path), ("acc", prefix, below), "{path}");
         }
     }
 

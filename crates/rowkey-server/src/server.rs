@@ -12,6 +12,7 @@ use rowkey_wire::odata::parse::Strictness;
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::{Control, Targets};
+use crate::hosts::Hosts;
 use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
@@ -58,6 +59,7 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     https: Option<Https>,
     oauth: bool,
+    allowed_hosts: Vec<String>,
     debug_signing: bool,
     keep_alive: KeepAlive,
     product_style: bool,
@@ -102,6 +104,7 @@ impl Server {
             targets: None,
             https: None,
             oauth: false,
+            allowed_hosts: Vec::new(),
             debug_signing: false,
             keep_alive: KeepAlive::default(),
             product_style: true,
@@ -262,8 +265,21 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether strings to sign are logged, at the level `debug`. Default: no, because they hold the
-    /// keys of entities, the names of blobs and the parameters of requests.
+    /// Adds a host name, such as `storage.test`, under which pages of other origins reach the server.
+    ///
+    /// A request with an `Origin` is refused with 403 `AuthorizationFailure` unless its `Host` is an
+    /// IP address, `localhost` or below it, `account.table.core.windows.net`, the host that a
+    /// service listens on, or a name that is allowed here. That keeps pages from reaching the
+    /// server by a name of their own (DNS rebinding). Programs send no `Origin` and may use any
+    /// name.
+    pub fn allow_host(mut self, name: impl Into<String>) -> Self {
+        self.allowed_hosts.push(name.into());
+        self
+    }
+
+    /// Whether the strings to sign of requests that are refused for their signature are logged, at
+    /// the level `info`. They hold the keys of entities, the names of blobs and the parameters of
+    /// requests. Default: no.
     pub fn debug_signing(mut self, debug_signing: bool) -> Self {
         self.debug_signing = debug_signing;
         self
@@ -354,6 +370,9 @@ impl ServerBuilder {
         state.debug_signing = self.debug_signing;
         state.keep_alive = self.keep_alive;
         state.product_style = self.product_style;
+        let listening = [&self.blob.0, &self.queue.0, &self.table.0];
+        let hosts = listening.into_iter().chain(&self.allowed_hosts);
+        state.hosts = Hosts::new(hosts.map(String::as_str));
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }

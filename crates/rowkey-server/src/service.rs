@@ -1,35 +1,37 @@
 //! From an HTTP request to its answer: what every request has, whatever it asks for.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 
-use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::Request;
 use http::request::Parts;
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use http::{HeaderValue, Request};
+use hyper::body::Incoming;
 pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
-use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID, MAX_MESSAGE};
+use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
 use rowkey_wire::table::parse::{self, Options};
 use tracing::{debug, error};
 
-use crate::blob::upload::{Refused, discard};
+use crate::blob::upload::Refused;
 use crate::control::cut::{self, Sent};
 use crate::control::hub;
+use crate::pace::Pace;
+use crate::request_body::RequestBody;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
+use crate::shown::Shown;
 use crate::state::State;
-use crate::{blob, cors, queue, route, table};
+use crate::{blob, cors, head, queue, table};
 
-/// The longest body of a request to the Queue service: a message all of whose characters are
-/// escaped.
-const MAX_QUEUE_BODY: usize = 8 * MAX_MESSAGE;
 /// The first version that repeats the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
+
+/// The version by which a request is answered that names none: the newest that is known here.
+const NEWEST: HeaderValue = HeaderValue::from_static("2026-10-06");
 
 /// Answers a request. Whatever is wrong with it, there is an answer; only a broken connection is
 /// an error, or one that is to be broken.
@@ -38,29 +40,33 @@ pub(crate) async fn answer(
     service: Service,
     address: IpAddr,
     request: Request<Incoming>,
+    pace: Pace,
 ) -> Result<Sent, io::Error> {
-    let (mut parts, mut body) = request.into_parts();
+    let (parts, body) = request.into_parts();
+    let mut body = RequestBody::new(body, pace);
     let stamps = stamps(state, service, &parts);
     if state.control.is_idle() {
         let answer = execute(state, service, address, &parts, &mut body, stamps, None).await?;
         return Ok(cut::whole(answer));
     }
     // A batch names its table in its body alone.
-    if service == Service::Table && parts.uri.path().ends_with("/$batch") {
-        let batch = read(&mut body, max_body(service)).await?;
-        parts.extensions.insert(Early(batch));
-    }
-    let batch = parts.extensions.get::<Early>().and_then(|Early(batch)| batch.as_deref());
-    let mut visit = state.control.arrive(service, &parts, batch, stamps.now);
+    let is_batch = service == Service::Table && parts.uri.path().ends_with("/$batch");
+    let batch = if is_batch && is_authenticated(state, address, &parts, &stamps) {
+        body.read(MAX_BATCH_BYTES).await?.ok()
+    } else {
+        None
+    };
+    let mut visit = state.control.arrive(service, &parts, batch.as_deref(), stamps.now);
     let refusal = visit.before().await?;
     let answer = execute(state, service, address, &parts, &mut body, stamps, refusal).await?;
     visit.after(answer, &state.clock).await
 }
 
-/// A body that was read before anything else, in the extensions of its request; `None` if it is too
-/// long.
-#[derive(Clone, Debug)]
-struct Early(Option<Bytes>);
+/// Whether the sender of a request to the Table service is known.
+fn is_authenticated(state: &State, address: IpAddr, request: &Parts, stamps: &Stamps) -> bool {
+    head::check(state, request, stamps)
+        .is_ok_and(|place| table::call::admit(state, &place, address, request, stamps).is_ok())
+}
 
 /// Executes a request and makes its whole answer. With a `refusal` that is the answer. An error is
 /// a connection that broke.
@@ -69,7 +75,7 @@ async fn execute(
     service: Service,
     address: IpAddr,
     parts: &Parts,
-    body: &mut Incoming,
+    body: &mut RequestBody,
     stamps: Stamps,
     refusal: Option<Rejection>,
 ) -> io::Result<Answer> {
@@ -91,10 +97,10 @@ async fn execute(
     };
     if outcome.is_err() {
         // Clients see why they are refused when all that they send is taken.
-        discard(body, &parts.headers).await;
+        body.discard(&parts.headers).await;
     }
+    log(parts, &outcome, &stamps);
     let mut answer = outcome.unwrap_or_else(|failure| {
-        debug!(id = ?stamps.id, code = %failure.rejection.code, "a request is refused");
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let wanted = parse::wanted(&options, &parts.headers);
         let mut answer = respond::failure(&failure, wanted, &stamps);
@@ -115,6 +121,27 @@ async fn execute(
     Ok(answer)
 }
 
+/// Logs what was asked for and what came of it, without anything that is stored.
+fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
+    let (id, method, address) = (&stamps.id, &parts.method, Shown(&parts.uri));
+    match outcome {
+        Ok(answer) => {
+            let status = answer.status().as_u16();
+            debug!(?id, %method, %address, status, "a request is answered");
+        }
+        Err(failure) => {
+            let Rejection { status, code, rule, message, .. } = &failure.rejection;
+            let rule = match message {
+                // Texts that are made for a request may quote it.
+                Cow::Borrowed(text) if rule.is_empty() => text,
+                _ => *rule,
+            };
+            let status = status.as_u16();
+            debug!(?id, %method, %address, status, %code, rule, "a request is refused");
+        }
+    }
+}
+
 /// The disk has refused a change, and what is in memory is ahead of it.
 fn not_kept() -> Failure {
     Failure::front_end(Rejection::with_message(
@@ -125,37 +152,17 @@ fn not_kept() -> Failure {
 }
 
 /// The answer, or why the request is refused. An error is a connection that broke.
+///
+/// The sender is authenticated by the head; the body is read after that.
 async fn respond_to(
     state: &State,
     service: Service,
     address: IpAddr,
     request: &Parts,
-    body: &mut Incoming,
+    body: &mut RequestBody,
     stamps: &Stamps,
 ) -> io::Result<Result<Answer, Failure>> {
-    let whole = match service {
-        // Blobs are as long as they like, and are taken a piece at a time.
-        Service::Blob => Bytes::new(),
-        Service::Queue | Service::Table => {
-            let max = max_body(service);
-            let body = match request.extensions.get::<Early>() {
-                Some(Early(body)) => body.clone(),
-                None => read(body, max).await?,
-            };
-            match body {
-                Some(body) => body,
-                None => {
-                    return Ok(Err(Failure::front_end(
-                        Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)
-                            .detail("MaxLimit", max.to_string()),
-                    )));
-                }
-            }
-        }
-    };
-    let place = match check_version(request, stamps)
-        .and_then(|()| route::place(request).map_err(Failure::front_end))
-    {
+    let place = match head::check(state, request, stamps) {
         Ok(place) => place,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -163,27 +170,31 @@ async fn respond_to(
         let preflight = cors::preflight(state, service, &place, request);
         return Ok(preflight.map_err(Failure::front_end));
     }
-    Ok(match service {
+    let outcome = match service {
         Service::Table => {
-            table::call::answer(state, &place, address, request, &whole, stamps).await
+            return table::call::answer(state, &place, address, request, body, stamps).await;
         }
-        Service::Queue => queue::call::answer(state, &place, address, request, &whole, stamps)
-            .map_err(Failure::front_end),
+        Service::Queue => queue::call::answer(state, &place, address, request, body, stamps).await,
         Service::Blob => {
-            match blob::call::answer(state, &place, address, request, body, stamps).await {
-                Ok(answer) => Ok(answer),
-                Err(Refused::Rejected(rejection)) => Err(Failure::front_end(rejection)),
-                Err(Refused::Broken(error)) => return Err(error),
-            }
+            let body = body.incoming();
+            blob::call::answer(state, &place, address, request, body, stamps).await
         }
-    })
+    };
+    match outcome {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Refused::Rejected(rejection)) => Ok(Err(Failure::front_end(rejection))),
+        Err(Refused::Broken(error)) => Err(error),
+    }
 }
 
 /// What the answer will say of the request. A version that is none is not repeated.
 fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
-    let version = request.headers.get(headers::VERSION);
-    let version = version.filter(|version| is_version(version.as_bytes()));
-    let repeats = version.is_some_and(|version| version.as_bytes() >= REPEATS_CLIENT_ID.as_bytes());
+    let version = match request.headers.get(headers::VERSION) {
+        Some(version) => Some(version).filter(|v| head::is_version(v.as_bytes())).cloned(),
+        None => Some(unsaid_version(request.uri.query().unwrap_or_default())),
+    };
+    let repeats =
+        version.as_ref().is_some_and(|version| version.as_bytes() >= REPEATS_CLIENT_ID.as_bytes());
     let client_id = request
         .headers
         .get(headers::CLIENT_REQUEST_ID)
@@ -192,70 +203,22 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
         service,
         id: state.ids.next(),
         now: state.now(),
-        version: version.cloned(),
+        version,
         client_id: client_id.cloned(),
     }
 }
 
-/// Refuses a version that is no date, or from before JSON. Newer ones than are known may come.
-fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
-    // Good ones are stamped.
-    if stamps.version.is_some() {
-        return Ok(());
-    }
-    let Some(version) = request.headers.get(headers::VERSION) else { return Ok(()) };
-    Err(Failure {
-        rejection: Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
-            .detail("HeaderName", "x-ms-version")
-            .detail("HeaderValue", version.to_str().unwrap_or_default()),
-        layer: Layer::Version,
-    })
+/// The version of a request without the header: that of its query or of its signature.
+fn unsaid_version(query: &str) -> HeaderValue {
+    let option = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let value = pairs.find(|(known, _)| *known == name)?.1;
+        head::is_version(value.as_bytes()).then(|| respond::value(value.to_owned()))
+    };
+    option("api-version").or_else(|| option("sv")).unwrap_or(NEWEST)
 }
 
-fn is_version(text: &[u8]) -> bool {
-    let shape = text.len() == 10
-        && text.iter().enumerate().all(|(at, byte)| match at {
-            4 | 7 => *byte == b'-',
-            _ => byte.is_ascii_digit(),
-        });
-    shape && text >= b"2009-04-14".as_slice()
-}
-
-/// The longest body that is read into memory. Longer ones are refused, but read to their end, so
-/// that the client gets to see why.
-const fn max_body(service: Service) -> usize {
-    match service {
-        Service::Blob | Service::Queue => MAX_QUEUE_BODY,
-        Service::Table => MAX_BATCH_BYTES,
-    }
-}
-
-/// The body; `None` for one that is longer than `max`.
-async fn read(body: &mut Incoming, max: usize) -> io::Result<Option<Bytes>> {
-    if body.is_end_stream() {
-        return Ok(Some(Bytes::new()));
-    }
-    let mut first = Bytes::new();
-    let mut all: Option<BytesMut> = None;
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
-        length += data.len();
-        if length > max {
-            // What was kept is not needed any more.
-            (first, all) = (Bytes::new(), None);
-        } else if first.is_empty() {
-            // Most bodies come in one piece, which is then not copied.
-            first = data;
-        } else {
-            let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
-            let all = all.get_or_insert_with(|| {
-                let mut all = BytesMut::with_capacity(expected.min(max) + length);
-                all.extend_from_slice(&first);
-                all
-            });
-            all.extend_from_slice(&data);
-        }
-    }
-    Ok((length <= max).then(|| all.map_or(first, BytesMut::freeze)))
+/// The refusal of a body that is longer than what is read into memory.
+pub(crate) fn too_large(max: usize) -> Rejection {
+    Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
 }

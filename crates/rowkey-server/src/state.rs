@@ -16,6 +16,7 @@ use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::Control;
 use crate::durable::{Durable, Held, Records};
+use crate::hosts::Hosts;
 use crate::respond::RequestIds;
 use crate::route::Place;
 use crate::secondary::Served;
@@ -34,7 +35,9 @@ pub(crate) struct State {
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
     pub(crate) connections: Connections,
-    /// Whether strings to sign are logged.
+    /// The names that the server answers to.
+    pub(crate) hosts: Hosts,
+    /// Whether the strings to sign of refused requests are logged.
     pub(crate) debug_signing: bool,
     pub(crate) keep_alive: KeepAlive,
     /// Whether hosts may name accounts.
@@ -131,6 +134,7 @@ impl State {
             ids,
             control,
             connections,
+            hosts: Hosts::default(),
             debug_signing: false,
             keep_alive: KeepAlive::default(),
             product_style: true,

@@ -111,7 +111,13 @@ pub struct Rejection {
     pub message: Cow<'static, str>,
     /// Elements that the Queue and Blob services add to the body, such as `Reason`.
     pub details: Vec<(&'static str, String)>,
+    /// The rule that refused the request, for the server's log; empty where the code says it all.
+    /// It never quotes the request.
+    pub rule: &'static str,
 }
+
+/// The element of a 403 or 401 that says why a request is not authenticated.
+pub const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";
 
 impl Rejection {
     /// A rejection with the code's usual status and message.
@@ -125,7 +131,14 @@ impl Rejection {
     /// A rejection with the code's usual status and another message.
     pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let status = code.status().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, message: message.into(), details: Vec::new() }
+        Self { status, code, message: message.into(), details: Vec::new(), rule: "" }
+    }
+
+    /// Names the rule that refused the request, for the server's log.
+    #[must_use]
+    pub fn because(mut self, rule: &'static str) -> Self {
+        self.rule = rule;
+        self
     }
 
     /// The same with one more element in the body of the Queue and Blob services.

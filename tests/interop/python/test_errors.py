@@ -4,6 +4,8 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ResourceNotFoundError
 from azure.data.tables import TableClient, TableServiceClient, UpdateMode
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
 
 from conftest import code_of, entity, own
 
@@ -43,6 +45,30 @@ def test_a_wrong_key_is_refused(account, table):
     with TableClient(account.endpoint, table.table_name, credential=wrong) as client:
         with pytest.raises(ClientAuthenticationError) as caught:
             list(client.list_entities())
+    assert (caught.value.status_code, code_of(caught.value)) == (403, "AuthenticationFailed")
+
+
+@pytest.mark.parametrize("kind", ["queue", "blob"])
+def test_a_wrong_key_is_told_the_string_to_sign(account, kind):
+    wrong = {"account_name": account.name, "account_key": "d3Jvbmcga2V5"}
+    if kind == "queue":
+        call = QueueServiceClient(account.queue_endpoint, credential=wrong).list_queues()
+    else:
+        call = BlobServiceClient(account.blob_endpoint, credential=wrong).list_containers()
+    with pytest.raises(ClientAuthenticationError) as caught:
+        next(iter(call))
+    detail = str(caught.value)
+    assert "AuthenticationErrorDetail" in detail
+    assert "is not the same as any computed signature" in detail
+    assert f"x-ms-version:{caught.value.response.request.headers['x-ms-version']}\n/{account.name}/" in detail
+
+
+def test_a_refusal_reaches_a_client_that_sends_megabytes(account, container):
+    wrong = {"account_name": account.name, "account_key": "d3Jvbmcga2V5"}
+    with BlobServiceClient(account.blob_endpoint, credential=wrong, retry_total=0) as client:
+        blob = client.get_blob_client(container.container_name, "large")
+        with pytest.raises(ClientAuthenticationError) as caught:
+            blob.upload_blob(b"x" * (40 * 1024 * 1024))
     assert (caught.value.status_code, code_of(caught.value)) == (403, "AuthenticationFailed")
 
 

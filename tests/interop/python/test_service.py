@@ -14,6 +14,8 @@ from azure.data.tables import (
     TableRetentionPolicy,
     TableServiceClient,
 )
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
 
 from conftest import code_of, entity
 
@@ -173,6 +175,18 @@ def test_statistics_are_served_by_the_secondary(account):
     with secondary(account) as client:
         stats = client.get_service_stats()
     assert stats["geo_replication"]["status"] in ("live", "bootstrap", "unavailable")
+
+
+def test_statistics_are_served_where_the_library_itself_looks_for_the_secondary(service):
+    """Of a path-style endpoint that is the secondary's path and then the primary's."""
+    assert service.get_service_stats()["geo_replication"]["status"] in ("live", "bootstrap", "unavailable")
+
+
+def test_the_libraries_of_queues_and_blobs_find_the_secondary(account):
+    for client, endpoint in ((QueueServiceClient, account.queue_endpoint), (BlobServiceClient, account.blob_endpoint)):
+        host = account.secondary_of(endpoint).split("://")[1]
+        with client(endpoint, credential=account.key_credential, secondary_hostname=host) as secondary_too:
+            assert secondary_too.get_service_stats()["geo_replication"]["status"] in ("live", "bootstrap", "unavailable")
 
 
 def test_the_secondary_reads_and_refuses_writes(account, table):

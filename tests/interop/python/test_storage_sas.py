@@ -72,6 +72,13 @@ def test_a_queue_token_opens_no_other_queue(account, queues, with_queue_sas):
     other.delete_queue()
 
 
+@pytest.mark.parametrize("more", ["sp=raup", "SP=raup", "sig=x"])
+def test_a_token_with_a_second_parameter_is_refused(account, queue, more):
+    token = generate_queue_sas(account.name, queue.queue_name, account.key, permission="r", expiry=now() + HOUR)
+    endpoint = f"{account.queue_endpoint}/{queue.queue_name}?{token}&{more}"
+    raises(403, "AuthenticationFailed", QueueClient.from_queue_url(endpoint).peek_messages)
+
+
 def test_a_queue_token_of_a_policy(queue, with_queue_sas):
     client = with_queue_sas(policy_id="one")
     raises(403, "AuthenticationFailed", client.peek_messages)

@@ -3,7 +3,7 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::table::op::{ChangeKind, Op};
+use rowkey_wire::table::op::{Address, ChangeKind, Op, Target};
 
 use crate::store::Key;
 use crate::store::query::Window;
@@ -75,11 +75,31 @@ impl Access {
         if let Scope::Table { name, .. } = &grant.scope
             && !table_of(op).is_some_and(|table| name.eq_ignore_ascii_case(table))
         {
-            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+            return Err(other_table());
         }
         self.allow(Service::Table, &need(op))?;
         match &grant.scope {
             Scope::Table { window, .. } => check_window(window, op),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what the signature cannot be for, whatever the body says: it is not read then.
+    pub(crate) fn check_target(&self, target: &Target<'_>) -> Result<(), Rejection> {
+        let Self::Sas(grant) = self else { return Ok(()) };
+        match (&grant.scope, target) {
+            (Scope::Account { services, .. }, _) if !services.contains('t') => {
+                Err(Rejection::new(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH))
+            }
+            (Scope::Table { name, .. }, target) => match target {
+                Target::Batch => Ok(()),
+                Target::Entities(table) | Target::Entity(Address { table, .. })
+                    if name.eq_ignore_ascii_case(table) =>
+                {
+                    Ok(())
+                }
+                _ => Err(other_table()),
+            },
             _ => Ok(()),
         }
     }
@@ -98,7 +118,8 @@ impl Access {
             Scope::Resource | Scope::Table { .. } => need.resource,
         };
         if letters.is_empty() {
-            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE));
+            return Err(Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)
+                .because("no shared access signature of this kind allows the operation"));
         }
         if let Scope::Account { services, resource_types } = &grant.scope {
             let letter = match service {
@@ -151,7 +172,12 @@ fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
     if window.contains(&Key::from(&address.partition_key), &Key::from(&address.row_key)) {
         return Ok(());
     }
-    Err(Rejection::new(code))
+    Err(Rejection::new(code).because("the key is outside the signature's range"))
+}
+
+fn other_table() -> Rejection {
+    Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)
+        .because("the shared access signature is for another table")
 }
 
 fn need(op: &Op<'_>) -> Need {

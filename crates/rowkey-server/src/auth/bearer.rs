@@ -13,7 +13,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::VERSION;
 use serde::Deserialize;
 
-use super::Caller;
+use super::{Caller, explain, failed};
 use crate::clock::unix_seconds;
 use crate::state::Account;
 use crate::tls::Https;
@@ -53,25 +53,22 @@ pub(super) fn verify(
     token: &str,
 ) -> Result<(), Rejection> {
     if !account.takes_tokens {
-        return Err(Rejection::with_message(
-            ErrorCode::AUTHENTICATION_FAILED,
-            "Server failed to authenticate the request. This server takes bearer tokens only when \
-             it is started with --oauth basic.",
+        return Err(failed(
+            "bearer tokens are not enabled",
+            "This server takes bearer tokens only when it is started with --oauth basic.",
         ));
     }
     if request.extensions.get::<Https>().is_none() && !caller.address.to_canonical().is_loopback() {
-        return Err(Rejection::with_message(
-            ErrorCode::AUTHENTICATION_FAILED,
-            "Server failed to authenticate the request. Bearer tokens are taken over HTTPS, or \
-             from the same machine.",
+        return Err(failed(
+            "a bearer token came over HTTP from another machine",
+            "Bearer tokens are taken over HTTPS, or from the same machine.",
         ));
     }
     let version = request.headers.get(VERSION);
     if version.is_none_or(|version| version.as_bytes() < FIRST_VERSION.as_bytes()) {
-        return Err(Rejection::with_message(
-            ErrorCode::AUTHENTICATION_FAILED,
-            "Server failed to authenticate the request. Authentication scheme Bearer is not \
-             supported in this version.",
+        return Err(failed(
+            "x-ms-version takes no bearer tokens",
+            "Authentication scheme Bearer is not supported in this version.",
         ));
     }
     let claims = read(token).ok_or_else(|| invalid("The token is not a JSON Web Token."))?;
@@ -133,13 +130,12 @@ fn is_for(audience: &str, account: &Account, service: Service) -> bool {
 }
 
 /// 401, with a challenge to get a better token.
-fn invalid(why: &str) -> Rejection {
-    let message = format!(
-        "Server failed to authenticate the request. Please refer to the information in the \
-         www-authenticate header. {why}"
-    );
-    Rejection {
+fn invalid(why: &'static str) -> Rejection {
+    let message = "Server failed to authenticate the request. Please refer to the information in \
+                   the www-authenticate header.";
+    let rejection = Rejection {
         status: StatusCode::UNAUTHORIZED,
         ..Rejection::with_message(ErrorCode::INVALID_AUTHENTICATION_INFO, message)
-    }
+    };
+    explain(rejection.because(why), why)
 }

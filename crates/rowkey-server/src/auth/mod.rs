@@ -15,13 +15,15 @@ mod shared_key;
 #[cfg(test)]
 mod tests;
 
+use http::HeaderValue;
 use http::request::Parts;
 use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{Authorization, Service, parse_authorization};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::error::Rejection;
+use rowkey_wire::error::{AUTHENTICATION_ERROR_DETAIL, Rejection};
+use tracing::info;
 
 pub(crate) use access::{Access, Need};
 
@@ -38,6 +40,34 @@ pub(crate) struct Caller<'a> {
     pub(crate) now: DateTime,
     /// Whether the path begins with the account's name and `-secondary`.
     pub(crate) secondary: bool,
+    /// The request's name in the log, if strings to sign are logged.
+    pub(crate) signing_log: Option<&'a HeaderValue>,
+}
+
+impl Caller<'_> {
+    /// Logs the string to sign of a refused request, if that is asked for: it holds the keys of
+    /// entities.
+    fn log_signing(&self, text: &str) {
+        if let Some(id) = self.signing_log {
+            info!(?id, string_to_sign = text, "the signature does not match the string to sign");
+        }
+    }
+}
+
+/// 403 `AuthenticationFailed`: `rule` is for the log, `detail` for the client.
+pub(crate) fn failed(rule: &'static str, detail: impl Into<String>) -> Rejection {
+    explain(Rejection::new(ErrorCode::AUTHENTICATION_FAILED).because(rule), detail)
+}
+
+/// Adds why a request is not authenticated. It may quote the request; what cannot stand in XML is
+/// replaced.
+pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Rejection {
+    let mut detail = detail.into();
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if !detail.chars().all(is_text) {
+        detail = detail.chars().map(|c| if is_text(c) { c } else { '\u{FFFD}' }).collect();
+    }
+    rejection.detail(AUTHENTICATION_ERROR_DETAIL, detail)
 }
 
 /// The key for the user whose token came with a request.
@@ -80,10 +110,11 @@ pub(crate) fn authenticate(
                 bearer::verify(account, caller, request, token)?;
                 Ok(Access::Token)
             }
-            None => Err(Rejection::new(ErrorCode::INVALID_AUTHENTICATION_INFO)),
+            None => Err(Rejection::new(ErrorCode::INVALID_AUTHENTICATION_INFO)
+                .because("the Authorization header has no known form")),
         };
     }
-    match request.uri.query().filter(|query| query.contains("sig=")) {
+    match request.uri.query().filter(|query| sas::is_signed(query)) {
         Some(query) => sas::verify(account, caller, request, query),
         // Containers can be open to everybody; whether this one is, is checked when the request is
         // understood.

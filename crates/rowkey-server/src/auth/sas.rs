@@ -1,6 +1,9 @@
 //! Shared access signatures: whether one is genuine and good now, and what it opens.
 
+use std::borrow::Cow;
+
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use rowkey_wire::auth::delegation::DelegationKey;
 use rowkey_wire::auth::sas::Delegation;
 use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
@@ -10,12 +13,59 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 
-use super::Caller;
 use super::access::{Access, Grant, Scope};
+use super::{Caller, failed};
 use crate::state::Account;
 use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
+
+/// The parameters of signatures, each of which stands at most once.
+const PARAMETERS: [&str; 38] = [
+    "sig",
+    "sv",
+    "sp",
+    "st",
+    "se",
+    "sip",
+    "spr",
+    "si",
+    "tn",
+    "spk",
+    "srk",
+    "epk",
+    "erk",
+    "ss",
+    "srt",
+    "sr",
+    "snapshot",
+    "versionid",
+    "ses",
+    "rscc",
+    "rscd",
+    "rsce",
+    "rscl",
+    "rsct",
+    "sdd",
+    "skoid",
+    "sktid",
+    "skt",
+    "ske",
+    "sks",
+    "skv",
+    "saoid",
+    "suoid",
+    "scid",
+    "skdutid",
+    "sduoid",
+    "srh",
+    "srq",
+];
+
+/// Whether a query carries a signature, its name in any spelling.
+pub(super) fn is_signed(query: &str) -> bool {
+    query.split('&').any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
+}
 
 /// Checks the signature in a query, and gives what it opens.
 pub(super) fn verify(
@@ -24,11 +74,13 @@ pub(super) fn verify(
     request: &Parts,
     query: &str,
 ) -> Result<Access, Rejection> {
-    let mut sas = Sas::from_query(query).ok_or_else(failed)?;
+    check_parameters(query)?;
+    let mut sas = Sas::from_query(query)
+        .ok_or_else(|| failed("sig is missing", "sig is mandatory. Cannot be empty"))?;
     if sas.version.is_none() {
-        return Err(failed());
+        return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
     }
-    let resource = resource(&sas, caller).ok_or_else(failed)?;
+    let resource = resource(&sas, caller).ok_or_else(|| not_for_this(&sas, caller))?;
     let text = sas.string_to_sign(&account.name, resource);
     let genuine = |key: &SigningKey| match &sas.delegation {
         Some(delegation) => {
@@ -38,14 +90,24 @@ pub(super) fn verify(
         None => key.verify(&text, sas.signature()),
     };
     if !account.keys.iter().any(genuine) {
-        return Err(failed());
+        caller.log_signing(&text);
+        return Err(failed(
+            "the shared access signature does not match",
+            format!("Signature did not match. String to sign used was {text}"),
+        ));
     }
     if let Some(delegation) = &sas.delegation {
         check_delegation(&sas, delegation, caller)?;
     }
     let policy = match &sas.identifier {
-        Some(_) if sas.is_account() => return Err(failed()),
-        Some(id) => Some(account.policy(resource, id).ok_or_else(failed)?),
+        Some(_) if sas.is_account() => {
+            let why = "An account SAS has no stored access policy.";
+            return Err(failed("an account SAS names a stored access policy", why));
+        }
+        Some(id) => Some(account.policy(resource, id).ok_or_else(|| {
+            let why = "Signed identifier does not name a stored access policy of the resource.";
+            failed("the stored access policy is not there", why)
+        })?),
         None => None,
     };
     let policy = policy.unwrap_or_default();
@@ -93,7 +155,14 @@ fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(
     let ended = time(key.expiry.as_deref())?.is_none_or(|expiry| expiry <= caller.now);
     let is_for_blobs = caller.service == Service::Blob && key.service.as_deref() == Some("b");
     let is_plain = sas.identifier.is_none() && !sas.is_account();
-    if begun && !ended && is_for_blobs && is_plain { Ok(()) } else { Err(failed()) }
+    if begun && !ended && is_for_blobs && is_plain {
+        return Ok(());
+    }
+    Err(failed(
+        "the user delegation key is not valid now, or not for this",
+        "The user delegation key is not valid at this time, or not for the Blob service, or the \
+         signature is of a kind that has no such key.",
+    ))
 }
 
 /// What the signature is for, if it can be for anything. (An account's is for everything.)
@@ -122,25 +191,46 @@ fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<()
         || sas.expiry.is_some() && policy.expiry.is_some()
         || sas.permissions.is_some() && policy.permission.is_some();
     if twice {
-        return Err(failed());
+        return Err(failed(
+            "the signature repeats what its stored access policy says",
+            "Access policy fields can be associated with signature or SAS identifier but not both.",
+        ));
     }
     let start = time(sas.start.as_deref())?.or(policy.start);
     let expiry = time(sas.expiry.as_deref())?.or(policy.expiry);
     let begun = start.is_none_or(|start| start <= now);
     // Without an end in either place the signature is for nothing.
     let ended = expiry.is_none_or(|expiry| expiry <= now);
-    if begun && !ended { Ok(()) } else { Err(failed()) }
+    if begun && !ended {
+        return Ok(());
+    }
+    let text = |time: Option<DateTime>| time.map_or_else(String::new, DateTime::to_http);
+    Err(failed(
+        if begun {
+            "the shared access signature has expired"
+        } else {
+            "the shared access signature is not valid yet"
+        },
+        format!(
+            "Signature not valid in the specified time frame: Start [{}] - Expiry [{}] - Current \
+             [{}]",
+            text(start),
+            text(expiry),
+            now.to_http()
+        ),
+    ))
 }
 
 fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {
     let Some(text) = text else { return Ok(None) };
     let parsed = parse_time(text).and_then(|time| DateTime::try_from(time).ok());
-    parsed.map(Some).ok_or_else(failed)
+    parsed.map(Some).ok_or_else(|| malformed("a time of the shared access signature is none"))
 }
 
 fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     if let Some(range) = &sas.ip {
-        let range = IpRange::parse(range).ok_or_else(failed)?;
+        let range =
+            IpRange::parse(range).ok_or_else(|| malformed("sip is not an address or range"))?;
         if !range.contains(caller.address) {
             let message = format!(
                 "This request is not authorized to perform this operation using this source IP {}.",
@@ -158,7 +248,7 @@ fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Re
         Some(Some(Protocols::Https)) => {
             Err(Rejection::new(ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH))
         }
-        Some(None) => Err(failed()),
+        Some(None) => Err(malformed("spr is neither https nor https,http")),
     }
 }
 
@@ -169,7 +259,7 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
         match partition_key {
             Some(partition_key) => Ok(Some((Key::from(partition_key.as_str()), row_key))),
             None if row_key.is_none() => Ok(None),
-            None => Err(failed()),
+            None => Err(malformed("a RowKey of the range comes without its PartitionKey")),
         }
     };
     Ok(Window {
@@ -178,6 +268,53 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
     })
 }
 
-fn failed() -> Rejection {
-    Rejection::new(ErrorCode::AUTHENTICATION_FAILED)
+/// Refuses a parameter that comes twice, or in a spelling that is not signed: another reader of the
+/// query might take it for the one that counts.
+fn check_parameters(query: &str) -> Result<(), Rejection> {
+    let mut seen: Vec<&'static str> = Vec::with_capacity(16);
+    for pair in query.split('&') {
+        let written = pair.split_once('=').map_or(pair, |(name, _)| name);
+        let name = parameter(pair);
+        let known = PARAMETERS.iter().find(|known| known.eq_ignore_ascii_case(&name));
+        let Some(known) = known else { continue };
+        // What addresses a blob's snapshot or version is no part of every signature.
+        if written != *known && !matches!(*known, "snapshot" | "versionid") {
+            return Err(failed(
+                "a parameter of the shared access signature is misspelled",
+                format!("The parameter {known} of a shared access signature is written {known}."),
+            ));
+        }
+        if seen.contains(known) {
+            return Err(failed(
+                "a parameter of the shared access signature is repeated",
+                format!("The parameter {known} is specified more than once."),
+            ));
+        }
+        seen.push(known);
+    }
+    Ok(())
+}
+
+/// The name in a pair of a query, decoded.
+fn parameter(pair: &str) -> Cow<'_, str> {
+    let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+    percent_decode_str(name).decode_utf8_lossy()
+}
+
+/// The resource that the signature is for is not said, or not the one of the request.
+fn not_for_this(sas: &Sas, caller: Caller<'_>) -> Rejection {
+    match caller.service {
+        Service::Table => failed("tn is missing", "tn is mandatory. Cannot be empty"),
+        Service::Blob if sas.blob_resource.is_none() => {
+            failed("sr is missing", "sr is mandatory. Cannot be empty")
+        }
+        Service::Blob | Service::Queue => failed(
+            "the shared access signature is not for this resource",
+            "The shared access signature is not for a resource of this kind.",
+        ),
+    }
+}
+
+fn malformed(rule: &'static str) -> Rejection {
+    failed(rule, format!("Signature fields not well formed: {rule}."))
 }

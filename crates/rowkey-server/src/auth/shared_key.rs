@@ -1,16 +1,16 @@
 //! Requests signed with an account key, by Shared Key or Shared Key Lite.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
-use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{MS_DATE, VERSION};
 use rowkey_wire::limits::MAX_CLOCK_SKEW_SECONDS;
 
-use super::Caller;
+use super::{Caller, failed};
 use crate::clock::unix_seconds;
 use crate::state::Account;
 
@@ -27,12 +27,15 @@ pub(super) fn verify(
     signature: &str,
 ) -> Result<(), Rejection> {
     if name != account.name {
-        return Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED));
+        return Err(failed(
+            "the Authorization header names another account",
+            "The Authorization header does not name the account that the request is for.",
+        ));
     }
     check_date(caller, request)?;
     let path = request.uri.path();
     let content_length = content_length(request);
-    let signed_by = |path: &str| {
+    let text_for = |path: &str| {
         let unsigned = Unsigned {
             method: request.method.as_str(),
             path,
@@ -40,23 +43,40 @@ pub(super) fn verify(
             headers: &request.headers,
             content_length: content_length.unwrap_or_default(),
         };
-        let text = string_to_sign(caller.service, scheme, &account.name, &unsigned);
+        string_to_sign(caller.service, scheme, &account.name, &unsigned)
+    };
+    let signs = |text: &str| {
         let signed = |text: &str| account.keys.iter().any(|key| key.verify(text, signature));
-        signed(&text)
+        signed(text)
             || content_length == Some(0)
                 && scheme == Scheme::SharedKey
                 && caller.service != Service::Table
-                && request.headers.get(VERSION).is_some_and(|version| version.as_bytes() < NO_ZERO)
-                && signed(&with_zero(&text))
+                // Without a version the service takes one of its oldest.
+                && request.headers.get(VERSION).is_none_or(|version| version.as_bytes() < NO_ZERO)
+                && signed(&with_zero(text))
     };
-    if signed_by(path) {
+    let text = text_for(path);
+    if signs(&text) || caller.secondary && secondary_paths(path).any(|path| signs(&text_for(&path)))
+    {
         return Ok(());
     }
-    // Libraries differ in whether they sign the `-secondary` of a path.
-    if caller.secondary && signed_by(&path.replacen("-secondary", "", 1)) {
-        return Ok(());
-    }
-    Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED))
+    caller.log_signing(&text);
+    Err(failed(
+        "the Shared Key signature does not match",
+        format!(
+            "The MAC signature found in the HTTP request '{signature}' is not the same as any \
+             computed signature. Server used following string to sign: '{text}'."
+        ),
+    ))
+}
+
+/// What libraries sign in place of a path that names the secondary: the primary's path, or, where
+/// they put the secondary's name before it (`/acc-secondary/acc/table`), what they began with.
+fn secondary_paths(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let below = path.get(1..).and_then(|path| path.find('/')).map(|at| &path[at + 1..]);
+    [Some(Cow::Owned(path.replacen("-secondary", "", 1))), below.map(Cow::Borrowed)]
+        .into_iter()
+        .flatten()
 }
 
 /// The length that the request says its body has.
@@ -79,14 +99,17 @@ fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
     match date.and_then(seconds) {
         Some(date) if (date - unix_seconds(caller.now)).abs() <= MAX_CLOCK_SKEW_SECONDS => Ok(()),
-        Some(_) => Err(Rejection::with_message(
-            ErrorCode::AUTHENTICATION_FAILED,
-            "Server failed to authenticate the request. The date of the request is more than 15 \
-             minutes from the server's clock.",
+        Some(_) => Err(failed(
+            "the request's date is more than 15 minutes from the server's clock",
+            format!(
+                "The date of the request is more than 15 minutes from the server's clock, which \
+                 shows {}.",
+                caller.now.to_http()
+            ),
         )),
-        None => Err(Rejection::with_message(
-            ErrorCode::AUTHENTICATION_FAILED,
-            "Server failed to authenticate the request. A signed request needs the header \
+        None => Err(failed(
+            "the request's date is missing or not a date",
+            "The Date header in the request is incorrect. A signed request needs the header \
              x-ms-date or Date, such as Fri, 10 Nov 2017 02:44:50 GMT.",
         )),
     }

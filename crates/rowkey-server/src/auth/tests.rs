@@ -40,6 +40,7 @@ fn caller() -> Caller<'static> {
         address: [127, 0, 0, 1].into(),
         now: now(),
         secondary: false,
+        signing_log: None,
     }
 }
 

@@ -29,6 +29,7 @@ use super::change;
 use super::need::need;
 use super::upload::{self, Refused};
 use crate::auth::{self, Caller};
+use crate::head;
 use crate::respond::{self, Answer, Stamps};
 use crate::route::{self, Place};
 use crate::tls::Https;
@@ -113,6 +114,7 @@ fn perform(
     stamps: &Stamps,
 ) -> Result<Answer, Rejection> {
     let request = request(call, subrequest);
+    head::check_repeated(&request.headers)?;
     let target = request.uri.path_and_query().map_or("", |target| target.as_str());
     let (path, query) = route::inner(target, call.place.prefix)?;
     let options = Options::parse(query)?;
@@ -131,6 +133,7 @@ fn perform(
         address: call.address,
         now: stamps.now,
         secondary: call.place.secondary,
+        signing_log: call.state.debug_signing.then_some(&stamps.id),
     };
     let access = auth::authenticate(call.account, caller, &request)?;
     let op = parse::op(&request.method, target, &options, &request.headers)?;

@@ -33,7 +33,7 @@ pub(super) struct Call<'a> {
     pub(super) address: IpAddr,
     pub(super) access: &'a Access,
     pub(super) stamps: &'a Stamps,
-    /// The version that is asked for; empty if none is.
+    /// The version that answers.
     pub(super) version: &'a str,
 }
 
@@ -62,6 +62,7 @@ pub(crate) async fn answer(
         address,
         now: stamps.now,
         secondary: place.secondary,
+        signing_log: state.debug_signing.then_some(&stamps.id),
     };
     let access = auth::authenticate(account, caller, request)?;
     let mut op = parse::op(&request.method, target, &options, &request.headers)?;
@@ -71,7 +72,8 @@ pub(crate) async fn answer(
     place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
     let public = matches!(access, Access::Anonymous) && need::is_public(account, target, &op);
     access.allow(Service::Blob, &need(&op, public))?;
-    let version = version(stamps, &options);
+    let default = default_version(account, request, &options);
+    let version = default.as_deref().unwrap_or_else(|| stamps.version());
     let access = &access;
     let call = Call { state, account, place, request, address, access, stamps, version };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
@@ -79,9 +81,8 @@ pub(crate) async fn answer(
     if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {
         override_headers(&options, answer.headers_mut());
     }
-    if stamps.version.is_none() && !version.is_empty() {
-        // A version that the signature names is answered like one in a header.
-        answer.headers_mut().insert(headers::VERSION, respond::value(version.to_owned()));
+    if let Some(version) = default {
+        answer.headers_mut().insert(headers::VERSION, respond::value(version));
     }
     Ok(answer)
 }
@@ -240,8 +241,13 @@ pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
 /// A header that is yes.
 pub(super) const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// The version that a request asks for: in its header, or else by its shared access signature.
-fn version<'a>(stamps: &'a Stamps, options: &'a Options<'_>) -> &'a str {
-    let header = stamps.version.as_ref().and_then(|version| version.to_str().ok());
-    header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
+/// The version that a request gets which names none: the account's default, if it has one.
+fn default_version(account: &Account, request: &Parts, options: &Options<'_>) -> Option<String> {
+    let named = request.headers.contains_key(headers::VERSION)
+        || options.get("api-version").is_some()
+        || options.get("sv").is_some();
+    if named {
+        return None;
+    }
+    account.blobs().properties().default_service_version.clone()
 }

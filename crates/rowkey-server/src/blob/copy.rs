@@ -120,6 +120,7 @@ impl Source {
                 address: call.address,
                 now: call.stamps.now,
                 secondary: place.secondary,
+                signing_log: call.state.debug_signing.then_some(&call.stamps.id),
             };
             let unverified = || Rejection {
                 status: StatusCode::FORBIDDEN,

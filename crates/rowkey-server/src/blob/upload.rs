@@ -20,8 +20,6 @@ const SMALL: usize = 64 * 1024;
 pub(super) const MAX_BODY: u64 = 1024 * 1024 * 1024;
 /// The most bytes of a document.
 const MAX_DOCUMENT: u64 = 8 * 1024 * 1024;
-/// How much of a body that nobody wants is read all the same, so that the client gets to see why.
-const MAX_UNWANTED: u64 = 16 * 1024 * 1024;
 
 /// Why a request has no answer of its own.
 #[derive(Debug)]
@@ -103,20 +101,6 @@ pub(super) async fn receive_document(
         upload.content.pieces().flatten().collect()
     };
     Ok((document, upload))
-}
-
-/// Reads what is left of a body that nobody wants, unless the client waits to be told to send it.
-pub(crate) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
-    if headers.contains_key(header::EXPECT) {
-        return;
-    }
-    let mut length = 0;
-    while let Ok(Some(piece)) = next(body).await {
-        length += piece.len() as u64;
-        if length > MAX_UNWANTED {
-            return;
-        }
-    }
 }
 
 /// Refuses a body that is not what its sums say.

@@ -7,7 +7,7 @@ use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::headers;
+use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::queue::op::{Op, Target};
 use rowkey_wire::queue::parse;
 use rowkey_wire::table::parse::{Options, decode_path};
@@ -15,8 +15,11 @@ use rowkey_wire::table::parse::{Options, decode_path};
 use super::need::need;
 use super::{message, queues};
 use crate::auth::{self, Caller};
+use crate::blob::upload::Refused;
+use crate::request_body::RequestBody;
 use crate::respond::{Answer, Stamps};
 use crate::route::Place;
+use crate::service::too_large;
 use crate::state::{Account, State};
 
 /// A request whose maker is known, and may do what it asks for.
@@ -27,19 +30,22 @@ pub(super) struct Call<'a> {
     pub(super) place: &'a Place<'a>,
     pub(super) body: &'a Bytes,
     pub(super) stamps: &'a Stamps,
-    /// The version that is asked for; empty if none is.
+    /// The version that answers.
     pub(super) version: &'a str,
 }
 
-/// Authenticates, understands, authorizes and answers a request.
-pub(crate) fn answer(
+/// The longest body of a request: a message all of whose characters are escaped.
+const MAX_BODY: usize = 8 * MAX_MESSAGE;
+
+/// Authenticates, understands and authorizes a request by its head, reads its body and answers it.
+pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,
     address: IpAddr,
     request: &Parts,
-    body: &Bytes,
+    body: &mut RequestBody,
     stamps: &Stamps,
-) -> Result<Answer, Rejection> {
+) -> Result<Answer, Refused> {
     let served = state.account_at(place)?;
     let account = &*served;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
@@ -51,18 +57,21 @@ pub(crate) fn answer(
         address,
         now: stamps.now,
         secondary: place.secondary,
+        signing_log: state.debug_signing.then_some(&stamps.id),
     };
     let access = auth::authenticate(account, caller, request)?;
 
     let target = parse::target(&path, &options)?;
     place.check(&request.method, target == Target::Stats)?;
-    let version = version(request, &options);
+    let version = stamps.version();
     let mut op = parse::op(&request.method, target, &options, &request.headers, version)?;
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);
     }
     access.allow(Service::Queue, &need(&op))?;
-    Call { state, account, place, body, stamps, version }.perform(op)
+    let body = body.read(MAX_BODY).await.map_err(Refused::Broken)?;
+    let body = &body.map_err(|_| too_large(MAX_BODY))?;
+    Ok(Call { state, account, place, body, stamps, version }.perform(op)?)
 }
 
 impl Call<'_> {
@@ -88,10 +97,4 @@ impl Call<'_> {
             Op::GetStats => Ok(queues::get_stats(self)),
         }
     }
-}
-
-/// The version that a request asks for: in its header, or else by its shared access signature.
-fn version<'a>(request: &'a Parts, options: &'a Options<'_>) -> &'a str {
-    let header = request.headers.get(headers::VERSION).and_then(|version| version.to_str().ok());
-    header.or_else(|| options.get("api-version")).or_else(|| options.get("sv")).unwrap_or_default()
 }

@@ -22,8 +22,8 @@ use super::entity::{self, View};
 use super::page;
 use crate::control::hub::NotCommitted;
 use crate::respond::{self, Answer, Failure};
-use crate::route;
 use crate::store::table::Table;
+use crate::{head, route};
 
 const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
@@ -102,6 +102,7 @@ fn apply(
     let mut checked: Option<&Arc<PartHead>> = None;
     let bodies = each(parts, |part| {
         if checked.is_none_or(|checked| !Arc::ptr_eq(checked, &part.head)) {
+            head::check_repeated(&part.head.headers)?;
             parse::check_json_type(&part.head.headers)?;
             checked = Some(&part.head);
         }

@@ -1,11 +1,14 @@
 //! One request to the Table service, from its address to the operation that answers it.
 
+use std::io;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
+use rowkey_wire::limits::MAX_BATCH_BYTES;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::parse as odata;
 use rowkey_wire::odata::render::Origin;
@@ -14,8 +17,11 @@ use rowkey_wire::table::parse::{self, Options, Wanted};
 
 use super::{batch, entity, page, service, tables};
 use crate::auth::{self, Access, Caller};
+use crate::request_body::RequestBody;
 use crate::respond::{Answer, Failure, Stamps};
 use crate::route::Place;
+use crate::secondary::Served;
+use crate::service::too_large;
 use crate::state::{Account, State};
 
 /// A request whose maker is known.
@@ -31,54 +37,106 @@ pub(crate) struct Call<'a> {
     pub(super) access: &'a Access,
 }
 
-/// Authenticates, understands, authorizes and answers a request.
-pub(crate) async fn answer(
-    state: &State,
+/// A request whose maker is known by its head.
+pub(crate) struct Admitted<'a> {
+    served: Served<'a>,
+    options: Options<'a>,
+    access: Access,
+}
+
+/// Authenticates a request by its head.
+pub(crate) fn admit<'a>(
+    state: &'a State,
     place: &Place<'_>,
     address: std::net::IpAddr,
-    request: &Parts,
-    body: &Bytes,
+    request: &'a Parts,
     stamps: &Stamps,
-) -> Result<Answer, Failure> {
-    let served = state.account_at(place).map_err(Failure::front_end)?;
-    let account = &*served;
-    let options = Options::parse(request.uri.query().unwrap_or_default());
-    let options = options.map_err(Failure::front_end)?;
-    let wanted = parse::wanted(&options, &request.headers);
+) -> Result<Admitted<'a>, Rejection> {
+    let served = state.account_at(place)?;
+    let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let caller = Caller {
         service: Service::Table,
         resource: None,
         address,
         now: stamps.now,
         secondary: place.secondary,
+        signing_log: state.debug_signing.then_some(&stamps.id),
     };
-    let access = auth::authenticate(account, caller, request).map_err(Failure::front_end)?;
+    let access = auth::authenticate(&served, caller, request)?;
+    Ok(Admitted { served, options, access })
+}
 
-    let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
-    let target = parse::target(&path, &options).map_err(Failure::data)?;
-    let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
-    let layer = if is_document(&target) { Failure::front_end } else { Failure::data };
-    place.check(&method, target == Target::Stats).map_err(layer)?;
-    let fields = if parse::has_json(&method, &target) {
-        parse::check_json_type(&request.headers).map_err(layer)?;
-        odata::fields(body).map_err(layer)?
-    } else {
-        Fields::default()
+/// Authenticates a request, reads its body, understands, authorizes and answers it. An error is a
+/// connection that broke.
+pub(crate) async fn answer(
+    state: &State,
+    place: &Place<'_>,
+    address: std::net::IpAddr,
+    request: &Parts,
+    body: &mut RequestBody,
+    stamps: &Stamps,
+) -> io::Result<Result<Answer, Failure>> {
+    let admitted = match admit(state, place, address, request, stamps) {
+        Ok(admitted) => admitted,
+        Err(rejection) => return Ok(Err(Failure::front_end(rejection))),
     };
-    let table = if let Target::Entities(table) = target { Some(table) } else { None };
-    let op = parse::op(&method, target, &options, &request.headers, &fields, state.strict);
-    let op = op.map_err(|rejection| match table {
-        // That there is no table is noticed before what is missing in the entity (recorded).
-        Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
-            account.store().table(table).err().unwrap_or(rejection)
+    if let Err(failure) = admitted.check_path(place) {
+        return Ok(Err(failure));
+    }
+    let Ok(body) = body.read(MAX_BATCH_BYTES).await? else {
+        return Ok(Err(Failure::front_end(too_large(MAX_BATCH_BYTES))));
+    };
+    Ok(admitted.answer(state, place, request, &body, stamps).await)
+}
+
+impl Admitted<'_> {
+    /// Refuses what the sender may not do whatever the body says.
+    fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
+        if let Access::Sas(_) = &self.access {
+            let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
+            let target = parse::target(&path, &self.options).map_err(Failure::data)?;
+            self.access.check_target(&target).map_err(layer(&target))?;
         }
-        _ => rejection,
-    });
-    let op = op.map_err(layer)?;
-    access.check(&op).map_err(layer)?;
-    let headers = &request.headers;
-    let call = Call { state, account, place, headers, body, stamps, wanted, access: &access };
-    call.perform(op).await
+        Ok(())
+    }
+
+    async fn answer(
+        &self,
+        state: &State,
+        place: &Place<'_>,
+        request: &Parts,
+        body: &Bytes,
+        stamps: &Stamps,
+    ) -> Result<Answer, Failure> {
+        let Self { served, options, access } = self;
+        let account = &**served;
+        let wanted = parse::wanted(options, &request.headers);
+        let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
+        let target = parse::target(&path, options).map_err(Failure::data)?;
+        let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
+        let layer = layer(&target);
+        place.check(&method, target == Target::Stats).map_err(layer)?;
+        let fields = if parse::has_json(&method, &target) {
+            parse::check_json_type(&request.headers).map_err(layer)?;
+            odata::fields(body).map_err(layer)?
+        } else {
+            Fields::default()
+        };
+        let table = if let Target::Entities(table) = target { Some(table) } else { None };
+        let op = parse::op(&method, target, options, &request.headers, &fields, state.strict);
+        let op = op.map_err(|rejection| match table {
+            // That there is no table is noticed before what is missing in the entity (recorded).
+            Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
+                account.store().table(table).err().unwrap_or(rejection)
+            }
+            _ => rejection,
+        });
+        let op = op.map_err(layer)?;
+        access.check(&op).map_err(layer)?;
+        let headers = &request.headers;
+        let call = Call { state, account, place, headers, body, stamps, wanted, access };
+        call.perform(op).await
+    }
 }
 
 impl Call<'_> {
@@ -124,6 +182,11 @@ impl Call<'_> {
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin { account: &self.account.name, endpoint: &self.place.endpoint }
     }
+}
+
+/// Which part of the service refuses a request for this.
+fn layer(target: &Target<'_>) -> fn(Rejection) -> Failure {
+    if is_document(target) { Failure::front_end } else { Failure::data }
 }
 
 /// Whether errors are those of documents rather than of entities.

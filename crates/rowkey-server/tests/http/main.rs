@@ -11,6 +11,8 @@ mod blob_tiers;
 mod descriptors;
 #[cfg(feature = "durable")]
 mod durable;
+mod front;
+mod logs;
 mod program;
 mod queue;
 mod requests;

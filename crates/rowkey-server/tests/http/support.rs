@@ -114,6 +114,29 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> io::Result<Answer> {
+        let request = self.signed_at(method, target, headers, body);
+        self.raw(&request)
+    }
+
+    /// The head and the body of a signed request, to be changed.
+    pub(crate) fn signed(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> String {
+        let target = format!("/{DEVELOPMENT_ACCOUNT}{target}");
+        String::from_utf8(self.signed_at(method, &target, headers, body)).unwrap()
+    }
+
+    fn signed_at(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Vec<u8> {
         let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
         let mut all = HeaderMap::new();
         let json = "application/json;odata=minimalmetadata";
@@ -128,8 +151,15 @@ impl Client {
             let name: HeaderName = name.parse().unwrap();
             all.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let unsigned =
-            Unsigned { method, path, query, headers: &all, content_length: body.len() as u64 };
+        let mut sent = all.clone();
+        for (name, value) in &all {
+            // An empty value stands for a header that is left out.
+            if value.is_empty() {
+                sent.remove(name);
+            }
+        }
+        let content_length = body.len() as u64;
+        let unsigned = Unsigned { method, path, query, headers: &sent, content_length };
         let text = string_to_sign(self.service, Scheme::SharedKey, DEVELOPMENT_ACCOUNT, &unsigned);
         let signature = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap().sign(&text);
         if !all.contains_key("authorization") {
@@ -153,7 +183,7 @@ impl Client {
         }
         request.extend_from_slice(b"\r\n");
         request.extend_from_slice(body.as_bytes());
-        self.raw(&request)
+        request
     }
 
     /// Sends bytes as they are, and reads one answer.

@@ -1,0 +1,116 @@
+//! The body of a request. It stays in the connection until the head has been accepted: what an
+//! unauthenticated sender writes is never kept.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use crate::pace::Pace;
+
+/// How much of a body that is not wanted is read all the same, so that the client gets to see why:
+/// many clients write all of it before they read. As much as the official libraries put at once.
+const MAX_UNWANTED: u64 = 256 * 1024 * 1024;
+
+/// The body of a request, read at most once.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    pace: Pace,
+    /// The whole body, once it is read; `None` if it is too long.
+    whole: Option<Result<Bytes, TooLong>>,
+}
+
+/// The body is longer than what is kept of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+impl RequestBody {
+    /// The body of a request that came over a connection with this pace.
+    pub(crate) fn new(incoming: Incoming, pace: Pace) -> Self {
+        Self { incoming, pace, whole: None }
+    }
+
+    /// Reads the whole body, unless it is longer than `max` bytes. Later calls return the same.
+    ///
+    /// An error is a connection that broke.
+    pub(crate) async fn read(&mut self, max: usize) -> io::Result<Result<Bytes, TooLong>> {
+        if let Some(whole) = &self.whole {
+            return Ok(whole.clone());
+        }
+        self.pace.set_full(true);
+        let whole = self.receive(max).await?;
+        self.whole = Some(whole.clone());
+        Ok(whole)
+    }
+
+    /// The body as it comes, for what takes it in pieces.
+    pub(crate) fn incoming(&mut self) -> &mut Incoming {
+        self.pace.set_full(true);
+        &mut self.incoming
+    }
+
+    /// Reads what is left of the body and drops it, unless the client waits to be told to send it.
+    pub(crate) async fn discard(&mut self, headers: &HeaderMap) {
+        if awaits_continue(headers) {
+            return;
+        }
+        self.pace.set_full(false);
+        let mut length = 0;
+        while let Some(Ok(frame)) = self.incoming.frame().await {
+            length += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if length > MAX_UNWANTED {
+                return;
+            }
+        }
+    }
+
+    async fn receive(&mut self, max: usize) -> io::Result<Result<Bytes, TooLong>> {
+        let body = &mut self.incoming;
+        if body.is_end_stream() {
+            return Ok(Ok(Bytes::new()));
+        }
+        if body.size_hint().lower() > max as u64 {
+            return Ok(Err(TooLong));
+        }
+        let mut first = Bytes::new();
+        let mut all: Option<BytesMut> = None;
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
+            length += data.len();
+            if length > max {
+                return Ok(Err(TooLong));
+            }
+            if first.is_empty() {
+                // Most bodies come in one piece, which is then not copied.
+                first = data;
+            } else {
+                let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
+                let all = all.get_or_insert_with(|| {
+                    let mut all = BytesMut::with_capacity(expected.min(max) + length);
+                    all.extend_from_slice(&first);
+                    all
+                });
+                all.extend_from_slice(&data);
+            }
+        }
+        Ok(Ok(all.map_or(first, BytesMut::freeze)))
+    }
+}
+
+impl Drop for RequestBody {
+    /// The sender of the next request is not known yet.
+    fn drop(&mut self) {
+        self.pace.set_full(false);
+    }
+}
+
+/// Whether the client sends the body only when it is told to.
+fn awaits_continue(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::EXPECT)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
