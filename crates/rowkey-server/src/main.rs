@@ -40,6 +40,12 @@ async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
     }
+    #[cfg(feature = "durable")]
+    if let (true, Some(location)) = (flags.repair, &flags.location) {
+        let repaired = rowkey_server::repair(location)?.to_string();
+        repaired.lines().for_each(|line| tracing::warn!("{line}"));
+        return Ok(());
+    }
     let server = flags.builder()?.start().await?;
     let end = told_to_end()?;
     ready(&server)?;
