@@ -26,7 +26,13 @@ async fn main() -> ExitCode {
     };
     tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).init();
     #[cfg(all(unix, feature = "program"))]
-    take_descriptors();
+    {
+        if flags.location.is_some() {
+            // What is kept is for the server's user only.
+            rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        }
+        take_descriptors();
+    }
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

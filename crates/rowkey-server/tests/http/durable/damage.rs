@@ -350,3 +350,26 @@ async fn sorted_files_are_checked_and_those_that_cannot_be_repaired_are_left_as_
     }
     assert!(start(&directory).await.is_ok());
 }
+
+#[tokio::test]
+async fn data_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let directory = Directory::new();
+    drop(directory.serve().await);
+    assert_eq!(mode(directory.path()), 0o700);
+    assert_eq!(mode(&directory.path().join("store")), 0o700);
+    for name in ["rowkey-server", "synced"] {
+        assert_eq!(mode(&directory.path().join(name)), 0o600, "{name}");
+    }
+    // One that its owner made may be open; what is in it is not.
+    let made = Directory::new();
+    fs::create_dir(made.path()).unwrap();
+    fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    drop(Program::start(made.path(), &[]));
+    assert_eq!(mode(&made.path().join("store")), 0o700);
+    for (path, _) in content(made.path()) {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
