@@ -75,11 +75,15 @@ pub(crate) struct Flags {
     /// ends. It is made if it is not there. Without this, all is in memory and ends with the
     /// program.
     #[arg(short, long, value_name = "DIR", conflicts_with = "inMemoryPersistence")]
-    location: Option<PathBuf>,
+    pub(crate) location: Option<PathBuf>,
     /// When data is forced to the disk itself, to survive a loss of power: before each answer
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
     #[arg(long, value_name = "WHEN", requires = "location")]
     sync: Option<Sync>,
+    /// Repair the data in --location, which is damaged, and end. All files are copied first; what is
+    /// lost is said.
+    #[arg(long, requires = "location")]
+    pub(crate) repair: bool,
     /// How many threads answer requests; by default half as many as there are cores, and at most 8.
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,

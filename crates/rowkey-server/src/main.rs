@@ -24,7 +24,13 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     #[cfg(all(unix, feature = "program"))]
-    take_descriptors();
+    {
+        if flags.location.is_some() {
+            // What is kept is for the server's user only.
+            rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        }
+        take_descriptors();
+    }
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,6 +43,12 @@ async fn main() -> ExitCode {
 async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
+    }
+    #[cfg(feature = "durable")]
+    if let (true, Some(location)) = (flags.repair, &flags.location) {
+        let repaired = rowkey_server::repair(location)?.to_string();
+        repaired.lines().for_each(|line| tracing::warn!("{line}"));
+        return Ok(());
     }
     let show_keys = flags.show_keys;
     let server = flags.builder()?.start().await?;

@@ -318,7 +318,9 @@ impl ServerBuilder {
     /// another server uses, or that was written by another version in another format, is an error
     /// of [`start`](Self::start), and is left as it is. Accounts are known by their names.
     ///
-    /// When the disk refuses to take a change, nothing is answered any more but `InternalError`.
+    /// When its data is damaged, the server does not start, and changes nothing: see
+    /// [`repair`](crate::repair). While the disk takes no changes, they are answered
+    /// `InsufficientStorage`, and reads as before.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -20,6 +20,7 @@ use tracing::{debug, error};
 use crate::blob::upload::Refused;
 use crate::control::cut::{self, Sent};
 use crate::control::hub;
+use crate::durable::{self, Refused as NotKept};
 use crate::pace::Pace;
 use crate::request_body::RequestBody;
 use crate::respond::{self, Answer, Failure, Layer, Stamps};
@@ -79,21 +80,26 @@ async fn execute(
     stamps: Stamps,
     refusal: Option<Rejection>,
 ) -> io::Result<Answer> {
-    let outcome = if let Some(rejection) = refusal {
-        Err(Failure::front_end(rejection))
-    } else if state.durable.as_ref().is_some_and(|durable| durable.progress.has_failed()) {
-        Err(not_kept())
-    } else {
-        let answer = respond_to(state, service, address, parts, body, &stamps);
-        AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-            error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
-            Ok(Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR))))
-        })?
-    };
-    let outcome = match &state.durable {
-        // Whatever the answer is, it must not rest on what can still be lost.
-        Some(durable) => durable.settled().await.map_err(|_| not_kept()).and(outcome),
-        None => outcome,
+    let outcome = match (refusal, &state.durable) {
+        (Some(rejection), _) => Err(Failure::front_end(rejection)),
+        (None, None) => attempt(state, service, address, parts, body, &stamps).await?,
+        (None, Some(durable)) => {
+            let request = durable::Request { service, parts };
+            loop {
+                let begun = match durable.admit(state, &request) {
+                    Ok(begun) => begun,
+                    Err(refused) => break Err(not_kept(refused)),
+                };
+                let attempt = attempt(state, service, address, parts, body, &stamps);
+                let (outcome, handed) = durable::follow(attempt).await;
+                // Whatever the answer is, it must not rest on what can still be lost.
+                match durable.settle(state, &request, begun, handed).await {
+                    Ok(true) => break outcome?,
+                    Ok(false) => {}
+                    Err(refused) => break Err(not_kept(refused)),
+                }
+            }
+        }
     };
     if outcome.is_err() {
         // Clients see why they are refused when all that they send is taken.
@@ -142,13 +148,37 @@ fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
     }
 }
 
-/// The disk has refused a change, and what is in memory is ahead of it.
-fn not_kept() -> Failure {
-    Failure::front_end(Rejection::with_message(
-        ErrorCode::INTERNAL_ERROR,
-        "The server encountered an internal error: its disk does not take changes any more, so \
-         nothing is answered until it is started again.",
-    ))
+/// The answer to a request, even to one that makes the server panic.
+async fn attempt(
+    state: &State,
+    service: Service,
+    address: IpAddr,
+    parts: &Parts,
+    body: &mut RequestBody,
+    stamps: &Stamps,
+) -> io::Result<Result<Answer, Failure>> {
+    let answer = respond_to(state, service, address, parts, body, stamps);
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
+        Ok(Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR))))
+    })
+}
+
+/// The disk refuses changes.
+fn not_kept(refused: NotKept) -> Failure {
+    let (code, message) = match refused {
+        NotKept::Full => (
+            ErrorCode::INSUFFICIENT_STORAGE,
+            "The disk that holds the server's data takes no changes, because it is full or fails: \
+             the request has changed nothing. Make room; changes are then taken again.",
+        ),
+        NotKept::Unreadable => (
+            ErrorCode::INTERNAL_ERROR,
+            "The server encountered an internal error: its disk refused a change, and what is on \
+             it cannot be read. The server's log says why.",
+        ),
+    };
+    Failure::front_end(Rejection::with_message(code, message))
 }
 
 /// The answer, or why the request is refused. An error is a connection that broke.

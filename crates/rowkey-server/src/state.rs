@@ -218,6 +218,12 @@ impl Account {
         blobs.replace(holdings.blobs);
     }
 
+    /// All stores at one instant, to put back what is kept.
+    #[cfg(feature = "durable")]
+    pub(crate) fn lock_all(&self) -> Stores<'_> {
+        Stores { tables: lock(&self.store), queues: lock(&self.queues), blobs: lock(&self.blobs) }
+    }
+
     /// From now on what changes is handed over to be kept.
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
@@ -255,6 +261,26 @@ impl Account {
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All stores of an account, locked.
+#[cfg(feature = "durable")]
+pub(crate) struct Stores<'a> {
+    tables: MutexGuard<'a, store::Account>,
+    queues: MutexGuard<'a, Queues>,
+    blobs: MutexGuard<'a, Blobs>,
+}
+
+#[cfg(feature = "durable")]
+impl Stores<'_> {
+    /// Puts back what is kept, and hands nothing over.
+    pub(crate) fn put_back(&mut self, holdings: Holdings) {
+        let Holdings { mut tables, mut queues, mut blobs } = holdings;
+        tables.touched.watch();
+        queues.watch();
+        blobs.watch();
+        (*self.tables, *self.queues, *self.blobs) = (tables, queues, blobs);
     }
 }
 

@@ -88,6 +88,7 @@ codes! {
     HOST_INFORMATION_NOT_PRESENT = "HostInformationNotPresent" 400,
     INFINITE_LEASE_DURATION_REQUIRED = "InfiniteLeaseDurationRequired" 412,
     INSUFFICIENT_ACCOUNT_PERMISSIONS = "InsufficientAccountPermissions" 403,
+    INSUFFICIENT_STORAGE = "InsufficientStorage" 507,
     INTERNAL_ERROR = "InternalError" 500,
     INVALID_AUTHENTICATION_INFO = "InvalidAuthenticationInfo" 400,
     INVALID_BLOB_OR_BLOCK = "InvalidBlobOrBlock" 400,

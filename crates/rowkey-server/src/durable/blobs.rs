@@ -46,6 +46,11 @@ impl Blobs {
         Self { desk, known: Mutex::new(known) }
     }
 
+    /// From now on other rows are known.
+    pub(super) fn put_back(&self, known: KnownBlobs) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
     fn note(&self, touch: &Touch, store: &mut Store, known: &mut KnownBlobs, unit: &mut Unit) {
         let name = match touch {
             Touch::Properties => {

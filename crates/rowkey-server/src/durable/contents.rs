@@ -187,6 +187,15 @@ pub(super) fn read_segments(read: &mut In<'_>) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
+/// The contents that segments name, and the places of their pieces.
+pub(super) fn places(segments: &[Segment]) -> impl Iterator<Item = (u64, u32)> {
+    let places = |segment: &Segment| {
+        let content = segment.content;
+        (segment.first..segment.end).map(move |place| (content, place))
+    };
+    segments.iter().flat_map(places)
+}
+
 /// The pieces that were kept, while what names them is read.
 #[derive(Debug, Default)]
 pub(super) struct Stored {

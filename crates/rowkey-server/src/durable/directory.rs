@@ -4,8 +4,10 @@
 //! server runs. Nothing is written before all of that is known to be right.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+
+use super::mark;
 
 /// The file that says what the directory is.
 const MARKER: &str = "rowkey-server";
@@ -24,6 +26,7 @@ pub(super) struct Directory {
     path: PathBuf,
     /// Locked until this is dropped.
     marker: File,
+    is_marked: bool,
 }
 
 impl Directory {
@@ -32,6 +35,42 @@ impl Directory {
         Self::try_take(path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot keep data in {}: {error}", path.display()))
         })
+    }
+
+    /// Takes a directory that is a server's, although its file may not say so any more.
+    pub(super) fn take_to_repair(path: &Path) -> io::Result<Self> {
+        let take = || {
+            let mut options = OpenOptions::new();
+            options.create(path.join(STORE).exists()).truncate(false).read(true).write(true);
+            keep_private(&mut options);
+            let mut marker = options.open(path.join(MARKER))?;
+            lock(&marker)?;
+            let is_marked = match check(&read_text(&mut marker)?) {
+                Err(Unknown::Format(format)) => return Err(unknown(&Unknown::Format(format))),
+                checked => checked.is_ok(),
+            };
+            Ok(Self { path: path.to_owned(), marker, is_marked })
+        };
+        take().map_err(|error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot repair {}: {error}", path.display()))
+        })
+    }
+
+    /// Whether its file said that it is a server's.
+    pub(super) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+
+    /// Says that it is a server's.
+    pub(super) fn mark(&self) -> io::Result<()> {
+        if self.is_marked {
+            return Ok(());
+        }
+        let mut marker = &self.marker;
+        marker.set_len(0)?;
+        marker.seek(SeekFrom::Start(0))?;
+        marker.write_all(format!("{TITLE}{FORMAT}\n").as_bytes())?;
+        marker.sync_all()
     }
 
     fn try_take(path: &Path) -> io::Result<Self> {
@@ -50,41 +89,53 @@ impl Directory {
                 )));
             }
         } else {
-            fs::create_dir_all(path).map_err(unwritable)?;
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).map_err(unwritable)?;
+            }
+            create_private(path).map_err(unwritable)?;
         }
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
+        keep_private(&mut options);
         let mut marker = options.open(path.join(MARKER)).map_err(unwritable)?;
         lock(&marker)?;
-        let mut text = String::new();
-        marker.read_to_string(&mut text)?;
-        let store = path.join(STORE);
-        if text.is_empty() && !store.exists() {
-            marker.write_all(format!("{TITLE}{FORMAT}\n").as_bytes())?;
-            marker.sync_all()?;
-        } else {
-            check(&text)?;
+        let text = read_text(&mut marker)?;
+        let is_new = text.is_empty() && !path.join(STORE).exists();
+        if !is_new {
+            check(&text).map_err(|why| unknown(&why))?;
         }
-        Ok(Self { path: path.to_owned(), marker })
+        let directory = Self { path: path.to_owned(), marker, is_marked: !is_new };
+        directory.mark()?;
+        Ok(directory)
     }
 
     /// Where the embedded store is. If there is none, `make` is told where to make one; one whose
     /// maker dies never gets its name.
     pub(super) fn store(&self, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
-        let store = self.path.join(STORE);
+        let store = self.store_path();
         if !store.exists() {
+            if self.path.join(mark::NAME).exists() {
+                return Err(refused(&format!(
+                    "its directory `{STORE}` is missing, which had the data; nothing was changed; \
+                     put it back, use a backup, or name another directory"
+                )));
+            }
             let unfinished = self.path.join(UNFINISHED);
             if unfinished.exists() {
                 fs::remove_dir_all(&unfinished)?;
             }
+            create_private(&unfinished)?;
             make(&unfinished)?;
             fs::rename(&unfinished, &store)?;
-            // Not all systems can sync a directory; those that can must.
-            if let Ok(directory) = File::open(&self.path) {
-                directory.sync_all()?;
-            }
+            sync(&self.path)?;
         }
+        make_private(&store)?;
         Ok(store)
+    }
+
+    /// Where the embedded store is, if there is one.
+    pub(super) fn store_path(&self) -> PathBuf {
+        self.path.join(STORE)
     }
 }
 
@@ -107,20 +158,86 @@ fn lock(marker: &File) -> io::Result<()> {
     })
 }
 
-fn check(text: &str) -> io::Result<()> {
+/// Why a directory cannot be read.
+enum Unknown {
+    Format(u32),
+    Text,
+}
+
+fn check(text: &str) -> Result<(), Unknown> {
     let format: Option<u32> =
         text.strip_prefix(TITLE).and_then(|number| number.trim_end().parse().ok());
     match format {
         Some(FORMAT) => Ok(()),
-        Some(format) => Err(refused(&format!(
+        Some(format) => Err(Unknown::Format(format)),
+        None => Err(Unknown::Text),
+    }
+}
+
+fn unknown(why: &Unknown) -> io::Error {
+    refused(&match why {
+        Unknown::Format(format) => format!(
             "its format is {format}, and this version of rowkey-server reads format {FORMAT} only; \
              nothing was changed; start the version that wrote it, or name another directory"
-        ))),
-        None => Err(refused(&format!(
+        ),
+        Unknown::Text => format!(
             "its file `{MARKER}` does not say which format it has; nothing was changed; name \
-             another directory"
-        ))),
+             another directory, or start with --repair if it is one of rowkey-server"
+        ),
+    })
+}
+
+/// Reads what a marker says; text that is none says nothing.
+fn read_text(marker: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    marker.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Makes a directory that only its owner may look into.
+pub(super) fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Lets only its owner look into a directory that is there.
+fn make_private(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        }
     }
+    let _ = path;
+    Ok(())
+}
+
+/// A file that is made is for its owner only.
+pub(super) fn keep_private(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let _ = options;
+}
+
+/// Puts other bytes in the place of a file, or of none, by way of a `new` one.
+pub(super) fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    keep_private(&mut options);
+    let mut file = options.open(new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(new, path)?;
+    path.parent().map_or(Ok(()), sync)
+}
+
+/// Not all systems can sync a directory; those that can must.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory).map_or(Ok(()), |directory| directory.sync_all())
 }
 
 fn unwritable(error: io::Error) -> io::Error {

@@ -3,9 +3,8 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use fjall::config::{CompressionPolicy, FilterPolicy};
@@ -13,8 +12,7 @@ use fjall::{
     Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable as _, Slice,
 };
 
-use super::journal::{Change, Keep, Space, Unit};
-use super::tail;
+use super::journal::{Change, Space, Unit};
 
 /// Bytes that are kept in memory until they move to a sorted file.
 const MEMORY: u64 = 16 * 1024 * 1024;
@@ -29,7 +27,6 @@ pub(super) struct Disk {
     bytes: Keyspace,
     names: Keyspace,
     rows: Keyspace,
-    directory: PathBuf,
 }
 
 impl Disk {
@@ -53,7 +50,7 @@ impl Disk {
             database.keyspace(name, options).map_err(to_io)
         };
         let (bytes, names, rows) = (space("bytes")?, space("names")?, space("rows")?);
-        Ok(Self { database, bytes, names, rows, directory: directory.to_owned() })
+        Ok(Self { database, bytes, names, rows })
     }
 
     /// Gives `each` all rows of a space in the order of their keys.
@@ -78,8 +75,14 @@ impl Disk {
     }
 }
 
-impl Keep for Disk {
-    fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
+impl Disk {
+    /// The number that the next batch has at least.
+    pub(super) fn next_number(&self) -> u64 {
+        self.database.seqno()
+    }
+
+    /// Hands units over to the system, each whole or not at all.
+    pub(super) fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
         let mut changes: Vec<Change> = units.into_iter().flat_map(|unit| unit.changes).collect();
         // A key may be in a batch once. The last change is the one that counts.
         let mut seen = HashSet::with_capacity(changes.len());
@@ -99,30 +102,27 @@ impl Keep for Disk {
         batch.durability(Some(PersistMode::Buffer)).commit().map_err(to_io)
     }
 
-    fn sync(&self) -> io::Result<()> {
+    /// Forces what was kept to the disk itself.
+    pub(super) fn sync(&self) -> io::Result<()> {
         self.database.persist(PersistMode::SyncData).map_err(to_io)
     }
 
-    fn sync_aside(&self) -> io::Result<()> {
-        // fjall would keep its journal locked. Journals before the newest were synced when they
-        // were closed; what comes into one that is made meanwhile is synced the next time.
-        let Some(journal) = tail::newest(&self.directory)? else { return self.sync() };
-        match OpenOptions::new().append(true).open(journal) {
-            Ok(journal) => journal.sync_data(),
-            // All of it has moved to sorted files meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.sync(),
-            Err(error) => Err(error),
-        }
+    /// Removes a row that is never there, to see whether the disk takes it.
+    pub(super) fn attempt(&self) -> io::Result<()> {
+        let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
+        batch.remove(&self.names, [0_u8]);
+        batch.commit().map_err(to_io)
     }
 
-    fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {
+    /// Removes up to `most` rows of an owner; says whether none is left.
+    pub(super) fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {
         let keyspace = self.space(space);
         let mut batch = self.database.batch();
         for row in self.database.snapshot().prefix(keyspace, owner.to_be_bytes()).take(most) {
             batch.remove(keyspace, row.key().map_err(to_io)?);
         }
         let is_done = batch.len() < most;
-        batch.commit().map_err(to_io)?;
+        batch.durability(Some(PersistMode::Buffer)).commit().map_err(to_io)?;
         Ok(is_done)
     }
 }

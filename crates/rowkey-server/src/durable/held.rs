@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use crate::store::Account as Tables;
 use crate::store::blob::Blobs;
@@ -20,9 +20,9 @@ pub(crate) trait Record<T>: Debug + Send + Sync {
 /// Who records each store of an account.
 #[derive(Debug)]
 pub(crate) struct Records {
-    pub(crate) tables: Box<dyn Record<Tables>>,
-    pub(crate) queues: Box<dyn Record<Queues>>,
-    pub(crate) blobs: Box<dyn Record<Blobs>>,
+    pub(crate) tables: Arc<dyn Record<Tables>>,
+    pub(crate) queues: Arc<dyn Record<Queues>>,
+    pub(crate) blobs: Arc<dyn Record<Blobs>>,
 }
 
 /// A locked store. What has changed in it is recorded before anybody else can lock it, so that

@@ -2,8 +2,8 @@
 //!
 //! Units are written in the order in which they were handed over, and all that have come so far go
 //! together, so that many requests share a write and a sync. When one cannot be written, none after
-//! it is, and [`Progress`] says so to everybody: what is on disk is always the beginning of what
-//! happened.
+//! it is, and [`Progress`] says so to all who wait, until memory holds what is on disk again: what is
+//! on disk is always the beginning of what happened.
 //!
 //! Who writes is a question of what is waited for. A sync takes milliseconds, so a thread apart does
 //! it, and requests go on being executed meanwhile. To hand bytes to the system takes less than to
@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use tracing::error;
 
 use super::policy::SyncPolicy;
-use super::progress::Progress;
+use super::progress::{Phase, Progress};
 
 /// Rows that are removed in one go of those that nobody owns any more.
 const SWEPT: usize = 1000;
@@ -66,8 +67,9 @@ impl Unit {
 
 /// Where rows are kept.
 pub(super) trait Keep: Debug + Send + Sync {
-    /// Keeps units so that they survive the process, each whole or not at all.
-    fn keep(&self, units: Vec<Unit>) -> io::Result<()>;
+    /// Keeps units so that they survive the process, each whole or not at all; if `always`, also a
+    /// loss of power.
+    fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()>;
 
     /// Forces what was kept to the disk itself.
     fn sync(&self) -> io::Result<()>;
@@ -123,17 +125,17 @@ impl Journal {
         }
     }
 
-    /// Hands a unit over.
-    pub(super) fn append(&self, unit: Unit) {
+    /// Hands a unit over; gives its number, if there is anything in it.
+    pub(super) fn append(&self, unit: Unit) -> Option<u64> {
         if unit == Unit::default() {
-            return;
+            return None;
         }
         let mut pending = self.pending();
-        self.progress.issue();
+        let number = self.progress.issue();
         let wakes = self.is_apart.load(Ordering::Relaxed) || !unit.swept.is_empty();
         pending.swept.extend(&unit.swept);
-        // Nobody takes it any more, and nobody is told that it was kept.
-        if !self.progress.has_failed() {
+        // After a failure all units are taken back until memory holds what is on disk.
+        if self.progress.phase() != Phase::Failed {
             pending.units.push(unit);
         }
         let is_woken = wakes && std::mem::take(&mut pending.is_idle);
@@ -141,6 +143,31 @@ impl Journal {
         if is_woken {
             self.arrived.notify_one();
         }
+        Some(number)
+    }
+
+    /// Forgets what was to be written: memory holds what is on disk again. The caller holds the locks
+    /// of all stores, so that nothing is handed over meanwhile.
+    pub(super) fn take_back(&self, swept: Vec<(Space, u64)>) {
+        let mut pending = self.pending();
+        pending.units.clear();
+        pending.swept = swept.into();
+        self.progress.take_back();
+    }
+
+    /// The disk takes changes again.
+    pub(super) fn open(&self) {
+        // Under the lock, so that no thread that is about to wait misses it.
+        let mut pending = self.pending();
+        self.progress.open();
+        pending.is_idle = false;
+        drop(pending);
+        self.arrived.notify_all();
+    }
+
+    /// Nothing is written while this is held.
+    pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
+        self.turn()
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -150,13 +177,14 @@ impl Journal {
     fn next(&self) -> Work {
         let mut pending = self.pending();
         loop {
-            if !pending.units.is_empty() {
+            let is_open = self.progress.phase() == Phase::Open;
+            if is_open && !pending.units.is_empty() {
                 return Work::Keep;
             }
             if pending.is_closing {
                 return Work::End;
             }
-            if let Some((space, owner)) = pending.swept.front() {
+            if let Some((space, owner)) = pending.swept.front().filter(|_| is_open) {
                 return Work::Sweep(*space, *owner);
             }
             pending.is_idle = true;
@@ -167,15 +195,16 @@ impl Journal {
     /// Writes all units that have been handed over.
     fn keep(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
         let _turn = self.turn();
-        let units = std::mem::take(&mut self.pending().units);
-        let count = units.len() as u64;
-        if count == 0 || self.progress.has_failed() {
+        if self.progress.phase() != Phase::Open {
             return Ok(());
         }
-        disk.keep(units)?;
-        if always {
-            disk.sync()?;
-        } else {
+        let units = std::mem::take(&mut self.pending().units);
+        let count = units.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        disk.keep(units, always)?;
+        if !always {
             self.is_ahead.store(true, Ordering::Release);
         }
         self.progress.keep(count);
@@ -185,7 +214,8 @@ impl Journal {
     fn sweep(&self, disk: &dyn Keep, space: Space, owner: u64) -> io::Result<()> {
         let _turn = self.turn();
         // What says that the rows are nobody's is written before they go.
-        if self.pending().units.is_empty() && disk.sweep(space, owner, SWEPT)? {
+        let is_due = self.progress.phase() == Phase::Open && self.pending().units.is_empty();
+        if is_due && disk.sweep(space, owner, SWEPT)? {
             self.pending().swept.pop_front();
         }
         Ok(())
@@ -195,30 +225,50 @@ impl Journal {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, or what is left to it, until it is told to end, or cannot.
-    fn write(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
+    /// Writes what comes, or what is left to it, until it is told to end.
+    fn write(&self, disk: &dyn Keep, always: bool) {
         loop {
             match self.next() {
-                Work::Keep => self.keep(disk, always)?,
-                Work::Sweep(space, owner) => self.sweep(disk, space, owner)?,
-                Work::End => return disk.sync(),
+                Work::Keep => self.attempt(|| self.keep(disk, always)),
+                Work::Sweep(space, owner) => self.attempt(|| self.sweep(disk, space, owner)),
+                Work::End if self.progress.phase() == Phase::Open => {
+                    return self.attempt(|| disk.sync());
+                }
+                Work::End => return,
             }
         }
     }
 
     /// Syncs what was written, every so often.
-    fn sync(&self, disk: &dyn Keep, every: Duration) -> io::Result<()> {
+    fn sync(&self, disk: &dyn Keep, every: Duration) {
         loop {
             let pending = self.pending();
             let waited = self.closing.wait_timeout_while(pending, every, |now| !now.is_closing);
             if waited.is_ok_and(|(pending, _)| pending.is_closing) {
-                return Ok(());
+                return;
             }
-            // What nobody waits for, such as a request whose connection is gone.
-            self.keep(disk, false)?;
-            if self.is_ahead.swap(false, Ordering::AcqRel) {
-                disk.sync_aside()?;
-            }
+            self.attempt(|| {
+                // What nobody waits for, such as a request whose connection is gone.
+                self.keep(disk, false)?;
+                if self.is_ahead.swap(false, Ordering::AcqRel) {
+                    disk.sync_aside()?;
+                }
+                Ok(())
+            });
+        }
+    }
+
+    /// Does some work; when it fails, nothing is kept until memory holds what is on disk.
+    fn attempt(&self, work: impl FnOnce() -> io::Result<()>) {
+        let done = panic::catch_unwind(AssertUnwindSafe(work))
+            .unwrap_or_else(|_| Err(io::Error::other("the embedded store panicked")));
+        if let Err(error) = done
+            && self.progress.fail()
+        {
+            error!(
+                "the disk refuses a change: {error}; changes are refused until it takes them \
+                 again, and all else is answered"
+            );
         }
     }
 }
@@ -257,30 +307,16 @@ impl Writer {
     /// Writes on this thread what was handed over.
     pub(super) fn write_here(&self) {
         let always = self.policy == SyncPolicy::Always;
-        attempt(&self.journal, || self.journal.keep(&*self.disk, always));
+        self.journal.attempt(|| self.journal.keep(&*self.disk, always));
     }
 
-    fn spawn(
-        &mut self,
-        work: impl Fn(&Journal, &dyn Keep) -> io::Result<()> + Send + 'static,
-    ) -> io::Result<()> {
+    fn spawn(&mut self, work: impl Fn(&Journal, &dyn Keep) + Send + 'static) -> io::Result<()> {
         let (journal, disk) = (Arc::clone(&self.journal), Arc::clone(&self.disk));
         let thread = thread::Builder::new()
             .name("rowkey-durable".to_owned())
-            .spawn(move || attempt(&journal, || work(&journal, &*disk)))?;
+            .spawn(move || work(&journal, &*disk))?;
         self.threads.push(thread);
         Ok(())
-    }
-}
-
-/// Does some work; when it fails, nothing can be kept any more.
-fn attempt(journal: &Journal, work: impl FnOnce() -> io::Result<()>) {
-    let watch = FailUnlessDone(&journal.progress);
-    match work() {
-        Ok(()) => std::mem::forget(watch),
-        Err(error) => {
-            error!("the disk refuses what is to be kept; nothing is answered any more: {error}");
-        }
     }
 }
 
@@ -292,15 +328,6 @@ impl Drop for Writer {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-/// Whoever waits is told when the thread ends that they wait for, even if it panics.
-struct FailUnlessDone<'a>(&'a Progress);
-
-impl Drop for FailUnlessDone<'_> {
-    fn drop(&mut self) {
-        self.0.fail();
     }
 }
 
@@ -317,12 +344,12 @@ mod tests {
     }
 
     impl Keep for Remembered {
-        fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
+        fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()> {
             if self.is_broken.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             self.kept.lock().unwrap().extend(units);
-            Ok(())
+            if always { self.sync() } else { Ok(()) }
         }
 
         fn sync(&self) -> io::Result<()> {
@@ -337,7 +364,7 @@ mod tests {
         fn sweep(&self, space: Space, owner: u64, _: usize) -> io::Result<bool> {
             let mut unit = Unit::default();
             unit.swept.push((space, owner));
-            self.keep(vec![unit])?;
+            self.keep(vec![unit], false)?;
             Ok(true)
         }
     }
@@ -384,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_write_that_fails_none_is_made_and_everybody_is_told() {
+    async fn after_a_write_that_fails_none_is_made_until_memory_holds_what_is_on_disk() {
         let (disk, journal, _writer) = started(SyncPolicy::Always);
         journal.append(unit(0));
         journal.progress.settled().await.unwrap();
@@ -396,6 +423,40 @@ mod tests {
         assert!(journal.progress.settled().await.is_err());
         assert_eq!(*disk.kept.lock().unwrap(), [unit(0)]);
         assert!(journal.pending().units.is_empty(), "nothing piles up");
+        journal.take_back(Vec::new());
+        assert!(journal.progress.settled().await.is_ok());
+        // What time brings about waits.
+        journal.append(unit(3));
+        journal.open();
+        assert!(journal.progress.settled().await.is_ok());
+        assert_eq!(*disk.kept.lock().unwrap(), [unit(0), unit(3)]);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_panics_is_one_that_refuses() {
+        #[derive(Debug)]
+        struct Panics;
+
+        impl Keep for Panics {
+            fn keep(&self, _: Vec<Unit>, _: bool) -> io::Result<()> {
+                panic!("on purpose");
+            }
+            fn sync(&self) -> io::Result<()> {
+                Ok(())
+            }
+            fn sync_aside(&self) -> io::Result<()> {
+                Ok(())
+            }
+            fn sweep(&self, _: Space, _: u64, _: usize) -> io::Result<bool> {
+                Ok(true)
+            }
+        }
+
+        let journal = Arc::new(Journal::new(Arc::new(Progress::new())));
+        let keep: Arc<dyn Keep> = Arc::new(Panics);
+        let _writer = Writer::start(&journal, &keep, SyncPolicy::Always).unwrap();
+        journal.append(unit(0));
+        assert!(journal.progress.settled().await.is_err());
     }
 
     #[tokio::test]

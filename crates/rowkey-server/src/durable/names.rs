@@ -246,7 +246,9 @@ impl Desk {
     }
 
     pub(super) fn hand_over(&self, unit: Unit) {
-        self.journal.append(unit);
+        if let Some(number) = self.journal.append(unit) {
+            super::note_handed(number);
+        }
     }
 }
 

@@ -5,21 +5,24 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher as _;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::{info, warn};
 
+use super::check::{self, Damage};
 use super::contents::Stored;
 use super::directory::Directory;
 use super::disk::Disk;
 use super::held::Records;
 use super::journal::{Journal, Keep, Space, Unit, Writer};
+use super::keeper::Keeper;
+use super::mark::Mark;
 use super::names::{self, Desk, Kind, Known};
 use super::policy::SyncPolicy;
-use super::progress::Progress;
-use super::{Durable, blobs, queues, tables, tail};
-use crate::state::{Holdings, State};
+use super::progress::{Phase, Progress};
+use super::{Durable, blobs, queues, tables};
+use crate::state::{Account, Holdings, State};
 use crate::store::Key;
 
 /// Fills a server's accounts with what a directory holds, and keeps there what will change.
@@ -30,36 +33,121 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
         io::Error::new(error.kind(), message)
     };
     let store = directory.store(|path| Disk::open(path).map(drop)).map_err(within)?;
-    tail::mend(&store).map_err(within)?;
-    let disk = Disk::open(&store).map_err(within)?;
-    let mut load = Load::new(state);
-    load.read(&disk).map_err(within)?;
-    let Load { accounts, unserved, next_owner, swept, entities, .. } = load;
-    for name in unserved {
+    let mark = Mark::read(location).map_err(within)?;
+    let found = check::check(&store, mark.as_ref()).map_err(within)?;
+    if let Some(damage) = found.damages.first() {
+        return Err(damaged(location, damage, found.damages.len()));
+    }
+    if let Some(torn) = &found.torn {
+        torn.cut().map_err(within)?;
+    }
+    let keeper = Keeper::open(location, store, found.extents).map_err(within)?;
+    let load = Load::of(state, &keeper).map_err(within)?;
+    for name in &load.unserved {
         warn!("account {name} is kept in {} and not served", location.display());
     }
-    info!("{entities} entities read from {}", location.display());
+    info!("{} entities read from {}", load.entities, location.display());
 
     let progress = Arc::new(Progress::new());
     let journal = Arc::new(Journal::new(Arc::clone(&progress)));
-    let next_owner = Arc::new(AtomicU64::new(next_owner));
-    for (account, loaded) in state.accounts.iter_mut().zip(accounts) {
+    let next_owner = Arc::new(AtomicU64::new(load.next_owner));
+    let mut accounts = Vec::with_capacity(state.accounts.len());
+    for (account, loaded) in state.accounts.iter_mut().zip(load.accounts) {
         let desk = Desk::new(&account.name, &journal, &next_owner);
-        let tables = tables::Tables::new(desk.clone(), loaded.tables);
-        let queues = queues::Queues::new(desk.clone(), loaded.queues);
-        let blobs = blobs::Blobs::new(desk, loaded.blobs);
+        let tables = Arc::new(tables::Tables::new(desk.clone(), loaded.tables));
+        let queues = Arc::new(queues::Queues::new(desk.clone(), loaded.queues));
+        let blobs = Arc::new(blobs::Blobs::new(desk, loaded.blobs));
         account.replace(loaded.holdings);
         account.keep(Records {
-            tables: Box::new(tables),
-            queues: Box::new(queues),
-            blobs: Box::new(blobs),
+            tables: Arc::clone(&tables) as _,
+            queues: Arc::clone(&queues) as _,
+            blobs: Arc::clone(&blobs) as _,
         });
+        accounts.push(Recorders { tables, queues, blobs });
     }
-    journal.append(Unit { changes: Vec::new(), swept });
-    let disk: Arc<dyn Keep> = Arc::new(disk);
-    let writer = Writer::start(&journal, &disk, policy)?;
-    state.durable = Some(Durable { progress, writer, _directory: directory });
+    journal.append(Unit { changes: Vec::new(), swept: load.swept });
+    let keeper = Arc::new(keeper);
+    let keep: Arc<dyn Keep> = Arc::<Keeper>::clone(&keeper);
+    let writer = Writer::start(&journal, &keep, policy)?;
+    let kept = Kept { journal, keeper, accounts, repaired: Mutex::new(()) };
+    state.durable = Some(Durable { progress, writer, kept, _directory: directory });
     Ok(())
+}
+
+/// Why a server does not start with a directory, and how it can.
+fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
+    let at = damage.at.map_or_else(String::new, |at| format!(" at byte {at}"));
+    let more = match count {
+        1 => String::new(),
+        count => format!(" ({} more files or places are damaged)", count - 1),
+    };
+    let message = format!(
+        "the data in {} is damaged: {}{at}: {}{more}; nothing was changed; use a backup, or start \
+         once with `--location {} --repair`, which first copies all files, then keeps all that can \
+         be read and says what is lost",
+        location.display(),
+        damage.path.display(),
+        damage.what,
+        location.display(),
+    );
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// What is needed to put memory back to what is on disk.
+#[derive(Debug)]
+pub(super) struct Kept {
+    journal: Arc<Journal>,
+    keeper: Arc<Keeper>,
+    accounts: Vec<Recorders>,
+    /// Held while that is done.
+    repaired: Mutex<()>,
+}
+
+/// Who records what changes in an account.
+#[derive(Debug)]
+struct Recorders {
+    tables: Arc<tables::Tables>,
+    queues: Arc<queues::Queues>,
+    blobs: Arc<blobs::Blobs>,
+}
+
+impl Kept {
+    /// After a write that failed: takes back in memory what is not on disk.
+    pub(super) fn take_back(&self, state: &State, progress: &Progress) -> io::Result<()> {
+        let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.phase() != Phase::Failed {
+            return Ok(());
+        }
+        let _pause = self.journal.pause();
+        self.keeper.reopen()?;
+        let load = Load::of(state, &self.keeper)?;
+        // Until all is in its place, nobody sees any of it or hands anything over.
+        let mut held: Vec<_> = state.accounts.iter().map(Account::lock_all).collect();
+        for ((stores, recorders), loaded) in held.iter_mut().zip(&self.accounts).zip(load.accounts)
+        {
+            stores.put_back(loaded.holdings);
+            recorders.tables.put_back(loaded.tables);
+            recorders.queues.put_back(loaded.queues);
+            recorders.blobs.put_back(loaded.blobs);
+        }
+        self.journal.take_back(load.swept);
+        Ok(())
+    }
+
+    /// Takes changes again if there is room for as many bytes.
+    pub(super) fn try_open(&self, progress: &Progress, bytes: usize) -> bool {
+        let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.phase() != Phase::Full {
+            return progress.phase() == Phase::Open;
+        }
+        let _pause = self.journal.pause();
+        let has_room = self.keeper.has_room(bytes);
+        if has_room {
+            self.journal.open();
+            info!("the disk takes changes again");
+        }
+        has_room
+    }
 }
 
 /// What is being read.
@@ -106,6 +194,13 @@ enum Owner {
 }
 
 impl Load {
+    /// Reads all that is kept.
+    fn of(state: &State, keeper: &Keeper) -> io::Result<Self> {
+        let mut load = Self::new(state);
+        keeper.read(|disk| load.read(disk))?;
+        Ok(load)
+    }
+
     fn new(state: &State) -> Self {
         let loaded = |_: &_| {
             let mut holdings = Holdings::new(state.strict, state.names, state.now());

@@ -4,7 +4,9 @@
 //! or refused to do may rest on the change of another that is not kept yet, and must not be told to
 //! anybody while it can still be lost.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
@@ -13,30 +15,43 @@ use tokio::sync::watch;
 pub(crate) struct Progress {
     issued: AtomicU64,
     kept: watch::Sender<Kept>,
+    /// Units that were taken back out of memory because they could not be kept.
+    lost: Mutex<Vec<RangeInclusive<u64>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     units: u64,
-    /// Nothing can be kept any more.
-    failed: bool,
+    phase: Phase,
+    /// How often a unit could not be kept.
+    failures: u64,
 }
 
-/// Changes cannot be kept any more: memory may be ahead of what is on disk.
+/// Whether what changes can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// Memory holds what is on disk, and the disk takes nothing.
+    Full,
+    /// Memory is ahead of what is on disk.
+    Failed,
+}
+
+/// Changes could not be kept: memory is ahead of what is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed;
 
 impl Progress {
     #[cfg_attr(not(feature = "durable"), expect(dead_code, reason = "nothing is kept"))]
     pub(crate) fn new() -> Self {
-        let (kept, _) = watch::channel(Kept { units: 0, failed: false });
-        Self { issued: AtomicU64::new(0), kept }
+        let (kept, _) = watch::channel(Kept { units: 0, phase: Phase::Open, failures: 0 });
+        Self { issued: AtomicU64::new(0), kept, lost: Mutex::default() }
     }
 
     /// Waits until everything is kept that was handed over before.
     pub(crate) async fn settled(&self) -> Result<(), Failed> {
         let wanted = self.issued.load(Ordering::Acquire);
-        let is_settled = |kept: &Kept| kept.failed || kept.units >= wanted;
+        let is_settled = |kept: &Kept| kept.phase == Phase::Failed || kept.units >= wanted;
         let kept = *self.kept.borrow();
         let kept = if is_settled(&kept) {
             kept
@@ -45,20 +60,30 @@ impl Progress {
             let mut changes = self.kept.subscribe();
             changes.wait_for(is_settled).await.map_or(kept, |kept| *kept)
         };
-        if kept.failed { Err(Failed) } else { Ok(()) }
+        if kept.phase == Phase::Failed { Err(Failed) } else { Ok(()) }
     }
 
-    /// Whether nothing can be kept any more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.kept.borrow().failed
+    pub(crate) fn phase(&self) -> Phase {
+        self.kept.borrow().phase
+    }
+
+    /// How often a unit could not be kept.
+    pub(crate) fn failures(&self) -> u64 {
+        self.kept.borrow().failures
+    }
+
+    /// Whether a unit was taken back out of memory.
+    pub(crate) fn is_lost(&self, unit: u64) -> bool {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.iter().any(|units| units.contains(&unit))
     }
 }
 
 #[cfg(feature = "durable")]
 impl Progress {
-    /// One more unit is handed over.
-    pub(super) fn issue(&self) {
-        self.issued.fetch_add(1, Ordering::Release);
+    /// One more unit is handed over; gives its number.
+    pub(super) fn issue(&self) -> u64 {
+        self.issued.fetch_add(1, Ordering::Release) + 1
     }
 
     /// So many more units are kept.
@@ -71,9 +96,32 @@ impl Progress {
         self.kept.borrow().units >= self.issued.load(Ordering::Acquire)
     }
 
-    /// Nothing can be kept any more.
-    pub(super) fn fail(&self) {
-        self.kept.send_modify(|kept| kept.failed = true);
+    /// A unit cannot be kept. Says whether that is new.
+    pub(super) fn fail(&self) -> bool {
+        self.kept.send_if_modified(|kept| {
+            let is_new = kept.phase != Phase::Failed;
+            kept.phase = Phase::Failed;
+            kept.failures += u64::from(is_new);
+            is_new
+        })
+    }
+
+    /// Memory is again what is on disk: all that was not kept is lost.
+    pub(super) fn take_back(&self) {
+        self.kept.send_modify(|kept| {
+            let issued = self.issued.load(Ordering::Acquire);
+            if kept.units < issued {
+                let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                lost.push(kept.units + 1..=issued);
+            }
+            kept.units = issued;
+            kept.phase = Phase::Full;
+        });
+    }
+
+    /// The disk takes changes again.
+    pub(super) fn open(&self) {
+        self.kept.send_modify(|kept| kept.phase = Phase::Open);
     }
 }
 
@@ -100,14 +148,33 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_settled_any_more_after_a_failure() {
+    fn nothing_is_settled_after_a_failure_until_it_is_taken_back() {
         let progress = Progress::new();
         progress.issue();
         let mut waiting = Box::pin(progress.settled());
         assert_eq!(waiting.as_mut().now_or_never(), None);
-        progress.fail();
-        assert!(progress.has_failed());
+        assert!(progress.fail() && !progress.fail());
+        assert_eq!((progress.phase(), progress.failures()), (Phase::Failed, 1));
         assert_eq!(waiting.now_or_never(), Some(Err(Failed)));
         assert_eq!(progress.settled().now_or_never(), Some(Err(Failed)));
+    }
+
+    #[test]
+    fn what_was_taken_back_is_lost_and_what_comes_later_is_not() {
+        let progress = Progress::new();
+        for _ in 0..3 {
+            progress.issue();
+        }
+        progress.keep(1);
+        progress.fail();
+        progress.take_back();
+        assert_eq!(progress.phase(), Phase::Full);
+        assert_eq!([1, 2, 3, 4].map(|unit| progress.is_lost(unit)), [false, true, true, false]);
+        assert_eq!(progress.settled().now_or_never(), Some(Ok(())));
+        progress.open();
+        assert_eq!(progress.issue(), 4);
+        assert_eq!(progress.settled().now_or_never(), None);
+        progress.keep(1);
+        assert_eq!(progress.settled().now_or_never(), Some(Ok(())));
     }
 }

@@ -24,6 +24,11 @@ impl Tables {
         Self { desk, known: Mutex::new(known) }
     }
 
+    /// From now on other rows are known.
+    pub(super) fn put_back(&self, known: Known) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
     fn note(&self, touch: &Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
         match touch {
             Touch::Entity { table, partition_key, row_key } => {
@@ -164,6 +169,9 @@ pub(super) fn read_entity(
             Type::String => ValueRef::String(read.text()?.into()),
         };
         properties.push((name, value));
+    }
+    if !read.0.is_empty() {
+        return Err(invalid("an entity is too long"));
     }
     if let Some(table) = store.restoring(table) {
         table.restore((partition_key, row_key), &properties, timestamp);

@@ -1,153 +1,116 @@
 //! The end of the embedded store's journal after a process or a machine died.
 //!
-//! A batch that was being written then may be there in part. It was never acknowledged, and it must
-//! go: the store itself drops one that breaks off, but silently, and takes one that is complete and
-//! garbled for damage that it refuses to go on with. After a loss of power that is an ordinary end.
-//! So the journal is checked before the store sees it, and what is dropped is said.
-//!
-//! The format is that of fjall 3, which promises not to change it: batches of a start (tag 1, how
-//! many items, a number), items (tag 2) or clearings (tag 4), and an end (tag 3, the checksum of
-//! what is between, a magic number). Zeros follow the last one.
+//! A batch that was being written then may be there in part. It was never acknowledged, or not yet
+//! on the disk itself, and it must go: the store itself drops one that breaks off, but silently, and
+//! takes one that is complete and garbled for damage that it refuses to go on with. After a loss of
+//! power that is an ordinary end. So it is cut before the store sees it, what is cut is put aside,
+//! and both are said. What is no such end is damage: see [`check`](super::check).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
-use xxhash_rust::xxh3::Xxh3;
 
-const MAGIC: [u8; 4] = *b"FJL\x03";
-const START: u8 = 1;
-const ITEM: u8 = 2;
-const END: u8 = 3;
-const CLEAR: u8 = 4;
-/// Bytes of an item between its tag and its key: type, compression, keyspace, three lengths.
-const ITEM_HEAD: usize = 2 + 8 + 2 + 4 + 4;
+use super::directory;
+use super::frames::{self, Scan};
 
-/// Drops what was not written whole at the end of the newest journal, and says so.
-pub(super) fn mend(store: &Path) -> io::Result<()> {
-    let Some(path) = newest(store)? else { return Ok(()) };
-    let mut reader = Counted { inner: BufReader::new(File::open(&path)?), at: 0 };
-    let (mut end, mut last) = (0, None);
-    // Numbers ascend, and no checksum covers them.
-    while let Some(number) = batch(&mut reader)?.filter(|number| last.is_none_or(|l| l < *number)) {
-        (end, last) = (reader.at, Some(number));
-    }
-    let lost = written_after(&path, end)?;
-    if lost > 0 {
-        let file = OpenOptions::new().write(true).open(&path)?;
-        file.set_len(end)?;
-        file.sync_all()?;
-        warn!(
-            "the end of the journal was torn, as a process or a machine leaves it that dies while \
-             it writes: {lost} bytes of changes that were not written whole are dropped from {}",
-            path.display()
-        );
-    }
-    Ok(())
+/// Bytes at the end of the newest journal that were not written whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Torn {
+    pub(super) path: PathBuf,
+    pub(super) at: usize,
+    pub(super) bytes: Vec<u8>,
 }
 
-/// The journal that was written last: those before it were closed in order.
-pub(super) fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
-    if !store.exists() {
-        return Ok(None);
+impl Torn {
+    /// Puts the bytes aside, cuts them off, and says so.
+    pub(super) fn cut(&self) -> io::Result<()> {
+        let Self { path, at, bytes } = self;
+        let aside = aside(path, bytes);
+        cut(path, *at)?;
+        let aside = match aside {
+            Ok(aside) => format!("kept in {}", aside.display()),
+            // They were not acknowledged, or not yet on the disk; a full disk keeps nobody from
+            // starting.
+            Err(error) => format!("not kept elsewhere: {error}"),
+        };
+        warn!(
+            "the end of the journal was torn, as a process or a machine leaves it that dies while \
+             it writes: {} bytes of changes that were not written whole are cut from {} at byte \
+             {at}, and {aside}",
+            bytes.len(),
+            path.display(),
+        );
+        Ok(())
     }
-    let mut newest = None;
+}
+
+fn cut(path: &Path, at: usize) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(at as u64)?;
+    file.sync_all()
+}
+
+/// Cuts off what a write left that failed: batches from `number` on, and one that breaks off.
+pub(super) fn take_back(store: &Path, number: u64) -> io::Result<()> {
+    let Some((_, path)) = journals(store)?.pop() else { return Ok(()) };
+    let bytes = fs::read(&path)?;
+    let mut scan = Scan::default();
+    loop {
+        let before = scan;
+        if !scan.step(&bytes) {
+            break;
+        }
+        if scan.last >= number {
+            scan = before;
+            break;
+        }
+    }
+    if frames::used(&bytes) > scan.end { cut(&path, scan.end) } else { Ok(()) }
+}
+
+/// Writes bytes to a file of their own beside the journal.
+fn aside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    directory::keep_private(&mut options);
+    for number in 1_u32.. {
+        let aside = path.with_extension(format!("jnl.torn-{number}"));
+        match options.open(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            file => {
+                let mut file = file?;
+                let written = file.write_all(bytes).and_then(|()| file.sync_all());
+                if written.is_err() {
+                    fs::remove_file(&aside)?;
+                }
+                return written.map(|()| aside);
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The journals and their numbers. Each was closed before the next was begun.
+pub(super) fn journals(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(store)? {
         let path = entry?.path();
         let number = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jnl"));
         if let Some(number) = number.and_then(|number| number.parse::<u64>().ok()) {
-            newest = newest.max(Some((number, path)));
+            found.push((number, path));
         }
     }
-    Ok(newest.map(|(_, path)| path))
+    found.sort_unstable();
+    Ok(found)
 }
 
-/// Reads a batch; gives its number, if it was whole.
-fn batch(reader: &mut Counted<impl Read>) -> io::Result<Option<u64>> {
-    match try_batch(reader) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        other => other,
-    }
-}
-
-fn try_batch(reader: &mut Counted<impl Read>) -> io::Result<Option<u64>> {
-    if reader.array::<1>()? != [START] {
-        return Ok(None);
-    }
-    let count = u32::from_le_bytes(reader.array()?);
-    let number = u64::from_le_bytes(reader.array()?);
-    let mut sum = Xxh3::new();
-    for _ in 0..count {
-        let tag = reader.array::<1>()?;
-        sum.update(&tag);
-        match tag[0] {
-            ITEM => {
-                let head = reader.array::<ITEM_HEAD>()?;
-                sum.update(&head);
-                let key = u64::from(u16::from_le_bytes([head[10], head[11]]));
-                let value = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
-                reader.skim(key + u64::from(value), |bytes| sum.update(bytes))?;
-            }
-            CLEAR => sum.update(&reader.array::<8>()?),
-            _ => return Ok(None),
-        }
-    }
-    let is_whole = reader.array::<1>()? == [END]
-        && u64::from_le_bytes(reader.array()?) == sum.digest()
-        && reader.array()? == MAGIC;
-    Ok(is_whole.then_some(number))
-}
-
-/// How many bytes from `end` on are not the zeros that a journal is made of.
-fn written_after(path: &Path, end: u64) -> io::Result<u64> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(end))?;
-    let zeros = vec![0; 64 * 1024];
-    let mut reader = BufReader::with_capacity(zeros.len(), file);
-    let (mut at, mut last) = (0, 0);
-    loop {
-        let bytes = reader.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(last);
-        }
-        // All at once: most of a journal is zeros, and there are many of them.
-        if !zeros.starts_with(bytes)
-            && let Some(place) = bytes.iter().rposition(|byte| *byte != 0)
-        {
-            last = at + place as u64 + 1;
-        }
-        let count = bytes.len();
-        at += count as u64;
-        reader.consume(count);
-    }
-}
-
-/// Counts what is read.
-struct Counted<R> {
-    inner: R,
-    at: u64,
-}
-
-impl<R: Read> Counted<R> {
-    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.inner.read_exact(&mut bytes)?;
-        self.at += N as u64;
-        Ok(bytes)
-    }
-
-    /// Shows so many bytes to `each`, a piece at a time.
-    fn skim(&mut self, count: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-        let mut buffer = [0; 8192];
-        let mut left = count;
-        while left > 0 {
-            let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
-            self.inner.read_exact(&mut buffer[..most])?;
-            each(&buffer[..most]);
-            left -= most as u64;
-        }
-        self.at += count;
-        Ok(())
+/// Forces the newest journal to the disk; `false` if it moved to sorted files meanwhile.
+pub(super) fn sync_newest(store: &Path) -> io::Result<bool> {
+    let Some((_, path)) = journals(store)?.pop() else { return Ok(false) };
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        journal => File::sync_data(&journal?).map(|()| true),
     }
 }

@@ -121,12 +121,24 @@ impl Program {
 
     /// Starts it so that it can make no file longer than so many bytes, as if the disk were full.
     #[cfg(target_os = "linux")]
-    pub(super) fn start_with_files_up_to(bytes: u32, location: &Path) -> Self {
-        let usual = command(location, &[]);
+    pub(super) fn start_with_files_up_to(bytes: u32, location: &Path, more: &[&str]) -> Self {
+        let usual = command(location, more);
         let mut command = Command::new("sh");
-        let script = format!("trap '' XFSZ; exec prlimit --fsize={bytes} \"$0\" \"$@\"");
+        let script = format!("trap '' XFSZ; exec prlimit --fsize={bytes}: \"$0\" \"$@\"");
         command.args(["-c", &script]).arg(usual.get_program()).args(usual.get_args());
         Self::ready(command.stderr(Stdio::piped()))
+    }
+
+    /// Lets files of the running program be so long, or as long as they like.
+    #[cfg(target_os = "linux")]
+    pub(super) fn let_files_be(&self, bytes: &str) {
+        let (id, limit) = (self.child.id().to_string(), format!("--fsize={bytes}:"));
+        assert!(Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap().success());
+    }
+
+    /// Runs it to repair a directory; gives what it logged.
+    pub(super) fn repair(location: &Path) -> Output {
+        command(location, &["--repair"]).output().unwrap()
     }
 
     /// Where its services are.

@@ -1,0 +1,269 @@
+//! Whether the files of the embedded store are as they were written, before the store sees them.
+//!
+//! The store itself deletes what it takes for unfinished: the rest of a journal after a batch that
+//! it cannot read, or all rows of a keyspace whose description is missing. So each byte is checked
+//! first, and only read. Sorted files are covered by checksums in a list, the list by one in a file
+//! `current`, and the batches of a journal by one each. What the batches do not cover, and where
+//! journals end, is covered by the [`Mark`].
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use super::code::{In, invalid};
+use super::frames::{self, Scan};
+use super::mark::{Extent, Mark};
+use super::tail::{self, Torn};
+
+/// What the file `version` of the store says.
+pub(super) const VERSION: &[u8] = b"FJL\x03";
+/// Trees of rows: the store's own, and one for each [`Space`](super::journal::Space).
+pub(super) const TREES: usize = 4;
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    pub(super) path: PathBuf,
+    /// Where it is, if that is known.
+    pub(super) at: Option<usize>,
+    pub(super) what: String,
+}
+
+impl Damage {
+    fn new(path: &Path, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), at: None, what: what.into() }
+    }
+}
+
+/// What a check has found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) damages: Vec<Damage>,
+    /// What is not damage, and is to be cut.
+    pub(super) torn: Option<Torn>,
+    /// How far each journal reaches.
+    pub(super) extents: Vec<Extent>,
+}
+
+/// Checks all files of a store. Changes nothing.
+pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
+    let mut found = Found::default();
+    let path = store.join("version");
+    match read(&path)? {
+        Some(bytes) if bytes == VERSION => {}
+        Some(_) => found.damages.push(Damage::new(&path, "it does not say the store's format")),
+        None => found.damages.push(Damage::new(&path, "it is missing")),
+    }
+    let path = store.join("lock");
+    if !path.exists() {
+        found.damages.push(Damage::new(&path, "it is missing"));
+    }
+    for tree in 0..TREES {
+        check_tree(&store.join("keyspaces").join(tree.to_string()), &mut found.damages)?;
+    }
+    check_journals(store, mark, &mut found)?;
+    Ok(found)
+}
+
+/// A sorted file and its checksum.
+pub(super) type Sorted = (PathBuf, u128);
+
+/// Checks what describes a tree, and all of its sorted files.
+fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
+    let path = tree.join("current");
+    let Some(current) = read(&path)? else {
+        damages.push(Damage::new(&path, "it is missing"));
+        return Ok(());
+    };
+    let Some((list, sum)) = parse_current(&current) else {
+        damages.push(Damage::new(&path, "it does not say which list of files is valid"));
+        return Ok(());
+    };
+    let path = tree.join(list);
+    let Some(bytes) = read(&path)? else {
+        damages.push(Damage::new(&path, "it is missing, or the file `current` beside it is wrong"));
+        return Ok(());
+    };
+    if xxh3_128(&bytes) != sum {
+        let what = "it does not have the checksum that the file `current` beside it says";
+        damages.push(Damage::new(&path, what));
+        return Ok(());
+    }
+    for (path, sum) in sorted(tree, &bytes)? {
+        match checksum(&path)? {
+            Some(found) if found == sum => {}
+            Some(_) => damages.push(Damage::new(&path, "its checksum is wrong")),
+            None => damages.push(Damage::new(&path, "it is missing")),
+        }
+    }
+    Ok(())
+}
+
+/// Reads which list is valid, and its checksum.
+pub(super) fn parse_current(bytes: &[u8]) -> Option<(String, u128)> {
+    let mut read = In(bytes);
+    let list = format!("v{}", read.u64().ok()?);
+    let sum = u128::from_le_bytes(read.fixed().ok()?);
+    // The last byte is the kind of the checksum.
+    (read.0 == [0]).then_some((list, sum))
+}
+
+/// The sorted files in a list: an archive of named sections with a table of contents.
+pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
+    const TRAILER: usize = 4 + 1 + 1 + 16 + 8 + 8;
+    let section = |at: u64, length: u64| {
+        let at = usize::try_from(at).map_err(invalid)?;
+        let rest = bytes.get(at..).ok_or_else(|| invalid("a section of a list is missing"))?;
+        In(rest).take(usize::try_from(length).map_err(invalid)?)
+    };
+    let trailer = bytes.len().checked_sub(TRAILER).ok_or_else(|| invalid("a list is too short"))?;
+    let mut trailer = In(&bytes[trailer + 22..]);
+    let mut contents = In(section(trailer.u64()?, trailer.u64()?)?);
+    contents.take(4)?;
+    let count = u32::from_le_bytes(contents.fixed()?);
+    let mut tables = None;
+    for _ in 0..count {
+        let (at, length) = (contents.u64()?, contents.u64()?);
+        let name = u16::from_le_bytes(contents.fixed()?);
+        if contents.take(usize::from(name))? == b"tables" {
+            tables = Some(section(at, length)?);
+        }
+    }
+    let mut read = In(tables.ok_or_else(|| invalid("a list does not name files"))?);
+    let mut found = Vec::new();
+    for _level in 0..read.byte()? {
+        for _run in 0..read.byte()? {
+            for _table in 0..u32::from_le_bytes(read.fixed()?) {
+                let path = tree.join("tables").join(read.u64()?.to_string());
+                read.byte()?;
+                let sum = u128::from_le_bytes(read.fixed()?);
+                read.u64()?;
+                found.push((path, sum));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The checksum of a file; `None` if it is not there.
+pub(super) fn checksum(path: &Path) -> io::Result<Option<u128>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let (mut sum, mut piece) = (Xxh3::new(), vec![0; 256 * 1024]);
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok(Some(sum.digest128()));
+        }
+        sum.update(&piece[..read]);
+    }
+}
+
+fn check_journals(store: &Path, mark: Option<&Mark>, found: &mut Found) -> io::Result<()> {
+    let journals = tail::journals(store)?;
+    let known = mark.map_or(&[][..], |mark| &mark.extents);
+    let is_there = |journal: u64| journals.iter().any(|(there, _)| *there == journal);
+    let newest = journals.last().map(|(journal, _)| *journal);
+    for extent in known {
+        // The oldest ones go when all of them has moved to sorted files.
+        let may_be_gone = mark.is_some_and(|mark| !mark.is_final)
+            && newest.is_some_and(|newest| newest > extent.journal)
+            && !is_there(extent.journal.saturating_sub(1));
+        if !is_there(extent.journal) && !may_be_gone {
+            let path = store.join(format!("{}.jnl", extent.journal));
+            found.damages.push(Damage::new(&path, "it is missing"));
+        }
+    }
+    if journals.is_empty() && known.is_empty() {
+        found.damages.push(Damage::new(&store.join("0.jnl"), "no journal is there"));
+    }
+    let mut last = None;
+    for (index, (journal, path)) in journals.iter().enumerate() {
+        if index > 0 && journals[index - 1].0 + 1 != *journal {
+            let missing = store.join(format!("{}.jnl", journal - 1));
+            found.damages.push(Damage::new(&missing, "it is missing"));
+        }
+        let bytes = fs::read(path)?;
+        let known = known.iter().find(|extent| extent.journal == *journal).map(|known| known.scan);
+        let is_newest = index + 1 == journals.len();
+        let scan = check_journal(path, &bytes, (last, known, is_newest), found);
+        last = last.max((scan.end > 0).then_some(scan.last));
+        found.extents.push(Extent { journal: *journal, scan });
+    }
+    Ok(())
+}
+
+/// Checks a journal. It is known what the last number before it was, how far it reaches, and
+/// whether it is the newest.
+fn check_journal(
+    path: &Path,
+    bytes: &[u8],
+    (last, known, is_newest): (Option<u64>, Option<Scan>, bool),
+    found: &mut Found,
+) -> Scan {
+    let mut scan = Scan::default();
+    let mut is_as_known = known.is_none_or(|known| known == scan);
+    let mut damage = |at, what: String| {
+        found.damages.push(Damage { path: path.to_owned(), at, what });
+    };
+    while scan.step(bytes) {
+        is_as_known |= known == Some(scan);
+    }
+    if let (Some(last), Some(first)) = (last, frames::frame(bytes))
+        && first.number <= last
+    {
+        damage(Some(0), "its first change does not come after those of the file before".to_owned());
+        return scan;
+    }
+    let used = frames::used(bytes);
+    if used <= scan.end {
+        match known {
+            Some(known) if known.end > scan.end => {
+                let what = format!("it ends there, and {} bytes were written", known.end);
+                damage(Some(scan.end), what);
+            }
+            Some(_) if !is_as_known => {
+                damage(None, "the order of its changes is not the one that was written".to_owned());
+            }
+            _ => {}
+        }
+        return scan;
+    }
+    let later = frames::next(&bytes[..used], scan.end + 1, scan.last);
+    let is_synced = known.is_some_and(|known| known.end > scan.end);
+    if is_newest && later.is_none() && !is_synced {
+        if is_as_known {
+            let torn = bytes[scan.end..used].to_vec();
+            found.torn = Some(Torn { path: path.to_owned(), at: scan.end, bytes: torn });
+        } else {
+            damage(None, "the order of its changes is not the one that was written".to_owned());
+        }
+        return scan;
+    }
+    let what = match later {
+        Some(later) => {
+            let after = used - later;
+            let lost = later - scan.end;
+            format!("{lost} bytes of changes cannot be read, and {after} bytes of later ones can")
+        }
+        None if is_synced => format!(
+            "{} bytes of changes cannot be read that were on the disk",
+            used.max(known.map_or(0, |known| known.end)) - scan.end
+        ),
+        None => format!("{} bytes of changes cannot be read", used - scan.end),
+    };
+    damage(Some(scan.end), what);
+    scan
+}
+
+/// Reads a small file; `None` if it is not there.
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        bytes => bytes.map(Some),
+    }
+}

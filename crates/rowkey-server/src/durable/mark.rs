@@ -1,0 +1,250 @@
+//! How far the journals are known to be on the disk itself.
+//!
+//! A journal that breaks off looks the same whether the machine died while it was written or a part
+//! of it was destroyed afterwards. What is on the disk cannot be undone by a loss of power, so the
+//! server notes after each sync how far each journal reaches. What is missing before that is
+//! damage; what is missing after it may be a torn end.
+//!
+//! The file has two slots that are written in turn, so that one is whole at any time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::code::{In, Out};
+use super::frames::{self, Scan};
+use super::tail;
+
+/// The name of the file.
+pub(super) const NAME: &str = "synced";
+const SLOT: usize = 512;
+/// Journals that fit into a slot.
+const MOST: usize = 14;
+/// Bytes that are read of a journal at a time.
+const PIECE: usize = 64 * 1024;
+
+/// How far a journal is known to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) journal: u64,
+    pub(super) scan: Scan,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    sequence: u64,
+    /// The server ended after this was written: the journals are exactly these.
+    pub(super) is_final: bool,
+    /// The oldest journal comes first.
+    pub(super) extents: Vec<Extent>,
+}
+
+impl Mark {
+    /// Reads the file of a directory; `None` if there is none, or no slot is whole.
+    pub(super) fn read(directory: &Path) -> io::Result<Option<Self>> {
+        let bytes = match std::fs::read(directory.join(NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let marks = bytes.chunks(SLOT).filter_map(Self::decode);
+        Ok(marks.max_by_key(|mark| mark.sequence))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Out::with_capacity(SLOT);
+        let from = self.extents.len().saturating_sub(MOST);
+        let extents = &self.extents[from..];
+        out.u64(self.sequence).byte(u8::from(self.is_final)).length(extents.len());
+        for Extent { journal, scan } in extents {
+            out.u64(*journal).u64(scan.end as u64).u64(scan.last).u64(scan.digest);
+        }
+        let mut bytes = out.finish();
+        bytes.resize(SLOT - 8, 0);
+        let sum = xxh3_64(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let (bytes, sum) = slot.split_last_chunk()?;
+        if slot.len() != SLOT || u64::from_le_bytes(*sum) != xxh3_64(bytes) {
+            return None;
+        }
+        let mut read = In(bytes);
+        let (sequence, is_final) = (read.u64().ok()?, read.byte().ok()? != 0);
+        let count = read.length().ok()?;
+        let mut extents = Vec::with_capacity(count.min(MOST));
+        for _ in 0..count {
+            let journal = read.u64().ok()?;
+            let end = usize::try_from(read.u64().ok()?).ok()?;
+            let scan = Scan { end, last: read.u64().ok()?, digest: read.u64().ok()? };
+            extents.push(Extent { journal, scan });
+        }
+        Some(Self { sequence, is_final, extents })
+    }
+}
+
+/// Follows the journals while they are written, and keeps the file.
+#[derive(Debug)]
+pub(super) struct Marker {
+    file: File,
+    store: PathBuf,
+    mark: Mark,
+    /// The newest journal, at the end of what was scanned.
+    reader: Option<File>,
+    /// What was read of it beyond the last whole batch.
+    ahead: Vec<u8>,
+}
+
+impl Marker {
+    /// Goes on from what a check of the journals has found.
+    pub(super) fn start(directory: &Path, store: &Path, extents: Vec<Extent>) -> io::Result<Self> {
+        let before = Mark::read(directory)?.unwrap_or_default();
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        super::directory::keep_private(&mut options);
+        let file = options.open(directory.join(NAME))?;
+        if file.metadata()?.len() != 2 * SLOT as u64 {
+            file.set_len(2 * SLOT as u64)?;
+        }
+        let mark = Mark { sequence: before.sequence, is_final: false, extents };
+        let store = store.to_owned();
+        let mut marker = Self { file, store, mark, reader: None, ahead: Vec::new() };
+        marker.write(false)?;
+        Ok(marker)
+    }
+
+    /// Scans what was written since the last time.
+    pub(super) fn follow(&mut self) -> io::Result<()> {
+        loop {
+            let Some(Extent { journal, .. }) = self.mark.extents.last().copied() else {
+                let Some((first, _)) = tail::journals(&self.store)?.into_iter().next() else {
+                    return Ok(());
+                };
+                self.begin(first);
+                continue;
+            };
+            // Looked for before the scan: what comes after this one was begun is all in the next.
+            let is_closed = self.path(journal + 1).exists();
+            if self.scan(journal)? {
+                if !is_closed {
+                    break;
+                }
+                self.begin(journal + 1);
+            } else {
+                // It and all before it have moved to sorted files.
+                self.mark.extents.clear();
+            }
+        }
+        while let [first, _, ..] = self.mark.extents.as_slice() {
+            if self.path(first.journal).exists() {
+                break;
+            }
+            self.mark.extents.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Says that all that was followed is on the disk itself.
+    pub(super) fn write(&mut self, is_final: bool) -> io::Result<()> {
+        self.mark.sequence += 1;
+        self.mark.is_final = is_final;
+        let slot = if self.mark.sequence.is_multiple_of(2) { 0 } else { SLOT as u64 };
+        self.file.seek(SeekFrom::Start(slot))?;
+        self.file.write_all(&self.mark.encode())
+    }
+
+    /// Scans all journals again: the end of one was cut off.
+    pub(super) fn start_over(&mut self) -> io::Result<()> {
+        (self.reader, self.ahead) = (None, Vec::new());
+        self.mark.extents.clear();
+        self.follow()?;
+        self.write(false)
+    }
+
+    fn begin(&mut self, journal: u64) {
+        (self.reader, self.ahead) = (None, Vec::new());
+        self.mark.extents.push(Extent { journal, scan: Scan::default() });
+    }
+
+    fn path(&self, journal: u64) -> PathBuf {
+        self.store.join(format!("{journal}.jnl"))
+    }
+
+    /// Scans to the end of the newest journal; `false` if it is not there any more.
+    fn scan(&mut self, journal: u64) -> io::Result<bool> {
+        let path = self.path(journal);
+        let Some(Extent { scan, .. }) = self.mark.extents.last_mut() else { return Ok(false) };
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                file => {
+                    let mut file = file?;
+                    file.seek(SeekFrom::Start(scan.end as u64))?;
+                    self.reader.insert(file)
+                }
+            },
+        };
+        loop {
+            let mut ahead = Scan { end: 0, ..*scan };
+            let mut more = true;
+            while more {
+                more = step(&mut ahead, &self.ahead);
+            }
+            self.ahead.drain(..ahead.end);
+            *scan = Scan { end: scan.end + ahead.end, ..ahead };
+            // What is there of the next batch may only now be being written.
+            if !self.ahead.is_empty() && !frames::breaks_off(&self.ahead) {
+                break;
+            }
+            let before = self.ahead.len();
+            let wanted = before.max(PIECE);
+            reader.take(wanted as u64).read_to_end(&mut self.ahead)?;
+            if self.ahead.len() == before {
+                break;
+            }
+        }
+        // Zeros may be written over.
+        let back = i64::try_from(self.ahead.len()).map_err(io::Error::other)?;
+        reader.seek(SeekFrom::Current(-back))?;
+        self.ahead.clear();
+        Ok(true)
+    }
+}
+
+/// Takes a batch, whatever its number is: the store has given it.
+fn step(scan: &mut Scan, bytes: &[u8]) -> bool {
+    let last = std::mem::take(&mut scan.last);
+    let stepped = scan.step(bytes);
+    if !stepped {
+        scan.last = last;
+    }
+    stepped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_comes_back_and_no_bit_of_it_may_be_wrong() {
+        let scan = Scan { end: 3, last: 4, digest: 5 };
+        let extents = vec![Extent { journal: 1, scan }, Extent { journal: 2, scan }];
+        let mark = Mark { sequence: 9, is_final: true, extents };
+        let slot = mark.encode();
+        assert_eq!((slot.len(), Mark::decode(&slot)), (SLOT, Some(mark)));
+        for bit in 0..SLOT * 8 {
+            let mut wrong = slot.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Mark::decode(&wrong), None, "bit {bit}");
+        }
+        assert_eq!(Mark::decode(&[0; SLOT]), None);
+        let many = vec![Extent { journal: 1, scan }; MOST + 1];
+        let many = Mark { extents: many, ..Mark::default() };
+        assert_eq!(Mark::decode(&many.encode()).unwrap().extents.len(), MOST);
+    }
+}

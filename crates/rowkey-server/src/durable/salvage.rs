@@ -1,0 +1,135 @@
+//! What a repair does when changes were left out of a journal: rows that depend on what is lost.
+//!
+//! A table, queue or container whose row is lost comes back under another name, because rows that
+//! nobody owns are swept away at the next start. A blob some of whose bytes are lost is left out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
+
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::odata::parse::Strictness;
+
+use super::code::{Out, invalid};
+use super::disk::Disk;
+use super::journal::{Space, Unit};
+use super::names::{self, Kind};
+use super::{blobs, contents, queues, tables};
+use crate::server::DEVELOPMENT_ACCOUNT;
+use crate::store::queue::Queues;
+use crate::store::{Account, Key, Names};
+
+/// The start of 1970, for what has lost its time.
+const LONG_AGO: i64 = 621_355_968_000_000_000;
+
+/// What is to be changed, and what is to be said of it.
+#[derive(Debug, Default)]
+pub(super) struct Salvage {
+    pub(super) unit: Unit,
+    pub(super) findings: Vec<String>,
+}
+
+/// Finds rows that depend on what is lost.
+pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
+    let mut owners = HashMap::new();
+    let mut account = None;
+    disk.read(Space::Names, |key, value| {
+        let (of, kind, name) = names::read_key(key)?;
+        account.get_or_insert_with(|| of.to_owned());
+        if kind.is_owner() {
+            owners.insert(names::read_owner(&value)?, (kind, name.to_owned()));
+        }
+        Ok(())
+    })?;
+    let account = account.as_deref().unwrap_or(DEVELOPMENT_ACCOUNT);
+    let mut pieces: HashMap<u64, BTreeSet<u32>> = HashMap::new();
+    disk.read(Space::Bytes, |key, _| {
+        let (content, place) = names::split_owner(key)?;
+        let place = place.try_into().map_err(invalid)?;
+        pieces.entry(content).or_default().insert(u32::from_be_bytes(place));
+        Ok(())
+    })?;
+    let mut found = Salvage::default();
+    let mut unowned = BTreeMap::new();
+    let mut named = HashSet::new();
+    disk.read(Space::Rows, |key, value| {
+        let (owner, rest) = names::split_owner(key)?;
+        let (kind, container) = match owners.get(&owner) {
+            Some((kind, name)) => (Some(*kind), name.as_str()),
+            None => (*unowned.entry(owner).or_insert_with(|| guess(rest, &value)), "recovered"),
+        };
+        if kind != Some(Kind::Container) {
+            return Ok(());
+        }
+        let is_there = |content, place| {
+            pieces.get(&content).is_some_and(|pieces: &BTreeSet<u32>| pieces.contains(&place))
+        };
+        let segments = blobs::read_segments(&value)?;
+        if contents::places(&segments).all(|(content, place)| is_there(content, place)) {
+            named.extend(contents::places(&segments).map(|(content, _)| content));
+        } else {
+            found.findings.push(format!(
+                "a blob, snapshot or block in container {container} is left out: a part of its \
+                 bytes is lost"
+            ));
+            found.unit.remove(Space::Rows, key.to_vec());
+        }
+        Ok(())
+    })?;
+    // Pieces stay where they are, although some before them are lost. Those that no row names are
+    // swept later.
+    for (content, there) in &pieces {
+        if !there.contains(&0) && !named.contains(content) {
+            continue;
+        }
+        let last = there.last().copied().unwrap_or_default();
+        for place in (0..last).filter(|place| !there.contains(place)) {
+            let key = [&content.to_be_bytes()[..], &place.to_be_bytes()].concat();
+            found.unit.put(Space::Bytes, key, Vec::new());
+        }
+    }
+    for (owner, kind) in unowned {
+        let Some(kind) = kind else { continue };
+        let (what, name) = match kind {
+            Kind::Container => ("container", format!("recovered-{owner}")),
+            Kind::Queue => ("queue", format!("recovered-{owner}")),
+            _ => ("table", format!("recovered{owner}")),
+        };
+        let row = describe(kind, owner, &name)?;
+        found.unit.put(Space::Names, names::key(account, kind, &name), row);
+        found.findings.push(format!(
+            "what made a {what} is lost, or what deleted it was under way: its contents are now in \
+             {what} {name} of account {account}"
+        ));
+    }
+    Ok(found)
+}
+
+/// What a row without an owner is of.
+fn guess(key: &[u8], value: &[u8]) -> Option<Kind> {
+    let table = Key::from("recovered");
+    let mut account = Account::new(Strictness::Strict, Names::Blocked);
+    if tables::read_entity(&mut account, &table, key, value).is_ok() {
+        return Some(Kind::Table);
+    }
+    let mut queues = Queues::new(Names::Blocked, 0);
+    if queues::read_message(&mut queues, "recovered", key, value).is_ok() {
+        return Some(Kind::Queue);
+    }
+    blobs::read_segments(value).is_ok().then_some(Kind::Container)
+}
+
+/// The row of a table, queue or container that has nothing but a name.
+fn describe(kind: Kind, owner: u64, name: &str) -> io::Result<Vec<u8>> {
+    let long_ago = DateTime::from_ticks(LONG_AGO).map_err(invalid)?;
+    let mut out = Out::default();
+    out.u64(owner);
+    match kind {
+        // Tag, time, access, metadata, policies, lease.
+        Kind::Container => out.u64(1).instant(long_ago).byte(0).bytes(b"").text("").byte(0),
+        // Metadata, policies.
+        Kind::Queue => out.bytes(b"").text(""),
+        // Name, time, policies.
+        _ => out.text(name).instant(long_ago).text(""),
+    };
+    Ok(out.finish())
+}
