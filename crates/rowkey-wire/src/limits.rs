@@ -37,6 +37,9 @@ pub const MAX_COMPARISONS: usize = 15;
 /// Stored access policies of a table, queue or container.
 pub const MAX_ACCESS_POLICIES: usize = 5;
 
+/// Characters of the id of a stored access policy.
+pub const MAX_POLICY_ID: usize = 64;
+
 /// CORS rules of a service.
 pub const MAX_CORS_RULES: usize = 5;
 

@@ -182,12 +182,15 @@ impl Error {
         }))
     }
 
-    /// Names the operation and the table, queue or container, unless they are named already.
+    /// Names the operation and the table, queue or container, unless they are named already. A name
+    /// that no resource can have, because of a control character, is left out: it would break lines
+    /// of a log.
     #[must_use = "the error itself is what tells the caller"]
     pub fn of(mut self, operation: &'static str, resource: &str) -> Self {
         if self.0.operation.is_none() {
             self.0.operation = Some(operation);
-            self.0.resource = (!resource.is_empty()).then(|| resource.into());
+            let is_name = !resource.is_empty() && !resource.contains(char::is_control);
+            self.0.resource = is_name.then(|| resource.into());
         }
         self
     }

@@ -25,7 +25,8 @@ pub(super) fn verify(
     query: &str,
 ) -> Result<Access, Rejection> {
     let mut sas = Sas::from_query(query).ok_or_else(failed)?;
-    if sas.version.is_none() {
+    // A line break in one part would pass for several parts of what was signed.
+    if sas.version.is_none() || sas.check().is_err() {
         return Err(failed());
     }
     let resource = resource(&sas, caller).ok_or_else(failed)?;

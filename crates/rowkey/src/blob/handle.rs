@@ -348,7 +348,7 @@ impl Blob {
 
 /// Refuses names that the service refuses, and names that an address cannot carry: what stands for
 /// a folder or the one above is taken out of addresses on the way.
-pub(super) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
+pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
     check_container(call)?;
     let Some(blob) = blob else { return Ok(()) };
     let named = |error: Error| error.of(call.operation, call.resource);

@@ -190,9 +190,13 @@ impl Queue {
 
     /// Checks the queue's name and sends.
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
-        name::check(&self.name)
-            .map_err(|error| Error::invalid(error.to_string()).of(call.operation, &self.name))?;
+        self.check_name(call.operation)?;
         self.account.pipeline().send(request, call).await
+    }
+
+    pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {
+        name::check(&self.name)
+            .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
     }
 }
 
