@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
@@ -63,7 +63,7 @@ impl Identity {
             let message = format!("the certificate cannot be used: {error}");
             io::Error::new(io::ErrorKind::InvalidInput, message)
         };
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(unusable)?
             .with_no_client_auth()
