@@ -63,8 +63,8 @@ impl Terms {
         {
             return Err(Error::invalid("the shared access signature ends before it begins"));
         }
-        // Whoever uses an emulator on this machine has nothing but http.
-        let allow_http = self.allow_http || place.primary.is_loopback_http();
+        // An emulator has nothing but http.
+        let allow_http = self.allow_http || place.primary.is_trusted_http();
         let mut sas = Sas::default();
         sas.version = Some(self.version.unwrap_or(VERSION).to_owned());
         sas.permissions = (!permissions.is_empty()).then(|| permissions.to_owned());
