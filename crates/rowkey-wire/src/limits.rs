@@ -34,6 +34,10 @@ pub const MAX_PAGE: u32 = 1000;
 /// Comparisons in a filter.
 pub const MAX_COMPARISONS: usize = 15;
 
+/// Bytes of the address of a request, the query and a shared access signature included: what HTTP
+/// libraries take. How much the service takes is not documented; 32 KiB are said to be safe.
+pub const MAX_URL: usize = 65_534;
+
 /// Stored access policies of a table, queue or container.
 pub const MAX_ACCESS_POLICIES: usize = 5;
 

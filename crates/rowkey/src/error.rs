@@ -13,7 +13,7 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{Failure, outcome_of};
+pub(crate) use answer::{Failure, is_being_deleted, outcome_of};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,7 +41,8 @@ pub enum ErrorKind {
     /// again.
     Damaged,
     /// The answer, or an entity in it, is not what was expected: another type, another schema, or
-    /// something between client and service that answers in its place.
+    /// something that is no storage service and answers in its place: a 404 without a code of the
+    /// service is such an answer, and not [`NotFound`](Self::NotFound).
     Decode,
     /// The request cannot succeed as it is. Change it.
     Invalid,
@@ -132,6 +133,12 @@ impl Error {
     #[cold]
     pub(crate) fn too_large(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
+    }
+
+    /// A reading of several pages took too long.
+    #[cold]
+    pub(crate) fn late(what: String) -> Self {
+        Self::new(ErrorKind::Unavailable, Outcome::Rejected, what.into())
     }
 
     /// There is nothing to authorize the request with.

@@ -100,6 +100,12 @@ impl Pipeline {
         Ok(self.shared.signer.address(endpoint, target).into())
     }
 
+    /// Refuses a target whose address is too long to be sent.
+    pub(crate) fn check_length(&self, service: Service, target: &str) -> Result<()> {
+        let endpoint = &place(&self.shared.endpoints, service)?.primary;
+        self.shared.signer.check_length(endpoint, target)
+    }
+
     async fn perform(&self, request: Request, call: Call<'_>, take: Take) -> Result<Reply> {
         let place = place(&self.shared.endpoints, request.service)
             .map_err(|error| error.of(call.operation, call.resource))?;
@@ -138,7 +144,7 @@ impl Pipeline {
             let signed = match self.shared.signer.sign(route.endpoint(), request, &authority) {
                 Ok(signed) => signed,
                 Err(error) if ambiguous => return Err(error.after_unknown()),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.of(call.operation, call.resource)),
             };
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
