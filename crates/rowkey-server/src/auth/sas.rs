@@ -83,7 +83,7 @@ fn claimed_key(delegation: &Delegation) -> DelegationKey {
         expiry: text(&delegation.expiry),
         service: text(&delegation.service),
         version: text(&delegation.version),
-        value: String::new(),
+        value: String::new().into(),
     }
 }
 

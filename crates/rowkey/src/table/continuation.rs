@@ -15,7 +15,7 @@ use crate::transport::Host;
 /// this process or another: [`Query::resume`](crate::Query::resume). It is bound to the table,
 /// filter and selection it came from; another query refuses it. It may contain keys, so treat it
 /// as you treat the data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Continuation {
     pub(crate) query: u64,
     /// Which of the filters that a long list was split into.
@@ -96,6 +96,17 @@ impl FromStr for Continuation {
     }
 }
 
+impl fmt::Debug for Continuation {
+    /// Does not show the token, which may hold keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation")
+            .field("query", &format_args!("{:016x}", self.query))
+            .field("part", &self.part)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Serialize for Continuation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -124,6 +135,7 @@ mod tests {
         ] {
             let token = Continuation { query: 5, part: 2, token, secondary: true, left };
             assert_eq!(token.to_string().parse::<Continuation>().unwrap(), token);
+            assert!(!format!("{token:?}").contains("cGs-"));
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(serde_json::from_str::<Continuation>(&json).unwrap(), token);
         }
