@@ -87,6 +87,21 @@ async fn a_secret_that_comes_later_is_not_sent_over_http_either() {
     assert!(error.to_string().contains("not sent over plain http"), "{error}");
 }
 
+/// A copy names its source with the signature that opens it.
+#[tokio::test]
+async fn the_signature_of_a_source_is_not_sent_over_http_either() {
+    let of = |endpoint: &str, credential| {
+        let builder = StorageAccount::builder().name("acct").credential(credential);
+        builder.blob_endpoint(endpoint).unwrap().build().unwrap()
+    };
+    let source = of("https://acct.blob.core.windows.net", Credential::sas(SAS).unwrap());
+    let key = Credential::shared_key("acct", "a2V5").unwrap();
+    let target = of("http://storage.invalid:10000/acct", key).container("photos").blob("8.jpg");
+    let error = target.copy_from(&source.container("photos").blob("7.jpg")).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    assert!(error.to_string().contains("of the source is not sent over plain http"), "{error}");
+}
+
 /// A wrong endpoint must not look like an empty table.
 #[tokio::test]
 async fn a_404_that_is_no_storage_services_is_no_absence() {

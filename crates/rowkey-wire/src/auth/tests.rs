@@ -486,11 +486,12 @@ fn no_part_of_a_signature_can_be_taken_for_several() {
         .collect();
         for part in PARTS {
             let mut sas = Sas::from_query(&format!("{part}={encoded}&sig=x")).unwrap();
-            let refused = Err(UnsafePart { part, at: 2 });
+            let unsafe_part = UnsafePart { part, at: 2 };
+            let refused = Err(unsafe_part);
             assert_eq!(sas.check(), refused, "{part} {character:?}");
             assert_eq!(sas.sign(&key, "a", Resource::Table("t")), refused);
             assert_eq!(sas.signature(), "x", "nothing is signed");
-            let shown = refused.unwrap_err().to_string();
+            let shown = unsafe_part.to_string();
             assert!(shown.contains(part) && !shown.contains("ab"), "{shown}");
         }
         let text = format!("ab{character}");

@@ -205,7 +205,8 @@ impl Blob {
         let call = self.call("CopyBlob", safety(&self.conditions));
         check(&call, Some(&source.name))?;
         let from = encode::get(source.place(), source.snapshot.as_deref(), None, &Wire::NONE);
-        let from = source.pipeline().address(Service::Blob, &from.target)?;
+        let from = self.pipeline().source(source.pipeline(), Service::Blob, &from.target);
+        let from = from.map_err(|error| error.of(call.operation, call.resource))?;
         let copy =
             encode::Copy { source: &from, source_conditions: &source.conditions, sync: false };
         let request =

@@ -20,7 +20,7 @@ type End = (String, Option<String>);
 
 impl Range {
     pub(super) fn of_partition<E: Entity>(partition: Partition<E>) -> Result<Self> {
-        let span = partition.into_span().map_err(invalid)?;
+        let span = partition.into_span().map_err(|error| invalid(&error))?;
         let partition_key = span.partition_key;
         let from = match span.from {
             Bound::Unbounded => None,
@@ -37,7 +37,7 @@ impl Range {
 
     pub(super) fn of_keys<E>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
         let parts = |key: &Key<E>| {
-            let (partition_key, row_key) = key.parts().map_err(|error| invalid(error.clone()))?;
+            let (partition_key, row_key) = key.parts().map_err(invalid)?;
             Ok((partition_key.to_owned(), row_key.to_owned()))
         };
         let from = match range.start_bound() {
@@ -63,7 +63,7 @@ impl Range {
     pub(super) fn of_partitions<'a>(range: &impl RangeBounds<&'a str>) -> Result<Self> {
         for bound in [range.start_bound(), range.end_bound()] {
             if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                rowkey_wire::key::check(key).map_err(|error| invalid(KeyError::Invalid(error)))?;
+                rowkey_wire::key::check(key).map_err(|error| invalid(&KeyError::Invalid(error)))?;
             }
         }
         let from = match range.start_bound() {
@@ -133,7 +133,7 @@ fn before(mut key: String) -> Option<String> {
     Some(key)
 }
 
-fn invalid(error: KeyError) -> Error {
+fn invalid(error: &KeyError) -> Error {
     Error::invalid(format!("in the range: {error}")).advise("give keys that entities can have")
 }
 

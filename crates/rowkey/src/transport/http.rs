@@ -267,6 +267,10 @@ pub(crate) fn advice(
 
 /// rustls with the operating system's roots.
 #[cfg(any(feature = "rustls", feature = "rustls-no-provider"))]
+#[cfg_attr(
+    feature = "rustls",
+    expect(clippy::unnecessary_wraps, reason = "it fails where there is no provider")
+)]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
     // reqwest would panic.
     #[cfg(not(feature = "rustls"))]
