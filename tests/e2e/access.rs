@@ -567,7 +567,7 @@ async fn a_token_for_something_else_is_refused() -> TestResult {
 async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResult {
     let builder = Server::builder().https().oauth();
     let trust = |builder: StorageAccountBuilder, server: &Server| {
-        builder.http_client(trusting(server).unwrap())
+        builder.http_client(trusting(server).unwrap()).unwrap()
     };
     let (server, directory, account) = with_tokens(builder, STORAGE, trust).await?;
     assert!(server.table_endpoint().starts_with("https://127.0.0.1:"));
@@ -576,7 +576,7 @@ async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResul
 
     let by_key = StorageAccount::builder()
         .connection_string(server.connection_string())?
-        .http_client(trusting(&server)?)
+        .http_client(trusting(&server)?)?
         .clock(directory.clock.clone())
         .build()?;
     by_key.table("staff").insert(&employee(1)).await?;
@@ -586,7 +586,7 @@ async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResul
     assert!(token.query().contains("&spr=https&"), "not asked for otherwise");
     let by_token = StorageAccount::builder()
         .connection_string(&token.connection_string())?
-        .http_client(trusting(&server)?)
+        .http_client(trusting(&server)?)?
         .build()?;
     assert!(by_token.table("staff").get(Employee::key("sales", 1)).await?.is_some());
     Ok(())

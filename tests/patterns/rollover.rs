@@ -195,7 +195,7 @@ async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
 #[tokio::test]
 async fn a_period_whose_table_is_being_deleted_takes_nothing_and_then_begins_anew() -> TestResult {
     let server = start().await?;
-    let (log, other) = (log(&server)?, self::log(&server)?);
+    let (log, other) = (log(&server)?, log(&server)?);
     log.now().insert(&line("web", 1)).await?;
     account(&server)?.table("logx20301121").delete_table().await?;
     for log in [&log, &other] {

@@ -55,7 +55,7 @@ impl Signer {
         let key = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap();
         let granted = "sv=2019-02-02&ss=bqt&srt=sco&sp=rwdlacup&se=2099-01-01T00:00:00Z&sig=";
         let mut sas = Sas::from_query(granted).unwrap();
-        sas.sign(&key, DEVELOPMENT_ACCOUNT, Resource::Table(""));
+        sas.sign(&key, DEVELOPMENT_ACCOUNT, Resource::Table("")).unwrap();
         let date = http_date(server.clock().now().to_chrono());
         Self { key, date, sas: sas.encode() }
     }

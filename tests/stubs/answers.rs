@@ -117,7 +117,8 @@ async fn error_bodies_of_proxies_and_of_every_shape_are_understood() {
         let (stub, table) = stub().await;
         answer(&stub, ResponseTemplate::new(404).set_body_string(body)).await;
         let error = table.insert(&thing()).await.unwrap_err();
-        assert_eq!((error.kind(), error.code()), (ErrorKind::NotFound, code.as_ref()), "{body}");
+        let kind = if code.is_some() { ErrorKind::NotFound } else { ErrorKind::Decode };
+        assert_eq!((error.kind(), error.code()), (kind, code.as_ref()), "{body}");
         assert!(!format!("{error} {error:?}").contains("secret"));
     }
 }
@@ -284,12 +285,15 @@ async fn another_writers_step_is_not_taken_for_the_echo_of_an_update_that_counts
 #[tokio::test]
 async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it_tells() {
     // Somebody deleted it meanwhile; or it cannot be read any more.
-    for (status, kind) in [(404, ErrorKind::NotFound), (403, ErrorKind::Auth)] {
+    for (code, kind) in [
+        (ErrorCode::RESOURCE_NOT_FOUND, ErrorKind::NotFound),
+        (ErrorCode::AUTHENTICATION_FAILED, ErrorKind::Auth),
+    ] {
         let (stub, table) = stub().await;
         let get = || Mock::given(matchers::method("GET"));
         let put = || Mock::given(matchers::method("PUT"));
         get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
-        get().respond_with(ResponseTemplate::new(status)).mount(&stub).await;
+        get().respond_with(answers::error(code)).mount(&stub).await;
         put()
             .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
             .up_to_n_times(1)

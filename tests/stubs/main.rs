@@ -6,6 +6,8 @@
 
 mod answers;
 mod blob_requests;
+mod endless;
+mod pretenders;
 mod queue_requests;
 mod requests;
 

@@ -1,5 +1,5 @@
 //! `cargo xtask ci`: every gate that needs nothing but Rust, in the order of cheapness.
-//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, features, examples, structure.
+//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, neighbour, features, examples, structure.
 //! `cargo xtask fuzz [SECONDS] [TARGET..]` runs the fuzz targets, which need a C++ compiler, too.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
@@ -17,7 +17,7 @@ struct Gate {
     remedy: &'static str,
 }
 
-const GATES: [Gate; 7] = [
+const GATES: [Gate; 8] = [
     Gate { name: "fmt", run: || cargo("fmt --all -- --check"), remedy: "cargo fmt --all" },
     Gate { name: "structure", run: structure::check, remedy: "each line above says what to do" },
     Gate {
@@ -41,6 +41,12 @@ const GATES: [Gate; 7] = [
         name: "features",
         run: || cargo("test -p rowkey -p rowkey-encryption -p rowkey-server --all-features"),
         remedy: "cargo test -p rowkey -p rowkey-encryption -p rowkey-server --all-features",
+    },
+    Gate {
+        name: "neighbour",
+        // Alone: features of other packages would be united with its own.
+        run: || cargo("test -p rowkey-neighbour"),
+        remedy: "what rowkey asks of its dependencies changes them for a whole program",
     },
     Gate { name: "examples", run: examples, remedy: "cargo run --example NAME" },
 ];

@@ -15,8 +15,6 @@ pub struct OverReqwest {
 
 impl OverReqwest {
     pub fn new(hand: Hand) -> Result<Self> {
-        // Cargo unites features, so this client has TLS as rowkey's has, and needs a provider for it.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build()?;
         Ok(Self { hand, client })
     }

@@ -11,7 +11,7 @@ use rcgen::{
 };
 use rowkey_wire::edm::DateTime;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -79,7 +79,7 @@ impl Identity {
 
     /// What makes connections secure with it.
     pub(crate) fn acceptor(&self) -> io::Result<TlsAcceptor> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let chain: Vec<_> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<_, _>>()
             .map_err(|_| wrong("the certificate is not PEM"))?;

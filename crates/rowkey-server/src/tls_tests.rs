@@ -32,7 +32,7 @@ fn error(certificate: &str, key: &str) -> String {
 async fn is_trusted(identity: &Identity, name: &str) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

@@ -34,8 +34,15 @@ pub const MAX_PAGE: u32 = 1000;
 /// Comparisons in a filter.
 pub const MAX_COMPARISONS: usize = 15;
 
+/// Bytes of the address of a request, the query and a shared access signature included: what HTTP
+/// libraries take. How much the service takes is not documented; 32 KiB are said to be safe.
+pub const MAX_URL: usize = 65_534;
+
 /// Stored access policies of a table, queue or container.
 pub const MAX_ACCESS_POLICIES: usize = 5;
+
+/// Characters of the id of a stored access policy.
+pub const MAX_POLICY_ID: usize = 64;
 
 /// CORS rules of a service.
 pub const MAX_CORS_RULES: usize = 5;

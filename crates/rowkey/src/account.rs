@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rowkey_wire::table::encode::Flavor;
+use zeroize::Zeroizing;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -59,7 +60,7 @@ impl StorageAccount {
 
     /// The account that the environment variable `AZURE_STORAGE_CONNECTION_STRING` describes.
     pub fn from_env() -> Result<Self> {
-        match std::env::var(CONNECTION_STRING) {
+        match std::env::var(CONNECTION_STRING).map(Zeroizing::new) {
             Ok(text) => Self::from_connection_string(&text),
             // The error's own text quotes a value that is not Unicode.
             Err(std::env::VarError::NotUnicode(_)) => {

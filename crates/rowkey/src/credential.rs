@@ -63,6 +63,10 @@ pub(crate) enum Authority {
 impl Credential {
     /// The account's name and one of its two keys, in base64 as the portal shows it.
     ///
+    /// Requests carry a signature, which is good for that request for 15 minutes, and never the key.
+    /// Over plain http everybody on the way can read requests and answers, change bodies, which are not
+    /// signed, and send a request again.
+    ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the key is not base64.
     /// See [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
     pub fn shared_key(account: impl Into<String>, key: &str) -> Result<Self> {
@@ -76,6 +80,10 @@ impl Credential {
     }
 
     /// A shared access signature: `sv=..&sig=..`, with or without a leading `?`.
+    ///
+    /// It is sent over https, or to this machine; for any other host
+    /// [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to) names it, or the account cannot
+    /// be built.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it is not the query of an
     /// address or has no signature. [`sas`](crate::sas) makes them.
@@ -100,8 +108,9 @@ impl Credential {
     /// Bearer tokens of Microsoft Entra ID, from a provider that is asked for one when the last is
     /// about to expire. An `Arc` of a provider is one, too.
     ///
-    /// Clones share the tokens. They are sent over https, or to this machine; anywhere else the
-    /// account cannot be built.
+    /// Clones share the tokens. They are sent over https, or to this machine; for any other host
+    /// [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to) names it, or the account cannot
+    /// be built.
     /// See [Authorize with Microsoft Entra ID](https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory).
     pub fn token(provider: impl TokenProvider + 'static) -> Self {
         Self(Repr::Tokens(Arc::new(Tokens::new(Box::new(provider)))))
@@ -128,8 +137,9 @@ impl Credential {
             }
             _ => self,
         };
+        // What is in a slot may be of another kind than what the account was built with.
+        current.check(endpoint)?;
         if let Repr::Tokens(tokens) = &current.0 {
-            current.check(endpoint)?;
             // Boxed, so that the futures of all other requests stay small.
             let token = Box::pin(tokens.get(audience, clock));
             return match tokio::time::timeout(limit, token).await {
@@ -181,12 +191,11 @@ impl Credential {
     /// Refuses an endpoint to which this credential must not be shown.
     pub(crate) fn check(&self, endpoint: &Endpoint) -> Result<()> {
         match &self.0 {
-            Repr::Tokens(_) if !endpoint.is_secure() && !endpoint.is_loopback() => {
-                Err(Error::invalid("a bearer token is sent over https alone, or to this machine")
-                    .advise("give an https endpoint"))
-            }
+            Repr::Sas(_) => endpoint.check_secret("a shared access signature"),
+            Repr::Tokens(_) => endpoint.check_secret("a bearer token"),
+            // Signatures of Shared Key are good for one request, and do not tell the key.
+            Repr::SharedKey(_) | Repr::Anonymous => Ok(()),
             Repr::Slot(slot) => slot.current().check(endpoint),
-            _ => Ok(()),
         }
     }
 

@@ -13,7 +13,7 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{Failure, outcome_of};
+pub(crate) use answer::{Failure, is_being_deleted, outcome_of};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -41,7 +41,8 @@ pub enum ErrorKind {
     /// again.
     Damaged,
     /// The answer, or an entity in it, is not what was expected: another type, another schema, or
-    /// something between client and service that answers in its place.
+    /// something that is no storage service and answers in its place: a 404 without a code of the
+    /// service is such an answer, and not [`NotFound`](Self::NotFound).
     Decode,
     /// The request cannot succeed as it is. Change it.
     Invalid,
@@ -134,6 +135,12 @@ impl Error {
         Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
     }
 
+    /// A reading of several pages took too long.
+    #[cold]
+    pub(crate) fn late(what: String) -> Self {
+        Self::new(ErrorKind::Unavailable, Outcome::Rejected, what.into())
+    }
+
     /// There is nothing to authorize the request with.
     #[cold]
     pub(crate) fn unauthorized(what: &'static str) -> Self {
@@ -182,12 +189,15 @@ impl Error {
         }))
     }
 
-    /// Names the operation and the table, queue or container, unless they are named already.
+    /// Names the operation and the table, queue or container, unless they are named already. A name
+    /// that no resource can have, because of a control character, is left out: it would break lines
+    /// of a log.
     #[must_use = "the error itself is what tells the caller"]
     pub fn of(mut self, operation: &'static str, resource: &str) -> Self {
         if self.0.operation.is_none() {
             self.0.operation = Some(operation);
-            self.0.resource = (!resource.is_empty()).then(|| resource.into());
+            let is_name = !resource.is_empty() && !resource.contains(char::is_control);
+            self.0.resource = is_name.then(|| resource.into());
         }
         self
     }

@@ -280,14 +280,16 @@ impl<E, S> Clone for IndexRange<E, S> {
 }
 
 impl<E, S> fmt::Debug for IndexKey<E, S> {
+    /// Shows which index it is of, but not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IndexKey").field(&self.position).field(&self.keys).finish()
+        f.debug_struct("IndexKey").field("index", &self.position).finish_non_exhaustive()
     }
 }
 
 impl<E, S> fmt::Debug for IndexRange<E, S> {
+    /// Shows which index it is of, but not the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IndexRange").field(&self.position).field(&self.span).finish()
+        f.debug_struct("IndexRange").field("index", &self.position).finish_non_exhaustive()
     }
 }
 

@@ -66,10 +66,11 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `rustls` (default) | TLS by rustls and ring |
+//! | `rustls` (default) | TLS by rustls and aws-lc-rs, as reqwest has it by default |
+//! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
 //! | `native-tls` | TLS by the operating system |
 //! | `azure-identity` | take any credential of azure_core 1.x, such as those of `azure_identity` |
-//! | `reqwest-0_13` | bring your own `reqwest::Client` |
+//! | `reqwest-0_13` | bring your own `reqwest::ClientBuilder` |
 //! | `test-util` | `ManualClock`, time that tests move; `answers`, what the service says, for stubs |
 //! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 

@@ -3,6 +3,9 @@
 
 pub(crate) mod listing;
 pub(crate) mod policies;
+pub(crate) mod progress;
+
+use std::time::Duration;
 
 pub use listing::{Listing, ListingContinuation, ListingPage};
 use rowkey_wire::request::Request;
@@ -12,7 +15,7 @@ pub use rowkey_wire::xml::{
 };
 
 use crate::account::StorageAccount;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_being_deleted};
 use crate::transport::{Call, Host, Reply, Safety};
 
 pub(crate) async fn properties(
@@ -46,6 +49,34 @@ pub(crate) async fn statistics(
     let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
     let reply = account.pipeline().send(request, call).await?;
     xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+}
+
+/// The first wait for a name that is blocked, and the longest. They double.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Creates something whose name may be blocked because what had it was deleted: again and again, with
+/// waits that are `longest` in all.
+pub(crate) async fn create_within<F>(
+    account: &StorageAccount,
+    longest: Duration,
+    create: impl Fn() -> F,
+) -> Result<bool>
+where
+    F: Future<Output = Result<bool>>,
+{
+    let (mut left, mut wait) = (longest, FIRST_WAIT);
+    loop {
+        let result = create().await;
+        let blocked = |error: &Error| error.code().is_some_and(is_being_deleted);
+        if left.is_zero() || !result.as_ref().is_err_and(blocked) {
+            return result;
+        }
+        let pause = wait.min(left);
+        account.clock().sleep(pause).await;
+        left -= pause;
+        wait = (2 * wait).min(LONGEST_WAIT);
+    }
 }
 
 #[cold]

@@ -290,31 +290,19 @@ fn malformed() -> Error {
     )
 }
 
-/// rustls with ring and the operating system's roots, as the client of tables has it.
+/// As the client of tables has it.
 fn client(secure: bool) -> Result<reqwest::Client> {
-    use rustls_platform_verifier::BuilderVerifierExt as _;
-
-    let unusable = |error: rustls::Error| {
-        let what = "the system's certificates cannot be used";
-        Error::refused(ErrorKind::Invalid, what).with_source(error)
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?;
-    let config = if secure {
-        config.with_platform_verifier().map_err(unusable)?
-    } else {
-        config.with_root_certificates(rustls::RootCertStore::empty())
-    };
     let mut builder = reqwest::Client::builder()
         // A token is for one address, and must not be shown to another.
         .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
+        .referer(false)
+        .retry(reqwest::retry::never().max_retries_per_request(0))
         .timeout(TIMEOUT)
-        .tls_backend_preconfigured(config.with_no_client_auth());
+        .http1_only()
+        .tls_backend_rustls();
     if !secure {
-        builder = builder.no_proxy();
+        // This machine. Reading the system's roots would take longer than the request.
+        builder = builder.no_proxy().tls_certs_only([]);
     }
     builder.build().map_err(|error| {
         Error::refused(ErrorKind::Invalid, "the HTTP client cannot be built")

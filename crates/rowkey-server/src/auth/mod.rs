@@ -85,10 +85,10 @@ pub(crate) fn delegation_key(
         expiry: info.expiry,
         service: "b".to_owned(),
         version: version.to_owned(),
-        value: String::new(),
+        value: String::new().into(),
     };
     if let Some(signer) = account.keys.first() {
-        key.value = sas::delegated_value(signer, &key);
+        key.value = sas::delegated_value(signer, &key).into();
     }
     key
 }

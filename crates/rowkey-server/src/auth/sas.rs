@@ -80,6 +80,13 @@ pub(super) fn verify(
     if sas.version.is_none() {
         return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
     }
+    // A line break in one part would pass for several parts of what was signed.
+    if sas.check().is_err() {
+        return Err(failed(
+            "a part of the signature holds a control character",
+            "The signature's parameters must not hold control characters.",
+        ));
+    }
     let resource = resource(&sas, caller).ok_or_else(|| not_for_this(&sas, caller))?;
     let text = sas.string_to_sign(&account.name, resource);
     let genuine = |key: &SigningKey| match &sas.delegation {
@@ -144,7 +151,7 @@ fn claimed_key(delegation: &Delegation) -> DelegationKey {
         expiry: text(&delegation.expiry),
         service: text(&delegation.service),
         version: text(&delegation.version),
-        value: String::new(),
+        value: String::new().into(),
     }
 }
 

@@ -231,3 +231,45 @@ fn an_account_signature_is_for_services_and_types_of_resources() {
     let refused = Some(ErrorCode::AUTHORIZATION_FAILURE);
     assert_eq!(asked(&acl, "GET", "/Things", "{}"), refused, "policies are never opened");
 }
+
+/// A signer who lets a tenant choose a key signs what the tenant then says in another way: the
+/// text is the same, and so is the signature.
+#[test]
+fn a_line_break_in_a_part_opens_no_other_partition() {
+    let key = SigningKey::from_base64(KEY).unwrap();
+    let chosen = "victim\n\nvictim\n\n";
+    let mut theirs =
+        Sas::from_query("sv=2019-02-02&tn=Things&sp=r&se=2026-01-01T13:00:00Z&sig=x").unwrap();
+    (theirs.start_partition_key, theirs.end_partition_key) =
+        (Some(chosen.to_owned()), Some(chosen.to_owned()));
+    let text = theirs.string_to_sign("acc", Resource::Table("Things"));
+    let signature = key.sign(&text).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    // The first lines as keys of their own, all others in the last of them.
+    let claimed = "sv=2019-02-02&tn=Things&sp=r&se=2026-01-01T13:00:00Z&spk=victim&srk=&epk=victim\
+                   &erk=%0A%0A%0Avictim%0A%0Avictim%0A%0A%0A";
+    let sas = Sas::from_query(&format!("{claimed}&sig=x")).unwrap();
+    assert_eq!(sas.string_to_sign("acc", Resource::Table("Things")), text, "one text for both");
+    let refused = Some(ErrorCode::AUTHENTICATION_FAILED);
+    assert_eq!(code_of(&state(), &format!("{claimed}&sig={signature}")), refused);
+    assert_eq!(code_of(&state(), &format!("{}&sig={signature}", theirs.encode())), refused);
+}
+
+#[test]
+fn a_control_character_in_any_part_is_refused() {
+    for part in ["sp", "st", "se", "si", "sip", "spr", "spk", "srk", "epk", "erk", "tn", "rscc"] {
+        for character in ["%00", "%09", "%0A", "%0D", "%1F", "%7F", "%C2%85", "%E2%80%A8"] {
+            let usual = signed(&[("sp", "r")]);
+            let (query, _) = usual.rsplit_once("&sig=").unwrap();
+            let kept = query.split('&').filter(|pair| pair.split('=').next() != Some(part));
+            let query =
+                kept.chain([&*format!("{part}=a{character}")]).collect::<Vec<_>>().join("&");
+            let sas = Sas::from_query(&format!("{query}&sig=x")).unwrap();
+            let table = sas.table.clone().unwrap_or_default();
+            let text = sas.string_to_sign("acc", Resource::Table(&table));
+            let signature = SigningKey::from_base64(KEY).unwrap().sign(&text);
+            let signature = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+            let code = code_of(&state(), &format!("{query}&sig={signature}"));
+            assert_eq!(code, Some(ErrorCode::AUTHENTICATION_FAILED), "{part} {character}");
+        }
+    }
+}

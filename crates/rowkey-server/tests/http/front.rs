@@ -23,7 +23,7 @@ fn sas() -> String {
     let granted = "sv=2019-02-02&tn=things&sp=r&se=2026-01-02T00:00:00Z&sig=";
     let mut sas = Sas::from_query(granted).unwrap();
     let key = SigningKey::from_base64(DEVELOPMENT_KEY).unwrap();
-    sas.sign(&key, ACCOUNT, Resource::Table("things"));
+    sas.sign(&key, ACCOUNT, Resource::Table("things")).unwrap();
     sas.encode()
 }
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use zeroize::Zeroizing;
+
 use crate::xml::{Element, Writer, XmlError};
 
 /// A key, and for whom and when it is good. All of it but the value is in the signatures made with
@@ -24,7 +26,7 @@ pub struct DelegationKey {
     /// The version that gave it.
     pub version: String,
     /// The key in base64.
-    pub value: String,
+    pub value: Zeroizing<String>,
 }
 
 /// The time for which a key is asked, as the document has it.
@@ -57,7 +59,7 @@ pub fn decode(body: &[u8]) -> Result<DelegationKey, XmlError> {
         expiry: text("SignedExpiry")?,
         service: text("SignedService")?,
         version: text("SignedVersion")?,
-        value: text("Value")?,
+        value: text("Value")?.into(),
     })
 }
 
@@ -79,7 +81,7 @@ pub fn render(key: &DelegationKey) -> String {
         ("SignedExpiry", &key.expiry),
         ("SignedService", &key.service),
         ("SignedVersion", &key.version),
-        ("Value", &key.value),
+        ("Value", &*key.value),
     ] {
         writer.leaf(name, text);
     }
@@ -109,7 +111,7 @@ mod tests {
         };
         assert_eq!(parse(encode(&info).as_bytes()), Ok(info));
         assert_eq!(parse(b"<KeyInfo/>"), Err(XmlError::Missing("Expiry")));
-        let key = DelegationKey { value: "c2VjcmV0".to_owned(), ..DelegationKey::default() };
+        let key = DelegationKey { value: "c2VjcmV0".to_owned().into(), ..DelegationKey::default() };
         assert_eq!(decode(render(&key).as_bytes()), Ok(key.clone()));
         assert!(!format!("{key:?}").contains("c2VjcmV0"));
     }

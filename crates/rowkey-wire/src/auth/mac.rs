@@ -8,6 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 /// The portal shows keys with padding, but copies of them lose it.
 const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -21,7 +22,8 @@ pub const SIGNATURE_LEN: usize = 44;
 /// An account key (or a user delegation key), ready to sign with.
 ///
 /// Holds the state of HMAC-SHA256 after the key has gone in, so that a signature copies that state
-/// instead of hashing the key's two blocks again. Neither `Debug` nor any error shows the key.
+/// instead of hashing the key's two blocks again. Neither `Debug` nor any error shows the key, and its
+/// memory, and that of every copy that is made on the way, is cleared when it is dropped.
 #[derive(Clone)]
 pub struct SigningKey(Hmac<Sha256>);
 
@@ -30,7 +32,9 @@ impl SigningKey {
     ///
     /// Fails when the text is empty or not base64.
     pub fn from_base64(text: &str) -> Result<Self, InvalidKey> {
-        let key = KEY_BASE64.decode(text.trim()).map_err(|_| InvalidKey(()))?;
+        // Made long enough at once, so that no copy is left behind by growing.
+        let mut key = Zeroizing::new(Vec::with_capacity(base64::decoded_len_estimate(text.len())));
+        KEY_BASE64.decode_vec(text.trim(), &mut key).map_err(|_| InvalidKey(()))?;
         if key.is_empty() {
             return Err(InvalidKey(()));
         }
@@ -131,6 +135,14 @@ mod tests {
         for wrong in ["", "  ", "=", "key!", "a"] {
             assert!(SigningKey::from_base64(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_made_of_a_key_is_cleared_when_it_is_dropped() {
+        fn cleared<T: zeroize::ZeroizeOnDrop>() {}
+        // Two of them are the state of HMAC, which forges signatures as the key does.
+        cleared::<Sha256>();
+        cleared::<Zeroizing<Vec<u8>>>();
     }
 
     #[test]

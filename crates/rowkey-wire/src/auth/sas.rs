@@ -134,12 +134,56 @@ impl Sas {
 
     /// Signs it for a resource of an account; an account SAS does not sign the resource (the
     /// client's half).
-    pub fn sign(&mut self, key: &SigningKey, account: &str, resource: Resource<'_>) {
+    ///
+    /// Fails, and signs nothing, when a part could be taken for several: see
+    /// [`check`](Self::check).
+    pub fn sign(
+        &mut self,
+        key: &SigningKey,
+        account: &str,
+        resource: Resource<'_>,
+    ) -> Result<(), UnsafePart> {
+        self.check()?;
+        let named: &[_] = match resource {
+            Resource::Blob { container, name } => &[("container", container), ("blob", name)],
+            Resource::Container(name) => &[("container", name)],
+            Resource::Queue(name) => &[("queue", name)],
+            Resource::Table(name) => &[("table", name)],
+        };
+        named
+            .iter()
+            .chain(&[("account", account)])
+            .try_for_each(|(part, text)| safe(part, text))?;
         self.signature = key.sign(&self.string_to_sign(account, resource));
+        Ok(())
+    }
+
+    /// Refuses parts with control characters or line separators.
+    ///
+    /// The parts are signed as lines. One with a line break in it would sign other parts, too, which
+    /// another query could then claim: the keys of somebody else's partition, say.
+    pub fn check(&self) -> Result<(), UnsafePart> {
+        self.parts().try_for_each(|(name, part)| safe(name, part.as_deref().unwrap_or_default()))
     }
 
     /// The query that carries it, without a `?` (the client's half).
     pub fn encode(&self) -> String {
+        let mut query = String::with_capacity(256);
+        for (name, value) in self.parts() {
+            if let Some(value) = value {
+                query.push_str(name);
+                query.push('=');
+                query.extend(utf8_percent_encode(value, UNRESERVED));
+                query.push('&');
+            }
+        }
+        query.push_str("sig=");
+        query.extend(utf8_percent_encode(&self.signature, UNRESERVED));
+        query
+    }
+
+    /// Everything but the signature, by the names that queries have for it.
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
         let parts = [
             ("sv", &self.version),
             ("ss", &self.services),
@@ -165,8 +209,7 @@ impl Sas {
             ("rscl", &self.content_language),
             ("rsct", &self.content_type),
         ];
-        let key = self.delegation.as_deref();
-        let delegation = key.map(|key| {
+        let delegation = self.delegation.as_deref().map(|key| {
             [
                 ("skoid", &key.oid),
                 ("sktid", &key.tid),
@@ -174,20 +217,16 @@ impl Sas {
                 ("ske", &key.expiry),
                 ("sks", &key.service),
                 ("skv", &key.version),
+                ("saoid", &key.authorized_oid),
+                ("suoid", &key.unauthorized_oid),
+                ("scid", &key.correlation),
+                ("skdutid", &key.delegated_tid),
+                ("sduoid", &key.delegated_oid),
+                ("srh", &key.request_headers),
+                ("srq", &key.request_query),
             ]
         });
-        let mut query = String::with_capacity(256);
-        for (name, value) in parts.into_iter().chain(delegation.into_iter().flatten()) {
-            if let Some(value) = value {
-                query.push_str(name);
-                query.push('=');
-                query.extend(utf8_percent_encode(value, UNRESERVED));
-                query.push('&');
-            }
-        }
-        query.push_str("sig=");
-        query.extend(utf8_percent_encode(&self.signature, UNRESERVED));
-        query
+        parts.into_iter().chain(delegation.into_iter().flatten())
     }
 
     /// The signature, in base64.
@@ -451,6 +490,38 @@ impl Protocols {
             "https,http" => Some(Self::HttpsAndHttp),
             _ => None,
         }
+    }
+}
+
+/// A part of a shared access signature that must not be signed. It does not say what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsafePart {
+    /// The part, by its name in a query, or what it names: `account`, `table`, `queue`, `container`,
+    /// `blob`.
+    pub part: &'static str,
+    /// Where the character is, in bytes from the start.
+    pub at: usize,
+}
+
+impl fmt::Display for UnsafePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, at } = self;
+        write!(
+            f,
+            "`{part}` of a shared access signature has a control character or a line separator at \
+             position {at}"
+        )
+    }
+}
+
+impl std::error::Error for UnsafePart {}
+
+/// Refuses what ends a line somewhere, or is not to be seen.
+fn safe(part: &'static str, text: &str) -> Result<(), UnsafePart> {
+    let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    match text.char_indices().find(|(_, c)| is_unsafe(*c)) {
+        Some((at, _)) => Err(UnsafePart { part, at }),
+        None => Ok(()),
     }
 }
 

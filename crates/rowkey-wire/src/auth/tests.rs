@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::sas::{IpRange, Protocols, Resource, parse_time};
+use super::sas::{IpRange, Protocols, Resource, UnsafePart, parse_time};
 use super::*;
 
 struct Vector {
@@ -457,4 +457,99 @@ fn a_user_delegation_signature_is_that_of_the_official_library() {
     assert!(SigningKey::from_base64("c2VjcmV0").unwrap().verify(&text, sas.signature()), "{text}");
     let again = Sas::from_query(&sas.encode()).unwrap();
     assert_eq!(again, sas);
+}
+
+/// Everything that a query can say, in two queries: a blob's SAS, and an account's.
+const PARTS: [&str; 36] = [
+    "sv",
+    "ss",
+    "srt",
+    "sr",
+    "tn",
+    "st",
+    "se",
+    "sp",
+    "si",
+    "sip",
+    "spr",
+    "spk",
+    "srk",
+    "epk",
+    "erk",
+    "snapshot",
+    "versionid",
+    "ses",
+    "rscc",
+    "rscd",
+    "rsce",
+    "rscl",
+    "rsct",
+    "skoid",
+    "sktid",
+    "skt",
+    "ske",
+    "sks",
+    "skv",
+    "saoid",
+    "suoid",
+    "scid",
+    "skdutid",
+    "sduoid",
+    "srh",
+    "srq",
+];
+
+/// What may end a line, and what cannot be seen.
+fn unsafe_characters() -> impl Iterator<Item = char> {
+    ('\0'..' ').chain('\u{7F}'..'\u{A0}').chain(['\u{2028}', '\u{2029}'])
+}
+
+#[test]
+fn no_part_of_a_signature_can_be_taken_for_several() {
+    let key = SigningKey::from_base64("YmFy").unwrap();
+    for character in unsafe_characters() {
+        let encoded: String = percent_encoding::utf8_percent_encode(
+            &format!("ab{character}"),
+            percent_encoding::NON_ALPHANUMERIC,
+        )
+        .collect();
+        for part in PARTS {
+            let mut sas = Sas::from_query(&format!("{part}={encoded}&sig=x")).unwrap();
+            let unsafe_part = UnsafePart { part, at: 2 };
+            let refused = Err(unsafe_part);
+            assert_eq!(sas.check(), refused, "{part} {character:?}");
+            assert_eq!(sas.sign(&key, "a", Resource::Table("t")), refused);
+            assert_eq!(sas.signature(), "x", "nothing is signed");
+            let shown = unsafe_part.to_string();
+            assert!(shown.contains(part) && !shown.contains("ab"), "{shown}");
+        }
+        let text = format!("ab{character}");
+        for (part, account, resource) in [
+            ("account", &*text, Resource::Table("t")),
+            ("table", "a", Resource::Table(&text)),
+            ("queue", "a", Resource::Queue(&text)),
+            ("container", "a", Resource::Container(&text)),
+            ("container", "a", Resource::Blob { container: &text, name: "b" }),
+            ("blob", "a", Resource::Blob { container: "c", name: &text }),
+        ] {
+            let signed = Sas::default().sign(&key, account, resource);
+            assert_eq!(signed, Err(UnsafePart { part, at: 2 }), "{character:?}");
+        }
+    }
+    // Everything else may be signed.
+    for text in ["", " ", "a b", "100%", "\u{A0}", "\u{2027}", "\u{FFFF}", "😀"] {
+        let mut sas = Sas::default();
+        sas.start_partition_key = Some(text.to_owned());
+        assert_eq!(sas.sign(&key, "a", Resource::Table("t")), Ok(()), "{text:?}");
+    }
+}
+
+/// A part that is forgotten would be signed unchecked.
+#[test]
+fn every_part_that_is_read_is_checked_and_written_again() {
+    for part in PARTS {
+        let sas = Sas::from_query(&format!("{part}=a%0Ab&sig=x")).unwrap();
+        assert!(sas.check().is_err(), "{part}");
+        assert_eq!(sas.encode(), format!("{part}=a%0Ab&sig=x"));
+    }
 }

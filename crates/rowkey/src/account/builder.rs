@@ -36,6 +36,8 @@ pub struct StorageAccountBuilder {
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
     http: Option<Http>,
+    /// The hosts that secrets may be sent to over plain http.
+    http_hosts: Vec<String>,
     seed: Option<u64>,
 }
 
@@ -123,12 +125,51 @@ impl StorageAccountBuilder {
         self
     }
 
-    /// A client of your own, with your proxy, certificates or pool. Switch its redirects and its
-    /// retries off: requests are signed for one address, and only this crate knows what may be
-    /// repeated.
+    /// An HTTP client of your own, with your proxy, certificates or pool.
+    ///
+    /// It is built here, without redirects, retries, a `Referer` and decompression, whatever it was
+    /// told of these: requests are signed for one address, a redirect would show a shared access
+    /// signature and the body to another, and only this crate knows what may be repeated.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it cannot be built.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(2)).no_proxy();
+    /// let account = StorageAccount::builder()
+    ///     .credential(Credential::shared_key("contoso", "YmFy")?)
+    ///     .http_client(client)?
+    ///     .build()?;
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     #[cfg(feature = "reqwest-0_13")]
-    pub fn http_client(mut self, client: reqwest::Client) -> Self {
-        self.http = Some(Http::from_client(client));
+    pub fn http_client(mut self, client: reqwest::ClientBuilder) -> Result<Self> {
+        self.http = Some(Http::build(client)?);
+        Ok(self)
+    }
+
+    /// Lets shared access signatures and bearer tokens be sent over plain http to this host, which
+    /// everybody on the way can then read and use: for a container of one's own network,
+    /// `http://rowkey:10002`. The host alone is named, without scheme and port; call it again for
+    /// another.
+    ///
+    /// Without, [`build`](Self::build) refuses plain http for what bears a secret, unless the host is
+    /// this machine (a loopback address, `localhost` or `*.localhost`).
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    ///
+    /// let text = "TableEndpoint=http://rowkey:10002/acct;SharedAccessSignature=sv=2019-02-02&sig=x";
+    /// assert!(StorageAccount::from_connection_string(text).is_err());
+    /// let account =
+    ///     StorageAccount::builder().connection_string(text)?.allow_http_to("rowkey").build()?;
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn allow_http_to(mut self, host: impl Into<String>) -> Self {
+        self.http_hosts.push(host.into());
         self
     }
 
@@ -142,8 +183,9 @@ impl StorageAccountBuilder {
     /// Makes the account. Nothing is sent.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the credential is missing,
-    /// when nothing says the account's name, or when secondary reads are asked for and nothing says
-    /// where the secondary is.
+    /// when nothing says the account's name, when secondary reads are asked for and nothing says
+    /// where the secondary is, or when a shared access signature or a bearer token would be sent over
+    /// plain http to a host that is neither this machine nor [named](Self::allow_http_to).
     pub fn build(self) -> Result<StorageAccount> {
         let Some(credential) = self.credential else {
             return Err(Error::invalid("the account has no credential")
@@ -157,7 +199,7 @@ impl StorageAccountBuilder {
                 .advise("give its name or an endpoint"));
         }
         let name = known.or_else(|| given.account()).unwrap_or_default().to_owned();
-        let endpoints = Endpoints::new(given, &name);
+        let endpoints = Endpoints::new(given, &name).trusting(&self.http_hosts);
         let endpoints = if self.cosmos { endpoints.of_cosmos() } else { endpoints };
         if self.options.read_from_secondary && !endpoints.has_secondaries() {
             return Err(Error::invalid("nothing says where the account's secondary is")
@@ -166,7 +208,7 @@ impl StorageAccountBuilder {
         endpoints.all().try_for_each(|endpoint| credential.check(endpoint))?;
         let http = match self.http {
             Some(http) => http,
-            None => Http::new(endpoints.is_secure(), endpoints.is_loopback())?,
+            None => Http::new(endpoints.is_secure(), endpoints.is_direct())?,
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);

@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     host: String,
     port: u16,
     secure: bool,
+    /// Whether secrets may be sent there over http, because it was asked for by name.
+    named: bool,
 }
 
 /// The longest path and query for which an address is made in one piece.
@@ -86,7 +88,7 @@ impl Endpoint {
         let (host, base) = (host.to_owned(), url.as_str().trim_end_matches('/').to_owned());
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&"-".repeat(ROOM));
-        Ok(Self { base, url, path, authority, host, port, secure })
+        Ok(Self { base, url, path, authority, host, port, secure, named: false })
     }
 
     /// The address of a target below this one: a path and perhaps a query, both encoded. `more` is
@@ -133,12 +135,25 @@ impl Endpoint {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost"
             || host.ends_with(".localhost")
-            || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
 
-    /// Whether it is an emulator on this machine that has no https.
-    pub(crate) fn is_loopback_http(&self) -> bool {
-        !self.secure && self.is_loopback()
+    /// Whether it has no https, and may be sent secrets nevertheless: an emulator on this machine, or
+    /// a host that was asked for by name.
+    pub(crate) fn is_trusted_http(&self) -> bool {
+        !self.secure && (self.named || self.is_loopback())
+    }
+
+    /// Refuses to send a secret that everybody on the way could read and use. `secret` is what the
+    /// message calls it.
+    pub(crate) fn check_secret(&self, secret: &str) -> Result<()> {
+        if self.secure || self.is_trusted_http() {
+            return Ok(());
+        }
+        let what = format!("{secret} is not sent over plain http to another machine");
+        Err(Error::invalid(what).advise(
+            "give an https endpoint, or name the host with `StorageAccountBuilder::allow_http_to`",
+        ))
     }
 
     /// The account that the address names: the path's segment, or the host's first label.
@@ -255,6 +270,16 @@ impl Endpoints {
         Self { flavor: Flavor::Cosmos, ..self }
     }
 
+    /// The same places, of which these hosts may be sent secrets over plain http.
+    pub(crate) fn trusting(mut self, hosts: &[String]) -> Self {
+        for place in self.places.0.iter_mut().flatten() {
+            for endpoint in std::iter::once(&mut place.primary).chain(&mut place.secondary) {
+                endpoint.named = hosts.iter().any(|host| host.eq_ignore_ascii_case(&endpoint.host));
+            }
+        }
+        self
+    }
+
     /// Where a service is, if anything says so.
     pub(crate) fn of(&self, service: Service) -> Option<&Place> {
         self.places.get(service)
@@ -269,8 +294,10 @@ impl Endpoints {
         self.all().any(Endpoint::is_secure)
     }
 
-    pub(crate) fn is_loopback(&self) -> bool {
-        self.all().all(Endpoint::is_loopback)
+    /// Whether no proxy may come in between: everything is on this machine, or was asked for by name,
+    /// and a proxy would read what is sent.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.all().all(|endpoint| endpoint.is_loopback() || endpoint.is_trusted_http())
     }
 
     /// Whether every service can be read when its primary fails.

@@ -347,3 +347,66 @@ fn an_address_is_what_its_text_is_parsed_to() {
         }
     }
 }
+
+/// Everybody on the way reads what goes over http.
+#[test]
+fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named() {
+    const SAS: &str = "SharedAccessSignature=sv=2019-02-02&sig=x";
+    let of = |endpoint: &str| {
+        StorageAccount::builder()
+            .connection_string(&format!("TableEndpoint={endpoint};{SAS}"))
+            .unwrap()
+    };
+    for local in [
+        "http://127.0.0.1:10002/acct",
+        "http://127.9.9.9:10002/acct",
+        "http://[::1]:10002/acct",
+        "http://[::ffff:127.0.0.1]:10002/acct",
+        "http://localhost:10002/acct",
+        "http://acct.table.localhost:10002",
+        "https://contoso.table.core.windows.net",
+    ] {
+        assert!(of(local).build().is_ok(), "{local}");
+    }
+    for remote in [
+        "http://contoso.table.core.windows.net",
+        "http://rowkey:10002/acct",
+        "http://localhost.example.com/acct",
+        "http://10.0.0.7:10002/acct",
+        "http://127.0.0.1.example.com/acct",
+    ] {
+        for builder in [of(remote), of(remote).allow_http_to("other"), of(remote).allow_http_to("")]
+        {
+            let error = builder.build().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let shown = error.to_string();
+            assert!(shown.contains("a shared access signature is not sent over plain"), "{shown}");
+            assert!(shown.contains("allow_http_to"), "{shown}");
+        }
+    }
+    assert!(of("http://rowkey:10002/acct").allow_http_to("RowKey").build().is_ok());
+    let two = of("http://rowkey:10002/acct").queue_endpoint("http://other:10001/acct").unwrap();
+    assert!(two.clone().allow_http_to("rowkey").build().is_err(), "each endpoint counts");
+    assert!(two.allow_http_to("rowkey").allow_http_to("other").build().is_ok());
+
+    // A signature is good for one request, and tells nothing of the key.
+    let key = Credential::shared_key("acct", "YmFy").unwrap();
+    for credential in [key, Credential::anonymous()] {
+        let builder = StorageAccount::builder().name("acct").credential(credential);
+        assert!(builder.table_endpoint("http://rowkey:10002/acct").unwrap().build().is_ok());
+    }
+}
+
+#[test]
+fn tokens_for_a_named_host_are_signed_for_http() {
+    let account = StorageAccount::builder()
+        .credential(Credential::shared_key("acct", "YmFy").unwrap())
+        .table_endpoint("http://rowkey:10002/acct")
+        .unwrap();
+    let sas = crate::sas::TableSas::new("orders")
+        .permissions(crate::sas::TablePermissions::QUERY)
+        .valid_for(std::time::Duration::from_secs(60));
+    let sign = |builder: StorageAccountBuilder| sas.sign(&builder.build().unwrap()).unwrap();
+    assert!(sign(account.clone()).query().contains("spr=https"));
+    assert!(!sign(account.allow_http_to("rowkey")).query().contains("spr=https"));
+}

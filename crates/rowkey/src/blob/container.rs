@@ -1,6 +1,7 @@
 //! A container: made, described and deleted.
 
 use std::fmt;
+use std::time::Duration;
 
 use rowkey_wire::blob::encode::{self, Conditions as Wire};
 use rowkey_wire::blob::op::PublicAccess;
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
 use crate::service::policies::{self, policies};
-use crate::service::unreadable;
+use crate::service::{self, unreadable};
 use crate::table::AccessPolicy;
 use crate::transport::{Call, Pipeline, Reply, Safety};
 
@@ -139,6 +140,15 @@ impl Container {
             Err(error) if error.is_already_exists() => Ok(error.outcome() == Outcome::Unknown),
             Err(error) => Err(error),
         }
+    }
+
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
+    /// if a container with it was deleted shortly before: the service blocks it for 30 seconds or more.
+    ///
+    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
+    /// is blocked even then, the last refusal is returned.
+    pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
+        service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
 
     /// Deletes the container and all its blobs. Fails with [`ErrorKind::NotFound`] if there is

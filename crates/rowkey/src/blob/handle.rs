@@ -205,7 +205,8 @@ impl Blob {
         let call = self.call("CopyBlob", safety(&self.conditions));
         check(&call, Some(&source.name))?;
         let from = encode::get(source.place(), source.snapshot.as_deref(), None, &Wire::NONE);
-        let from = source.pipeline().address(Service::Blob, &from.target)?;
+        let from = self.pipeline().source(source.pipeline(), Service::Blob, &from.target);
+        let from = from.map_err(|error| error.of(call.operation, call.resource))?;
         let copy =
             encode::Copy { source: &from, source_conditions: &source.conditions, sync: false };
         let request =
@@ -348,7 +349,7 @@ impl Blob {
 
 /// Refuses names that the service refuses, and names that an address cannot carry: what stands for
 /// a folder or the one above is taken out of addresses on the way.
-pub(super) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
+pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
     check_container(call)?;
     let Some(blob) = blob else { return Ok(()) };
     let named = |error: Error| error.of(call.operation, call.resource);

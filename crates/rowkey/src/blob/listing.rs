@@ -10,8 +10,9 @@ use super::Properties;
 use super::container::{Container, incomplete};
 use crate::error::{Error, Result};
 use crate::service::listing::{
-    self, ListingContinuation, ListingPage, Next, Read, check_page_size, fingerprint,
+    self, ListingContinuation, ListingPage, Next, Of, Read, check_page_size, fingerprint,
 };
+use crate::service::progress::{Limits, limits};
 use crate::service::unreadable;
 use crate::table::Stream;
 use crate::transport::{Call, Safety};
@@ -28,6 +29,7 @@ pub struct Blobs {
     show: Show,
     page_size: Option<u32>,
     resume: Option<ListingContinuation>,
+    limits: Limits,
     error: Option<Error>,
 }
 
@@ -65,7 +67,8 @@ impl Blobs {
     pub(super) fn new(container: Container) -> Self {
         let (prefix, delimiter, page_size) = (None, None, None);
         let (resume, error) = (None, None);
-        Self { container, prefix, delimiter, show: Show::default(), page_size, resume, error }
+        let (show, limits) = (Show::default(), Limits::default());
+        Self { container, prefix, delimiter, show, page_size, resume, limits, error }
     }
 
     /// Only blobs whose names begin with `prefix`.
@@ -98,6 +101,8 @@ impl Blobs {
         self.page_size = Some(entries);
         self
     }
+
+    limits!();
 
     /// Goes on where `continuation` points; it must come from the same listing.
     pub fn resume(mut self, continuation: ListingContinuation) -> Self {
@@ -159,7 +164,9 @@ impl Blobs {
         let resume = self.resume.take();
         let begun = error.and_then(|()| Next::resume(resume, fingerprint));
         let begun = begun.map_err(|error| error.of(OPERATION, self.container.name()));
-        listing::pages(begun.map(|next| (self, next)), fingerprint, Self::page)
+        let (resource, limits) = (self.container.name().into(), self.limits);
+        let of = Of { operation: OPERATION, resource, fingerprint, limits };
+        listing::pages(begun.map(|next| (self, next)), of, Self::page)
     }
 
     async fn page(self: Arc<Self>, next: Option<Next>) -> Result<Read<Entry>> {

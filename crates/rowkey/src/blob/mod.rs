@@ -30,6 +30,7 @@ pub mod upload;
 pub use append::{Append, Appended};
 pub use conditions::Conditions;
 pub use container::Container;
+pub(crate) use handle::check as check_names;
 pub use handle::{Blob, Copied};
 pub use lease::Lease;
 pub use listing::{BlobItem, Blobs, Entry};

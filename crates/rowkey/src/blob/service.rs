@@ -7,6 +7,7 @@ use rowkey_wire::auth::SigningKey;
 use rowkey_wire::auth::delegation::{self, DelegationKey, KeyInfo};
 use rowkey_wire::blob::decode;
 use rowkey_wire::blob::encode::{self, ListContainers};
+use zeroize::Zeroize as _;
 
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
@@ -73,11 +74,13 @@ impl BlobService {
         let info = KeyInfo { start, expiry: time(expiry) };
         let request = encode::get_user_delegation_key(&info);
         let reply = self.account.pipeline().send(request, call).await?;
-        let key =
+        let mut key =
             delegation::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
         let signer = SigningKey::from_base64(&key.value).map_err(|_| {
             Error::decode("the user delegation key is not base64").of_answer(&call, &reply)
         })?;
+        // The signer is all that is needed of it.
+        key.value.zeroize();
         Ok(UserDelegationKey { key, signer })
     }
 

@@ -17,7 +17,6 @@ pub(crate) const KIND: &str = "EntityType";
 pub(crate) const VERSION: &str = "EntityVersion";
 
 /// The properties of an entity on their way to the service.
-#[derive(Debug)]
 pub struct RowWriter {
     out: EntityWriter,
     /// Where values go as they are, of any size, if they are not to be written.
@@ -125,7 +124,6 @@ impl RowWriter {
 }
 
 /// One entity of an answer, to be read into a type.
-#[derive(Debug)]
 pub struct RowReader<'a> {
     source: Source<'a>,
     /// Where the last property was found. The service sends properties in the order they were
@@ -136,10 +134,24 @@ pub struct RowReader<'a> {
 }
 
 /// Where the properties come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Source<'a> {
     Answer(&'a Fields<'a>),
     Memory(&'a DynamicEntity),
+}
+
+impl fmt::Debug for RowWriter {
+    /// Does not show what was written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowWriter").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RowReader<'_> {
+    /// Does not show what is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowReader").finish_non_exhaustive()
+    }
 }
 
 impl<'a> RowReader<'a> {

@@ -4,6 +4,8 @@
 //! the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
 //! `version`. No two types of a set can claim one row: that is checked when the set is compiled.
 
+use std::fmt;
+
 use super::row::{DecodeError, KIND, RowReader, VERSION};
 use super::traits::{Entity, Rows};
 use crate::index::PRIMARY_ROW_KEY;
@@ -13,12 +15,18 @@ use crate::key::Key;
 const MAX_SHOWN: usize = 64;
 
 /// What tells the type of a row.
-#[derive(Debug)]
 pub struct Tag<'a> {
     row_key: &'a str,
     kind: Option<&'a str>,
     /// `None` if it is not an Int32, so that no type claims the row.
     version: Option<i32>,
+}
+
+impl fmt::Debug for Tag<'_> {
+    /// Does not show the RowKey.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tag").field("version", &self.version).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Tag<'a> {

@@ -38,6 +38,15 @@ impl Error {
         let kind = kind_of(status, code.as_ref());
         let mut error = Self::new(kind, outcome, what(status, code.as_ref(), kind))
             .of(call.operation, call.resource);
+        if kind == ErrorKind::Decode {
+            error =
+                error.advise("check the endpoint: a storage service says in a code why it refuses");
+        } else if code.as_ref().is_some_and(is_being_deleted) {
+            error = error.advise(
+                "its name is free again 30 seconds or more after it was deleted; \
+                 `create_if_missing_within` waits for that",
+            );
+        }
         error.0.code = code;
         error.0.status = Some(status);
         error.0.request_id = request_id.map(Into::into);
@@ -89,11 +98,15 @@ pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     match status {
         304 => ErrorKind::NotModified,
         401 | 403 => ErrorKind::Auth,
+        // Without a code of the service something else answers there: "not found" then says nothing of
+        // what was asked for, and "conflict" not that it exists.
+        404 if code.is_none() => ErrorKind::Decode,
         404 => ErrorKind::NotFound,
         408 | 500 | 502..=504 => ErrorKind::Unavailable,
         409 => match code {
-            Some(code) if !code.as_str().ends_with("AlreadyExists") => ErrorKind::Unexpected,
-            _ => ErrorKind::AlreadyExists,
+            Some(code) if code.as_str().ends_with("AlreadyExists") => ErrorKind::AlreadyExists,
+            Some(_) => ErrorKind::Unexpected,
+            None => ErrorKind::Decode,
         },
         412 => ErrorKind::Conflict,
         413 => ErrorKind::TooLarge,
@@ -143,6 +156,16 @@ pub(crate) fn outcome_of(status: u16, code: Option<&ErrorCode>) -> Outcome {
     }
 }
 
+/// Whether a table, queue or container of this name is still being deleted.
+pub(crate) fn is_being_deleted(code: &ErrorCode) -> bool {
+    [
+        ErrorCode::CONTAINER_BEING_DELETED,
+        ErrorCode::QUEUE_BEING_DELETED,
+        ErrorCode::TABLE_BEING_DELETED,
+    ]
+    .contains(code)
+}
+
 /// Codes are words. Anything else came from somewhere else and might quote the request.
 fn is_plausible(code: &ErrorCode) -> bool {
     let text = code.as_str();
@@ -162,7 +185,8 @@ fn what(status: u16, code: Option<&ErrorCode>, kind: ErrorKind) -> Cow<'static, 
         ErrorKind::Throttled => "the service is throttling",
         ErrorKind::TooLarge => "a limit of the service was exceeded",
         ErrorKind::Unavailable => "the service could not do it now",
-        ErrorKind::Decode | ErrorKind::Unexpected => "the answer was not expected",
+        ErrorKind::Decode => "the answer is not that of a storage service",
+        ErrorKind::Unexpected => "the answer was not expected",
     };
     match code {
         Some(code) => format!("{text} ({status} {code})").into(),

@@ -84,7 +84,7 @@ impl<E> Partition<E> {
 }
 
 /// A PartitionKey, and the bounds of each RowKey.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) partition_key: String,
     pub(crate) from: Bound<String>,
@@ -282,13 +282,30 @@ impl<E> Clone for Partition<E> {
 }
 
 impl<E> fmt::Debug for Key<E> {
+    /// Shows whether there is such a key, and why not, but not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Key").field(&self.keys).finish()
+        let mut shown = f.debug_tuple("Key");
+        match &self.keys {
+            Ok(_) => shown.finish_non_exhaustive(),
+            Err(error) => shown.field(error).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    /// Does not show the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Span").finish_non_exhaustive()
     }
 }
 
 impl<E> fmt::Debug for Partition<E> {
+    /// Shows whether there is such a partition, and why not, but not its key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Partition").field(&self.span).finish()
+        let mut shown = f.debug_tuple("Partition");
+        match &self.span {
+            Ok(_) => shown.finish_non_exhaustive(),
+            Err(error) => shown.field(error).finish(),
+        }
     }
 }

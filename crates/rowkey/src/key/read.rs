@@ -8,7 +8,6 @@ use super::part::{KeyPart, PartFormat};
 use super::write::{ESCAPED, KeyWriter, PLAIN, after, begins_escape, power_of_ten};
 
 /// Reads the literals and parts of a template from a key.
-#[derive(Debug)]
 pub struct KeyReader<'a> {
     rest: &'a str,
 }
@@ -17,6 +16,13 @@ pub struct KeyReader<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyReadError {
     expected: &'static str,
+}
+
+impl fmt::Debug for KeyReader<'_> {
+    /// Does not show what is left to read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyReader").finish_non_exhaustive()
+    }
 }
 
 impl<'a> KeyReader<'a> {

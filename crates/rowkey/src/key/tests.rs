@@ -8,7 +8,10 @@ use std::fmt::Debug;
 use rowkey_wire::edm::{DateTime, Guid};
 use rowkey_wire::key as wire;
 
-use super::{KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat};
+use super::{
+    Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat, Partition,
+};
+use crate::entity::DynamicEntity;
 
 /// Pairs of values for each type and format.
 const PAIRS: u64 = 500;
@@ -359,4 +362,21 @@ fn the_end_of_a_prefix_range_is_right_behind_what_begins_with_it() {
             assert!(wire::check(&end).is_ok(), "seed {seed}: {end:?} cannot be asked for");
         }
     }
+}
+
+/// What an error or a log shows of a type is what its `Debug` shows.
+#[test]
+fn debug_shows_no_key() {
+    let mut writer = KeyWriter::new();
+    writer.part(&"secret".to_owned(), PartFormat::default());
+    let shown = format!(
+        "{:?} {:?} {writer:?} {:?}",
+        Key::<DynamicEntity>::new("secret", "secret"),
+        Partition::<DynamicEntity>::new("secret").prefix("secret"),
+        KeyReader::new("secret"),
+    );
+    assert!(!shown.contains("secret"), "{shown}");
+    // Why there is none is shown, by code point and place.
+    let none = format!("{:?}", Key::<DynamicEntity>::new("secret/", "secret"));
+    assert!(none.contains("Forbidden") && !none.contains("secret"), "{none}");
 }

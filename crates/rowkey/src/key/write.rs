@@ -23,7 +23,7 @@ pub(super) const ESCAPED: char = '~';
 pub(super) const PLAIN: char = '}';
 
 /// Writes a PartitionKey or a RowKey from the literals and parts of a template.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct KeyWriter {
     text: String,
     format: PartFormat,
@@ -235,6 +235,13 @@ fn before(character: char) -> char {
 
 pub(super) fn after(character: char) -> char {
     char::from_u32(u32::from(character) + 1).unwrap_or(character)
+}
+
+impl fmt::Debug for KeyWriter {
+    /// Does not show what was written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyWriter").field("error", &self.error).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Display for KeyError {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use rowkey_wire::queue::{decode, encode, name};
 use rowkey_wire::request::Request;
@@ -11,7 +12,7 @@ use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::service::policies::{self, policies};
-use crate::service::unreadable;
+use crate::service::{self, unreadable};
 use crate::table::AccessPolicy;
 use crate::transport::{Call, Reply, Safety};
 
@@ -110,6 +111,15 @@ impl Queue {
         }
     }
 
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
+    /// if a queue with it was deleted shortly before: the service blocks it for 30 seconds or more.
+    ///
+    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
+    /// is blocked even then, the last refusal is returned.
+    pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
+        service::create_within(&self.account, longest, || self.create_if_missing()).await
+    }
+
     /// Deletes the queue and all its messages. Fails with [`ErrorKind::NotFound`] if there is none.
     ///
     /// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3)
@@ -190,9 +200,13 @@ impl Queue {
 
     /// Checks the queue's name and sends.
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
-        name::check(&self.name)
-            .map_err(|error| Error::invalid(error.to_string()).of(call.operation, &self.name))?;
+        self.check_name(call.operation)?;
         self.account.pipeline().send(request, call).await
+    }
+
+    pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {
+        name::check(&self.name)
+            .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
     }
 }
 

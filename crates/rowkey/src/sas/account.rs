@@ -3,7 +3,7 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 
-use super::terms::{Terms, place, signer, terms};
+use super::terms::{Terms, place, sign, signer, terms};
 use super::{AccountPermissions, ResourceTypes, SasToken, Services};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ impl AccountSas {
         let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
         sas.services = Some(self.services.to_string());
         sas.resource_types = Some(self.resource_types.to_string());
-        sas.sign(&signer.key, &signer.account, Resource::Table(""));
+        sign(&mut sas, &signer.key, &signer.account, Resource::Table(""))?;
         Ok(SasToken::new(sas, account, &services, "/"))
     }
 }

@@ -4,11 +4,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 
-use super::terms::{Terms, place, policy, signer, terms};
+use super::terms::{Terms, place, policy, sign, signer, terms};
 use super::{BlobPermissions, SasToken};
 use crate::account::StorageAccount;
-use crate::blob::{ContentHeaders, UserDelegationKey};
+use crate::blob::{ContentHeaders, UserDelegationKey, check_names};
 use crate::error::{Error, Result};
+use crate::transport::{Call, Safety};
 
 /// What stands in the path of a blob as it is.
 const PATH: &AsciiSet =
@@ -103,6 +104,8 @@ impl BlobSas {
         key: &SigningKey,
         complete: impl FnOnce(&mut Sas),
     ) -> Result<SasToken> {
+        let call = Call::new("BlobSas", &self.container, Safety::Read);
+        check_names(&call, self.blob.as_deref())?;
         let place = place(account, Service::Blob)?;
         let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
         let container = &self.container;
@@ -123,7 +126,7 @@ impl BlobSas {
         sas.content_language.clone_from(&self.answer.content_language);
         sas.content_type.clone_from(&self.answer.content_type);
         complete(&mut sas);
-        sas.sign(key, name, resource);
+        sign(&mut sas, key, name, resource)?;
         Ok(SasToken::new(sas, account, &[Service::Blob], &path))
     }
 }

@@ -3,7 +3,7 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 
-use super::terms::{Terms, place, policy, signer, terms};
+use super::terms::{Terms, place, policy, sign, signer, terms};
 use super::{QueuePermissions, SasToken};
 use crate::account::StorageAccount;
 use crate::error::Result;
@@ -39,10 +39,11 @@ impl QueueSas {
     ///
     /// Fails as [`TableSas::sign`](super::TableSas::sign) does.
     pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
+        account.queue(&self.queue).check_name("QueueSas")?;
         let place = place(account, Service::Queue)?;
         let signer = signer(account)?;
         let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
-        sas.sign(&signer.key, &signer.account, Resource::Queue(&self.queue));
+        sign(&mut sas, &signer.key, &signer.account, Resource::Queue(&self.queue))?;
         Ok(SasToken::new(sas, account, &[Service::Queue], &format!("/{}", self.queue)))
     }
 }

@@ -1,5 +1,6 @@
 //! The keys that a table's signature opens: both ends belong to the range, and may be open.
 
+use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
 use rowkey_wire::auth::Sas;
@@ -9,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyError, Partition};
 
 /// The first and the last PartitionKey, each perhaps with a RowKey.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Range {
     from: Option<End>,
     to: Option<End>,
@@ -19,7 +20,7 @@ type End = (String, Option<String>);
 
 impl Range {
     pub(super) fn of_partition<E: Entity>(partition: Partition<E>) -> Result<Self> {
-        let span = partition.into_span().map_err(invalid)?;
+        let span = partition.into_span().map_err(|error| invalid(&error))?;
         let partition_key = span.partition_key;
         let from = match span.from {
             Bound::Unbounded => None,
@@ -36,7 +37,7 @@ impl Range {
 
     pub(super) fn of_keys<E>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
         let parts = |key: &Key<E>| {
-            let (partition_key, row_key) = key.parts().map_err(|error| invalid(error.clone()))?;
+            let (partition_key, row_key) = key.parts().map_err(invalid)?;
             Ok((partition_key.to_owned(), row_key.to_owned()))
         };
         let from = match range.start_bound() {
@@ -60,6 +61,11 @@ impl Range {
     }
 
     pub(super) fn of_partitions<'a>(range: &impl RangeBounds<&'a str>) -> Result<Self> {
+        for bound in [range.start_bound(), range.end_bound()] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                rowkey_wire::key::check(key).map_err(|error| invalid(&KeyError::Invalid(error)))?;
+            }
+        }
         let from = match range.start_bound() {
             Bound::Unbounded => None,
             Bound::Included(key) => Some((*key).to_owned()),
@@ -88,6 +94,19 @@ impl Range {
     }
 }
 
+impl fmt::Debug for Range {
+    /// Shows which ends there are, not the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |end: &Option<End>| match end {
+            None => "..",
+            Some((_, None)) => "PartitionKey",
+            Some((_, Some(_))) => "PartitionKey and RowKey",
+        };
+        let (from, to) = (end(&self.from), end(&self.to));
+        f.debug_struct("Range").field("from", &from).field("to", &to).finish()
+    }
+}
+
 /// The first key after `key`: no character of a key sorts before the space.
 fn after(mut key: String) -> String {
     key.push(' ');
@@ -102,6 +121,9 @@ fn before(mut key: String) -> Option<String> {
     let previous = match key.pop()? {
         '\u{10000}' => Some('\u{D7FF}'),
         '\u{E000}' => Some('\u{10FFFF}'),
+        // Before them come control characters, which no key has and which are not signed.
+        ' ' => None,
+        '\u{A0}' => Some('~'),
         other => u32::from(other).checked_sub(1).and_then(char::from_u32),
     };
     if let Some(previous) = previous {
@@ -111,8 +133,8 @@ fn before(mut key: String) -> Option<String> {
     Some(key)
 }
 
-fn invalid(error: KeyError) -> Error {
-    Error::invalid("the key of a range is no key").with_source(error)
+fn invalid(error: &KeyError) -> Error {
+    Error::invalid(format!("in the range: {error}")).advise("give keys that entities can have")
 }
 
 fn nothing() -> Error {
@@ -134,6 +156,7 @@ mod tests {
             ("a\u{D7FF}", "a\u{10000}"),
             ("a\u{10FFFF}", "a\u{E000}"),
             (".", "/"),
+            ("a~", "a\u{A0}"),
         ] {
             let last = before(next.to_owned()).unwrap();
             assert_eq!(compare(&last, next), Ordering::Less, "{head}");
@@ -142,6 +165,8 @@ mod tests {
             }
         }
         assert_eq!(before(String::new()), None);
+        // Nothing but a control character could stand in the place of the space.
+        assert_eq!(before("a ".to_owned()).as_deref(), Some("a"));
         assert_eq!(compare(&after("a".into()), "a"), Ordering::Greater);
         assert_eq!(compare(&after("a".into()), "a!"), Ordering::Less);
     }

@@ -7,7 +7,7 @@ use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::table::encode::Flavor;
 
 use super::range::Range;
-use super::terms::{Terms, place, policy, signer, terms};
+use super::terms::{Terms, place, policy, sign, signer, terms};
 use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
 use crate::entity::Entity;
@@ -70,8 +70,9 @@ impl TableSas {
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the account has no key,
     /// when expiry or permissions are said neither here nor, presumably, by a policy, when it ends
-    /// before it begins, when a name or a key cannot be, and when Azure Cosmos DB, which knows no
-    /// ranges, is to grant one.
+    /// before it begins, when a name or a key cannot be, when any part has a control character or a
+    /// line separator in it (the error names the part and the position), and when Azure Cosmos DB,
+    /// which knows no ranges, is to grant one.
     pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
         let table = account.table(&self.table);
         table.check_name("TableSas")?;
@@ -86,7 +87,7 @@ impl TableSas {
         let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
         sas.table = Some(self.table.clone());
         range.write(&mut sas);
-        sas.sign(&signer.key, &signer.account, Resource::Table(&self.table));
+        sign(&mut sas, &signer.key, &signer.account, Resource::Table(&self.table))?;
         Ok(SasToken::new(sas, account, &[Service::Table], &format!("/{}", self.table)))
     }
 

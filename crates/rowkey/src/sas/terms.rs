@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
-use rowkey_wire::auth::{Sas, Service};
+use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Sas, Service, SigningKey};
 
 use crate::account::{Place, StorageAccount};
 use crate::credential::{Authority, SharedKey};
 use crate::error::{Error, Result};
+use crate::service::policies;
 
 /// When a signature is good, from where, and over what.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +63,8 @@ impl Terms {
         {
             return Err(Error::invalid("the shared access signature ends before it begins"));
         }
-        // Whoever uses an emulator on this machine has nothing but http.
-        let allow_http = self.allow_http || place.primary.is_loopback_http();
+        // An emulator has nothing but http.
+        let allow_http = self.allow_http || place.primary.is_trusted_http();
         let mut sas = Sas::default();
         sas.version = Some(self.version.unwrap_or(VERSION).to_owned());
         sas.permissions = (!permissions.is_empty()).then(|| permissions.to_owned());
@@ -92,6 +94,22 @@ pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKe
         )
         .advise("sign with an account that has `Credential::shared_key`")),
     }
+}
+
+/// Signs for a resource, whose name is checked; everything else is checked where it is signed.
+pub(super) fn sign(
+    sas: &mut Sas,
+    key: &SigningKey,
+    account: &str,
+    resource: Resource<'_>,
+) -> Result<()> {
+    if let Some(policy) = &sas.identifier {
+        policies::check_id(policy)?;
+    }
+    sas.sign(key, account, resource).map_err(|error| {
+        Error::invalid(error.to_string())
+            .advise("leave it out: parts are signed as lines, and this one would sign others, too")
+    })
 }
 
 /// `2026-01-01T00:00:00Z`: the service does not want fractions.

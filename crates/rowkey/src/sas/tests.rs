@@ -9,8 +9,11 @@ use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
+use rowkey_wire::auth::delegation::DelegationKey;
+
 use super::*;
 use crate::account::StorageAccount;
+use crate::blob::{ContentHeaders, UserDelegationKey};
 use crate::clock::ManualClock;
 use crate::credential::Credential;
 use crate::entity::DynamicEntity;
@@ -267,7 +270,7 @@ fn what_would_be_refused_is_not_signed() {
             "ends before it begins",
         ),
         (TableSas::new("a").permissions(TablePermissions::QUERY).valid_for(hour), "name"),
-        (sas().valid_for(hour).keys(key("a/b")..), "no key"),
+        (sas().valid_for(hour).keys(key("a/b")..), "in the range: keys must not contain"),
         (sas().valid_for(hour).keys(..key("")), "no keys in the range"),
     ] {
         let error = sas.sign(&contoso()).unwrap_err();
@@ -302,6 +305,8 @@ fn an_emulator_on_this_machine_is_signed_for_over_http() {
 fn debug_shows_what_is_granted_and_not_the_signature() {
     let sas = TableSas::new("orders").permissions(TablePermissions::QUERY);
     let sas = sas.partitions("secret-user"..="secret-user").valid_for(Duration::from_secs(60));
+    let before = format!("{sas:?}");
+    assert!(before.contains("orders") && !before.contains("secret-user"), "{before}");
     let token = sas.sign(&contoso()).unwrap();
     let shown = format!("{token:?}");
     assert!(shown.contains("2026-01-01T12:01:00Z"), "{shown}");
@@ -363,4 +368,130 @@ fn sets_are_written_in_the_order_of_the_service() {
     assert_eq!(format!("{:?}", Services::ALL), "Services(bqt)");
     assert!(all.contains(TablePermissions::ADD) && !all.contains(TablePermissions::UPDATE));
     assert!(!all.contains(TablePermissions::ALL) && TablePermissions::default().is_empty());
+}
+
+/// Signs with `text` in every place that takes one, and says what refused it.
+fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::Result<SasToken>)> {
+    let hour = Duration::from_secs(3600);
+    let table = || TableSas::new("orders").permissions(TablePermissions::QUERY).valid_for(hour);
+    let queue =
+        |name: &str| QueueSas::new(name).permissions(QueuePermissions::READ).valid_for(hour);
+    let blob = |sas: BlobSas| sas.permissions(BlobPermissions::READ).valid_for(hour);
+    let some = || Some(text.to_owned());
+    let none = ContentHeaders::default;
+    let mut all = vec![
+        ("in the range", table().partitions(text..=text).sign(account)),
+        ("in the range", table().partitions(..text).sign(account)),
+        ("in the range", table().keys(Key::<DynamicEntity>::new("p", text)..).sign(account)),
+        ("in the range", table().partition(Partition::<DynamicEntity>::new(text)).sign(account)),
+        ("the id of a stored access policy", table().policy(text).sign(account)),
+        ("the id of a stored access policy", queue("jobs").policy(text).sign(account)),
+        (
+            "the id of a stored access policy",
+            blob(BlobSas::container("photos")).policy(text).sign(account),
+        ),
+        ("a table's name", {
+            let sas = TableSas::new(text).permissions(TablePermissions::QUERY);
+            sas.valid_for(hour).sign(account)
+        }),
+        ("a queue's name", queue(text).sign(account)),
+        ("the name of a container", blob(BlobSas::container(text)).sign(account)),
+        ("the name of a container", blob(BlobSas::blob(text, "b")).sign(account)),
+        ("`blob` of a shared", blob(BlobSas::blob("photos", text)).sign(account)),
+    ];
+    for (part, headers) in [
+        ("`rscc` of a shared", ContentHeaders { cache_control: some(), ..none() }),
+        ("`rscd` of a shared", ContentHeaders { content_disposition: some(), ..none() }),
+        ("`rsce` of a shared", ContentHeaders { content_encoding: some(), ..none() }),
+        ("`rscl` of a shared", ContentHeaders { content_language: some(), ..none() }),
+        ("`rsct` of a shared", ContentHeaders { content_type: some(), ..none() }),
+    ] {
+        let sas = BlobSas::blob("photos", "b").answer_headers(headers);
+        all.push((part, blob(sas).sign(account)));
+    }
+    let signer = rowkey_wire::auth::SigningKey::from_base64("YmFy").unwrap();
+    let part = || text.to_owned();
+    for (named, key) in [
+        ("`skoid` of a shared", DelegationKey { oid: part(), ..DelegationKey::default() }),
+        ("`sktid` of a shared", DelegationKey { tid: part(), ..DelegationKey::default() }),
+        ("`skt` of a shared", DelegationKey { start: part(), ..DelegationKey::default() }),
+        ("`ske` of a shared", DelegationKey { expiry: part(), ..DelegationKey::default() }),
+        ("`sks` of a shared", DelegationKey { service: part(), ..DelegationKey::default() }),
+        ("`skv` of a shared", DelegationKey { version: part(), ..DelegationKey::default() }),
+    ] {
+        let key = UserDelegationKey { key, signer: signer.clone() };
+        all.push((named, blob(BlobSas::blob("photos", "b")).sign_with(account, &key)));
+    }
+    let other = StorageAccount::builder()
+        .credential(Credential::shared_key(text, "YmFy").unwrap())
+        .table_endpoint("http://127.0.0.1:10002/contoso")
+        .unwrap()
+        .build()
+        .unwrap();
+    all.push(("`account` of a shared", table().sign(&other)));
+    let services = AccountSas::new(Services::TABLE, ResourceTypes::ALL);
+    let services = services.permissions(AccountPermissions::READ).valid_for(hour);
+    all.push(("`account` of a shared", services.sign(&other)));
+    all
+}
+
+/// A line break in one part would sign other parts: the text is one of lines.
+#[test]
+fn nothing_with_a_control_character_in_it_is_signed() {
+    let account = contoso();
+    let controls = ('\0'..' ').chain('\u{7F}'..'\u{A0}');
+    for character in controls {
+        let text = format!("abc{character}victim");
+        for (named, signed) in refusals(&account, &text) {
+            let error = signed.expect_err(named);
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let shown = error.to_string();
+            assert!(shown.contains(named), "{character:?} {named}: {shown}");
+            assert!(!shown.contains("victim"), "{shown}");
+        }
+    }
+    // Keys and ids may have them; what takes them for line breaks does not read them from here.
+    for character in ['\u{2028}', '\u{2029}'] {
+        for (named, signed) in refusals(&account, &format!("abc{character}victim")) {
+            assert!(signed.is_err(), "{character:?} {named}");
+        }
+    }
+}
+
+#[test]
+fn what_no_resource_is_called_is_not_signed() {
+    let hour = Duration::from_secs(3600);
+    let queue = |name| QueueSas::new(name).permissions(QueuePermissions::READ).valid_for(hour);
+    for name in ["", "../x", "jobs/messages", "Jobs", "jo", "a--b"] {
+        let error = queue(name).sign(&contoso()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
+    }
+    let read = |sas: BlobSas| sas.permissions(BlobPermissions::READ).valid_for(hour);
+    for (container, blob) in [
+        ("", None),
+        ("../x", None),
+        ("public/..", None),
+        ("Public", None),
+        ("", Some("b")),
+        ("public", Some("")),
+        ("public", Some("../secret/b")),
+        ("public", Some("a/../../secret/b")),
+        ("public", Some(".")),
+        ("public", Some("a/..")),
+    ] {
+        let sas = match blob {
+            Some(blob) => BlobSas::blob(container, blob),
+            None => BlobSas::container(container),
+        };
+        let error = read(sas).sign(&contoso()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{container} {blob:?}: {error}");
+    }
+    assert!(read(BlobSas::blob("$root", "a..b/...")).sign(&contoso()).is_ok());
+    for policy in ["", &"p".repeat(65)] {
+        assert!(queue("jobs").policy(policy).sign(&contoso()).is_err(), "{policy}");
+    }
+    for partition in ["a/b", "a\\b", "a#b", "a?b", &"x".repeat(513)] {
+        let sas = TableSas::new("orders").permissions(TablePermissions::QUERY).valid_for(hour);
+        assert!(sas.partitions(partition..).sign(&contoso()).is_err(), "{partition}");
+    }
 }

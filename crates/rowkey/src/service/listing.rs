@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
+use crate::service::progress::{Limits, Progress, limits};
 use crate::table::Stream;
 use crate::transport::{Host, Reply};
 
@@ -45,6 +46,7 @@ pub struct Listing<T> {
     pub(crate) metadata: bool,
     pub(crate) page_size: Option<u32>,
     resume: Option<ListingContinuation>,
+    limits: Limits,
     error: Option<Error>,
     operation: &'static str,
     read: ReadPage<T>,
@@ -63,7 +65,7 @@ pub struct ListingPage<T> {
 ///
 /// Store it as text (`to_string` and `parse`, or serde) and give it to the same listing later, in
 /// this process or another; another listing refuses it. It contains a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ListingContinuation {
     listing: u64,
     marker: String,
@@ -94,7 +96,8 @@ impl<T: Send + 'static> Listing<T> {
     ) -> Self {
         let account = account.clone();
         let (prefix, page_size, resume, error) = (None, None, None, None);
-        Self { account, prefix, metadata: false, page_size, resume, error, operation, read }
+        let limits = Limits::default();
+        Self { account, prefix, metadata: false, page_size, resume, limits, error, operation, read }
     }
 
     /// Only those whose names begin with `prefix`.
@@ -115,6 +118,8 @@ impl<T: Send + 'static> Listing<T> {
         self.page_size = Some(entries);
         self
     }
+
+    limits!();
 
     /// Goes on where `continuation` points; it must come from the same listing.
     pub fn resume(mut self, continuation: ListingContinuation) -> Self {
@@ -138,8 +143,9 @@ impl<T: Send + 'static> Listing<T> {
         let resume = self.resume.take();
         let begun = error.and_then(|()| Next::resume(resume, fingerprint));
         let begun = begun.map_err(|error| error.of(self.operation, ""));
-        let read = self.read;
-        pages(begun.map(|next| (self, next)), fingerprint, read)
+        let (read, of) = (self.read, Of { operation: self.operation, ..Of::default() });
+        let of = Of { fingerprint, limits: self.limits, ..of };
+        pages(begun.map(|next| (self, next)), of, read)
     }
 
     /// Lists all, into memory.
@@ -190,10 +196,22 @@ impl Next {
     }
 }
 
+/// Which listing it is, and what it may take.
+#[derive(Debug, Default)]
+pub(crate) struct Of {
+    /// The REST operation's name.
+    pub(crate) operation: &'static str,
+    /// The container's name, or nothing for listings of an account.
+    pub(crate) resource: Box<str>,
+    /// What tells its continuation tokens from those of others.
+    pub(crate) fingerprint: u64,
+    pub(crate) limits: Limits,
+}
+
 /// The pages of a listing, from where it begins: `read` reads one and tells where it goes on.
 pub(crate) fn pages<L, T, F>(
     begun: Result<(L, Option<Next>)>,
-    fingerprint: u64,
+    of: Of,
     read: impl Fn(Arc<L>, Option<Next>) -> F + Send + Sync + 'static,
 ) -> Stream<ListingPage<T>>
 where
@@ -205,17 +223,23 @@ where
         Ok((listing, begin)) => (Arc::new(listing), begin),
         Err(error) => return stream::once(async { Err(error) }).boxed(),
     };
-    stream::try_unfold(Some(begin), move |next| {
-        let page = next.map(|next| read(Arc::clone(&listing), next));
+    let progress = Progress::new(of.limits, begin.as_ref().map(|next| &next.marker));
+    let (of, read) = (Arc::new(of), Arc::new(read));
+    stream::try_unfold((Some(begin), progress), move |(next, mut progress)| {
+        let (listing, of, read) = (Arc::clone(&listing), Arc::clone(&of), Arc::clone(&read));
         async move {
-            let Some(page) = page else { return Ok(None) };
-            let (entries, next) = page.await?;
+            let Some(from) = next else { return Ok(None) };
+            let named = |error: Error| error.of(of.operation, &of.resource);
+            let admitted = progress.admit().map_err(named)?;
+            let asked = from.as_ref().map(|from| from.marker.clone());
+            let (entries, next) = admitted.wait(read(listing, from)).await.map_err(named)?;
+            progress.advance(asked.as_ref(), next.as_ref().map(|next| &next.marker));
             let continuation = next.clone().map(|next| ListingContinuation {
-                listing: fingerprint,
+                listing: of.fingerprint,
                 marker: next.marker,
                 secondary: next.host == Host::Secondary,
             });
-            Ok(Some((ListingPage { entries, continuation }, next.map(Some))))
+            Ok(Some((ListingPage { entries, continuation }, (next.map(Some), progress))))
         }
     })
     .boxed()
@@ -268,6 +292,15 @@ impl FromStr for ListingContinuation {
     }
 }
 
+impl fmt::Debug for ListingContinuation {
+    /// Does not show the marker, which may hold a name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListingContinuation")
+            .field("listing", &format_args!("{:016x}", self.listing))
+            .finish_non_exhaustive()
+    }
+}
+
 impl Serialize for ListingContinuation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -299,6 +332,7 @@ mod tests {
             let token =
                 ListingContinuation { listing: 7, marker: "/acct/\"q\"".to_owned(), secondary };
             assert_eq!(token.to_string().parse::<ListingContinuation>().unwrap(), token);
+            assert!(!format!("{token:?}").contains("acct"));
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(serde_json::from_str::<ListingContinuation>(&json).unwrap(), token);
         }

@@ -1,19 +1,35 @@
 //! Changes of one stored access policy among those that a table, queue or container has.
 
-use rowkey_wire::limits::MAX_ACCESS_POLICIES;
+use rowkey_wire::limits::{MAX_ACCESS_POLICIES, MAX_POLICY_ID};
 
 use crate::error::{Error, Result};
 use crate::table::AccessPolicy;
 
-/// Refuses more policies than a table, queue or container can have.
+/// Refuses more policies than a table, queue or container can have, and ids that none can have.
 pub(crate) fn check(policies: &[AccessPolicy]) -> Result<()> {
-    if policies.len() <= MAX_ACCESS_POLICIES {
-        return Ok(());
+    if policies.len() > MAX_ACCESS_POLICIES {
+        let number = policies.len();
+        let what =
+            format!("there are at most {MAX_ACCESS_POLICIES} stored access policies, not {number}");
+        return Err(Error::too_large(what));
     }
-    let number = policies.len();
-    let what =
-        format!("there are at most {MAX_ACCESS_POLICIES} stored access policies, not {number}");
-    Err(Error::too_large(what))
+    policies.iter().try_for_each(|policy| check_id(&policy.id))
+}
+
+/// Refuses an id that no policy can have.
+pub(crate) fn check_id(id: &str) -> Result<()> {
+    let length = id.chars().count();
+    if !(1..=MAX_POLICY_ID).contains(&length) {
+        return Err(Error::invalid(format!(
+            "the id of a stored access policy has 1 to {MAX_POLICY_ID} characters, not {length}"
+        )));
+    }
+    match id.char_indices().find(|(_, c)| c.is_control()) {
+        Some((at, _)) => Err(Error::invalid(format!(
+            "the id of a stored access policy has a control character at position {at}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Puts `policy` in the place of the one with its id, or behind all others.

@@ -11,6 +11,7 @@ use super::continuation::Continuation;
 use super::pages::{Page, Reader, Source, Stream, failed};
 use crate::entity::Projection;
 use crate::error::Result;
+use crate::service::progress::Progress;
 use crate::transport::Reply;
 
 /// An answer, and where it was asked to begin.
@@ -25,14 +26,15 @@ pub(super) struct Ahead<P> {
     prefetch: bool,
     /// Where the next page begins, as long as it is not asked for.
     next: Option<Continuation>,
+    progress: Progress<Continuation>,
     asked: Option<BoxFuture<'static, Result<Answer>>>,
     answered: Option<Result<Answer>>,
 }
 
 impl<P: Projection + Send + 'static> Ahead<P> {
     pub(super) fn new(reader: Reader<P>, prefetch: bool) -> Self {
-        let Reader { source, next } = reader;
-        Self { source, prefetch, next, asked: None, answered: None }
+        let Reader { source, next, progress } = reader;
+        Self { source, prefetch, next, progress, asked: None, answered: None }
     }
 
     /// Whether an answer is on its way.
@@ -40,8 +42,14 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         self.asked.is_some()
     }
 
-    /// Says where the page after the last answer begins.
-    pub(super) fn go_on(&mut self, cx: &mut Context<'_>, next: Option<Continuation>) {
+    /// Says where the page after the one that began at `from` begins.
+    pub(super) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Continuation,
+        next: Option<Continuation>,
+    ) {
+        self.progress.advance(Some(from), next.as_ref());
         self.next = next;
         if self.prefetch {
             self.ask();
@@ -58,9 +66,16 @@ impl<P: Projection + Send + 'static> Ahead<P> {
     fn ask(&mut self) {
         let Some(from) = self.next.take() else { return };
         let source = Arc::clone(&self.source);
+        let admitted = match self.progress.admit() {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                self.answered = Some(Err(source.named(error)));
+                return;
+            }
+        };
         self.asked = Some(Box::pin(async move {
-            let reply = source.ask(&from).await?;
-            Ok((from, reply))
+            let reply = admitted.wait(source.ask(&from)).await;
+            Ok((from, reply.map_err(|error| source.named(error))?))
         }));
     }
 
@@ -101,11 +116,11 @@ impl<P: Projection + Send + 'static> Ahead<P> {
     ) -> Result<Page<P>> {
         // How much of a `take` is left is known only when the page is decoded.
         if from.left.is_none() {
-            self.go_on(cx, self.source.after(from.part, reply, None));
+            self.go_on(cx, from, self.source.after(from.part, reply, None));
         }
         let page = self.source.read(from, reply);
         match &page {
-            Ok(page) if from.left.is_some() => self.go_on(cx, page.continuation.clone()),
+            Ok(page) if from.left.is_some() => self.go_on(cx, from, page.continuation.clone()),
             Ok(_) => {}
             // An error ends the stream.
             Err(_) => self.stop(),

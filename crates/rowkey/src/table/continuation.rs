@@ -16,7 +16,7 @@ use crate::transport::Host;
 /// the filter it came from; another query refuses it. What a query reads of each entity does not
 /// matter, so a token outlives a new field of the type. It may contain keys, so treat it as you
 /// treat the data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Continuation {
     pub(crate) query: u64,
     /// Which of the filters that a long list was split into.
@@ -97,6 +97,17 @@ impl FromStr for Continuation {
     }
 }
 
+impl fmt::Debug for Continuation {
+    /// Does not show the token, which may hold keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation")
+            .field("query", &format_args!("{:016x}", self.query))
+            .field("part", &self.part)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Serialize for Continuation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -125,6 +136,7 @@ mod tests {
         ] {
             let token = Continuation { query: 5, part: 2, token, secondary: true, left };
             assert_eq!(token.to_string().parse::<Continuation>().unwrap(), token);
+            assert!(!format!("{token:?}").contains("cGs-"));
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(serde_json::from_str::<Continuation>(&json).unwrap(), token);
         }

@@ -101,11 +101,11 @@ impl<P: Projection + Send + 'static> Entities<P> {
         if from.left.is_some() {
             // How much is left of a `take` after this page is known when it is decoded.
             let page = self.source.read(&from, &reply)?;
-            self.ahead.go_on(cx, page.continuation);
+            self.ahead.go_on(cx, &from, page.continuation);
             self.decoded = page.entities.into_iter();
             return Ok(());
         }
-        self.ahead.go_on(cx, self.source.after(from.part, &reply, None));
+        self.ahead.go_on(cx, &from, self.source.after(from.part, &reply, None));
         let body = std::mem::take(&mut reply.body);
         let text = decode::owned_text(body.into())
             .map_err(|error| body_error(error).of_answer(&self.source.call(&from), &reply))?;

@@ -9,6 +9,7 @@ use super::cost::Cost;
 use super::handle::Table;
 use super::pages::page_top;
 use super::plan::Plan;
+use crate::error::Result;
 
 /// What a query would send.
 ///
@@ -43,7 +44,7 @@ impl Explanation {
         plan: &Plan,
         page_size: Option<u32>,
         from: Option<&Continuation>,
-    ) -> Self {
+    ) -> Result<Self> {
         let select: Option<Vec<&str>> =
             plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let first = from.map_or(plan.filters.len(), |from| from.part);
@@ -55,6 +56,7 @@ impl Explanation {
                 next: from.filter(|_| part == first).and_then(|from| from.token.as_ref()),
             };
             let mut request = encode::query(table.name(), &query);
+            table.pipeline().check_length(request.service, &request.target)?;
             let version = table.pipeline().version(request.service);
             request.headers.insert(rowkey_wire::headers::VERSION, version);
             let headers = request.headers.iter().map(|(name, value)| {
@@ -63,14 +65,14 @@ impl Explanation {
             // Tokens are good only where they came from.
             let secondary = from.is_some_and(|from| query.next.is_some() && from.secondary);
             let endpoint = if secondary { table.secondary_endpoint() } else { table.endpoint() };
-            ExplainedRequest {
+            Ok(ExplainedRequest {
                 method: request.method.to_string(),
                 url: format!("{endpoint}{}", request.target),
                 filter: filter.clone(),
                 headers: headers.collect(),
-            }
+            })
         });
-        Self { cost: plan.cost, requests: parts.collect() }
+        Ok(Self { cost: plan.cost, requests: parts.collect::<Result<_>>()? })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A table: the operations on one entity, and on the table itself.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rowkey_wire::etag::{ETag, Match};
@@ -19,6 +20,7 @@ use crate::entity::{DecodeError, Entity, Projection, Stored, Write};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::key::{Key, Partition};
 use crate::options::ClientOptions;
+use crate::service;
 use crate::transport::{Call, Pipeline, Reply, Safety};
 
 /// A table of an account.
@@ -77,6 +79,15 @@ impl Table {
             Err(error) if error.is_already_exists() => Ok(error.outcome() == Outcome::Unknown),
             Err(error) => Err(error),
         }
+    }
+
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
+    /// if a table with it was deleted shortly before: the service blocks it for about 40 seconds.
+    ///
+    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
+    /// is blocked even then, the last refusal is returned.
+    pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
+        service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
 
     /// Deletes the table and everything in it. Fails with [`ErrorKind::NotFound`] if there is none.

@@ -13,6 +13,7 @@ use super::handle::{Table, body_error};
 use super::plan::Plan;
 use crate::entity::{DecodeError, Projection, Stored};
 use crate::error::{Error, Result};
+use crate::service::progress::{Limits, Progress};
 use crate::transport::{Call, Host, Reply, Safety};
 
 const OPERATION: &str = "QueryEntities";
@@ -34,6 +35,7 @@ pub(crate) struct Reader<P> {
     pub(super) source: Arc<Source<P>>,
     /// Where the next page begins; `None` when all is read.
     pub(super) next: Option<Continuation>,
+    pub(super) progress: Progress<Continuation>,
 }
 
 /// What is read, wherever the reading stands.
@@ -52,18 +54,23 @@ impl<P: Projection> Reader<P> {
         page_size: Option<u32>,
         take: Option<u64>,
         resume: Option<Continuation>,
+        limits: Limits,
     ) -> Result<Self> {
         let next = begin(&table, &plan, take, resume)?;
         let fingerprint = plan.fingerprint(table.name());
         let source = Source { table, plan, fingerprint, page_size, projection: PhantomData };
-        Ok(Self { source: Arc::new(source), next })
+        let progress = Progress::new(limits, next.as_ref());
+        Ok(Self { source: Arc::new(source), next, progress })
     }
 
     /// The next page, or `None` when all is read. After an error the same page is asked for again.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
         let Some(from) = &self.next else { return Ok(None) };
-        let reply = self.source.ask(from).await?;
-        let page = self.source.read(from, &reply)?;
+        let source = &self.source;
+        let admitted = self.progress.admit().map_err(|error| source.named(error))?;
+        let reply = admitted.wait(source.ask(from)).await.map_err(|error| source.named(error))?;
+        let page = source.read(from, &reply)?;
+        self.progress.advance(Some(from), page.continuation.as_ref());
         self.next.clone_from(&page.continuation);
         Ok(Some(page))
     }
@@ -129,6 +136,12 @@ impl<P: Projection> Source<P> {
         } else {
             None
         }
+    }
+
+    /// The error of this query.
+    #[cold]
+    pub(super) fn named(&self, error: Error) -> Error {
+        error.of(OPERATION, self.table.name())
     }
 
     pub(super) fn call(&self, from: &Continuation) -> Call<'_> {

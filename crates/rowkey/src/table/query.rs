@@ -23,6 +23,7 @@ use crate::filter::Filter;
 use crate::key::Partition;
 use crate::key::address::Span;
 use crate::options::ScanPolicy;
+use crate::service::progress::{Limits, limits};
 
 /// The property that tells the type of an entity whose rows do not.
 const KIND: &str = "EntityType";
@@ -42,6 +43,7 @@ pub struct Query<P> {
     take: Option<u64>,
     resume: Option<Continuation>,
     prefetch: bool,
+    limits: Limits,
     scan_policy: ScanPolicy,
     /// Why nothing can be sent.
     error: Option<(ErrorKind, String)>,
@@ -92,6 +94,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
+    limits!();
+
     /// Goes on where `continuation` points; it must come from the same query. What was left of its
     /// [`take`](Self::take) is left, or less if this query takes less.
     pub fn resume(mut self, continuation: Continuation) -> Self {
@@ -127,10 +131,15 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     /// The requests that the query begins with, or goes on with after
     /// [`resume`](Self::resume), without sending them.
+    ///
+    /// Fails as the query would that is not sent: with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), say, when a filter makes an address of more
+    /// than 65,534 bytes.
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
         let from = super::pages::begin(&self.table, &plan, self.take, self.resume.clone())?;
-        Ok(Explanation::new(&self.table, &plan, self.page_size, from.as_ref()))
+        Explanation::new(&self.table, &plan, self.page_size, from.as_ref())
+            .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
     /// Reads the entities one by one, asking for the next page when one is used up, or
@@ -184,7 +193,7 @@ impl<P: Projection + Send + 'static> Query<P> {
                 ),
             }
         }
-        Reader::new(self.table, plan, self.page_size, self.take, self.resume)
+        Reader::new(self.table, plan, self.page_size, self.take, self.resume, self.limits)
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -219,6 +228,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             take: self.take,
             resume: self.resume,
             prefetch: self.prefetch,
+            limits: self.limits,
             scan_policy: self.scan_policy,
             error: self.error,
             projection: PhantomData,
@@ -274,6 +284,7 @@ impl<E: Entity + Send + 'static> Query<E> {
             take: None,
             resume: None,
             prefetch: false,
+            limits: Limits::default(),
             scan_policy,
             error,
             projection: PhantomData,

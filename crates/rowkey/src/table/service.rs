@@ -15,7 +15,8 @@ use super::pages::Stream;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::service::listing::{self, Next, Read};
+use crate::service::listing::{self, Next, Of, Read};
+use crate::service::progress::{Limits, limits};
 use crate::service::{self, ServiceProperties, ServiceStats};
 use crate::transport::{Call, Safety};
 
@@ -42,7 +43,8 @@ impl TableService {
     ///
     /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)
     pub fn tables(&self) -> Tables {
-        Tables { account: self.account.clone(), filter: None, page_size: None, error: None }
+        let limits = Limits::default();
+        Tables { account: self.account.clone(), filter: None, page_size: None, limits, error: None }
     }
 
     /// Logging, metrics and CORS rules. Not offered by Cosmos DB.
@@ -77,6 +79,7 @@ pub struct Tables {
     account: StorageAccount,
     filter: Option<WireFilter>,
     page_size: Option<u32>,
+    limits: Limits,
     error: Option<Error>,
 }
 
@@ -114,13 +117,16 @@ impl Tables {
         self
     }
 
+    limits!();
+
     /// The names, one by one.
     pub fn stream(mut self) -> Stream<String> {
+        let of = Of { operation: "QueryTables", limits: self.limits, ..Of::default() };
         let begun = match self.error.take() {
             Some(error) => Err(error.of("QueryTables", "")),
             None => Ok((self, None)),
         };
-        listing::entries(listing::pages(begun, 0, Self::page))
+        listing::entries(listing::pages(begun, of, Self::page))
     }
 
     /// All names.

@@ -85,12 +85,28 @@ pub(crate) struct Broken {
 }
 
 impl Http {
-    /// A pool for these endpoints: `secure` when one of them is https, `loopback` when all of them
-    /// are this machine.
-    pub(crate) fn new(secure: bool, loopback: bool) -> Result<Self> {
+    /// A pool for these endpoints: `secure` when one of them is https, `direct` when none may be asked
+    /// through a proxy.
+    pub(crate) fn new(secure: bool, direct: bool) -> Result<Self> {
         let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tcp_nodelay(true)
+            // What storage speaks. Another crate of the program may have turned HTTP/2 on.
+            .http1_only();
+        if direct {
+            builder = builder.no_proxy();
+        }
+        Self::build(tls(builder, secure)?)
+    }
+
+    /// A pool of the caller's making, but for what only this crate may decide. A client that is built
+    /// already cannot be asked whether it follows redirects, so it is built here.
+    pub(crate) fn build(builder: reqwest::ClientBuilder) -> Result<Self> {
+        let client = builder
             // A signature is for one address, and must not be shown to another.
             .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
             // Only the pipeline knows what may be repeated. Without the number, requests are copied
             // all the same.
             .retry(reqwest::retry::never().max_retries_per_request(0))
@@ -100,23 +116,11 @@ impl Http {
             .no_brotli()
             .no_zstd()
             .no_deflate()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .tcp_nodelay(true);
-        if loopback {
-            builder = builder.no_proxy();
-        }
-        builder = tls(builder, secure)?;
-        let client = builder.build().map_err(|error| {
-            Error::invalid("the HTTP client cannot be built").with_source(error.without_url())
-        })?;
+            .build()
+            .map_err(|error| {
+                Error::invalid("the HTTP client cannot be built").with_source(error.without_url())
+            })?;
         Ok(Self(client))
-    }
-
-    /// A pool of the caller's making.
-    #[cfg(feature = "reqwest-0_13")]
-    pub(crate) fn from_client(client: reqwest::Client) -> Self {
-        Self(client)
     }
 
     /// Sends a request once and reads the whole answer, or the head of a success.
@@ -261,32 +265,28 @@ pub(crate) fn advice(
     }
 }
 
-/// rustls with ring and the operating system's roots, given ready-made: what reqwest would choose
-/// by itself needs a C compiler.
-#[cfg(feature = "rustls")]
+/// rustls with the operating system's roots.
+#[cfg(any(feature = "rustls", feature = "rustls-no-provider"))]
+#[cfg_attr(
+    feature = "rustls",
+    expect(clippy::unnecessary_wraps, reason = "it fails where there is no provider")
+)]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
-    use std::sync::Arc;
-
-    use rustls_platform_verifier::BuilderVerifierExt;
-
-    let unusable = |error: rustls::Error| {
-        Error::invalid("the system's certificates cannot be used").with_source(error)
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?;
-    let config = if secure {
-        config.with_platform_verifier().map_err(unusable)?
-    } else {
-        // Reading the system's roots takes longer than a whole test against a local server.
-        config.with_root_certificates(rustls::RootCertStore::empty())
-    };
-    Ok(builder.tls_backend_preconfigured(config.with_no_client_auth()))
+    // reqwest would panic.
+    #[cfg(not(feature = "rustls"))]
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        return Err(Error::invalid("no cryptography provider of rustls is installed").advise(
+            "install one when the program begins, or use the feature `rustls` of this crate",
+        ));
+    }
+    // Another crate of the program may have turned native-tls on.
+    let builder = builder.tls_backend_rustls();
+    // Reading the system's roots takes longer than a whole test against a local server.
+    Ok(if secure { builder } else { builder.tls_certs_only([]) })
 }
 
 /// The operating system's TLS, or none.
-#[cfg(not(feature = "rustls"))]
+#[cfg(not(any(feature = "rustls", feature = "rustls-no-provider")))]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
     if secure && !cfg!(feature = "native-tls") {
         return Err(Error::invalid(

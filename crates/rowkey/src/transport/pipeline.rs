@@ -93,11 +93,22 @@ impl Pipeline {
         self.perform(request, call, Take::Head).await
     }
 
-    /// Where the primary answers requests for `target`, for a request that names it as its source:
-    /// with the shared access signature, if that is what authorizes.
-    pub(crate) fn address(&self, service: Service, target: &str) -> Result<String> {
+    /// Where the primary of another account, or of this one, answers requests for `target`, for a
+    /// request that names it as its source: with the shared access signature, if that is what
+    /// authorizes there. It is then sent here, and refused over plain http as its own are.
+    pub(crate) fn source(&self, from: &Self, service: Service, target: &str) -> Result<String> {
+        let source = &place(&from.shared.endpoints, service)?.primary;
+        if let Authority::Sas(_) = from.credential().settled() {
+            let here = &place(&self.shared.endpoints, service)?.primary;
+            here.check_secret("the shared access signature of the source")?;
+        }
+        Ok(from.shared.signer.address(source, target).into())
+    }
+
+    /// Refuses a target whose address is too long to be sent.
+    pub(crate) fn check_length(&self, service: Service, target: &str) -> Result<()> {
         let endpoint = &place(&self.shared.endpoints, service)?.primary;
-        Ok(self.shared.signer.address(endpoint, target).into())
+        self.shared.signer.check_length(endpoint, target)
     }
 
     async fn perform(&self, request: Request, call: Call<'_>, take: Take) -> Result<Reply> {
@@ -138,7 +149,7 @@ impl Pipeline {
             let signed = match self.shared.signer.sign(route.endpoint(), request, &authority) {
                 Ok(signed) => signed,
                 Err(error) if ambiguous => return Err(error.after_unknown()),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.of(call.operation, call.resource)),
             };
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);

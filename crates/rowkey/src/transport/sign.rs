@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
+use rowkey_wire::limits::MAX_URL;
 use rowkey_wire::request::Request;
 
 use super::retry::Jitter;
@@ -48,6 +49,7 @@ impl Signer {
         authority: &Authority,
     ) -> Result<Signed> {
         let url = address(endpoint, &request.target, authority);
+        check_length(&url)?;
         let mut values = BytesMut::with_capacity(ID + authorization_len(authority));
         let id = self.id(&mut values);
         // Room for the six that follow and the one that the HTTP client adds.
@@ -88,6 +90,11 @@ impl Signer {
         address(endpoint, target, &self.credential.settled())
     }
 
+    /// Refuses a target whose address is too long to be sent.
+    pub(crate) fn check_length(&self, endpoint: &Endpoint, target: &str) -> Result<()> {
+        check_length(&self.address(endpoint, target))
+    }
+
     /// What authorizes, whatever is in its place now.
     pub(crate) fn credential(&self) -> &Credential {
         &self.credential
@@ -121,6 +128,16 @@ impl fmt::Debug for Signed {
 fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {
     let sas = if let Authority::Sas(sas) = authority { &**sas } else { "" };
     endpoint.address(target, sas)
+}
+
+fn check_length(url: &Url) -> Result<()> {
+    let length = url.as_str().len();
+    if length <= MAX_URL {
+        return Ok(());
+    }
+    let what = format!("the address of the request has {length} bytes, and {MAX_URL} are the most");
+    Err(Error::too_large(what)
+        .advise("make the filter, or the list of properties, shorter, or split the query"))
 }
 
 pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {

@@ -1,0 +1,187 @@
+//! Whether a reading that goes from page to page comes to its end: a service that repeats a
+//! continuation token, or sends empty pages for ever, must not keep a program busy for ever.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// How much one reading may take. Nothing is limited by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    /// The longest time from the first request to the last answer.
+    pub(crate) deadline: Option<Duration>,
+    /// The most pages.
+    pub(crate) max_pages: Option<u64>,
+}
+
+/// How far a reading is whose pages are named by `T`.
+///
+/// Cycles are found as Brent's algorithm finds them: each token is compared with the one before it and
+/// with one that is kept, which is replaced after 1, 2, 4, .. pages. One token is kept, a page costs two
+/// comparisons, and a cycle of any length is found after at most three times as many pages as the
+/// reading had before it was closed.
+#[derive(Debug)]
+pub(crate) struct Progress<T> {
+    limits: Limits,
+    /// When the first page was asked for. Not taken from the clock: a step of the machine's time must
+    /// not end a reading.
+    begun: Option<Instant>,
+    pages: u64,
+    kept: Option<T>,
+    /// How many pages came since one was kept, and after how many another is.
+    since: u64,
+    turn: u64,
+    repeats: bool,
+}
+
+impl<T: Clone + PartialEq> Progress<T> {
+    /// Begins at a place, which is a token if the reading is resumed.
+    pub(crate) fn new(limits: Limits, begin: Option<&T>) -> Self {
+        let kept = begin.cloned();
+        Self { limits, begun: None, pages: 0, kept, since: 0, turn: 1, repeats: false }
+    }
+
+    /// Admits the next page; fails if there must be none.
+    pub(crate) fn admit(&mut self) -> Result<Admitted> {
+        let pages = self.pages;
+        if self.repeats {
+            return Err(Error::decode(format!(
+                "the service repeated a continuation token after {pages} pages, so this would never \
+                 end"
+            ))
+            .advise("report it, with the endpoint and what answers there"));
+        }
+        if self.limits.max_pages.is_some_and(|most| pages >= most) {
+            return Err(Error::too_large(format!("it is not at its end after {pages} pages"))
+                .advise(
+                    "narrow it, allow more pages, or resume from the last continuation token",
+                ));
+        }
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let left = self.limits.deadline.map(|deadline| deadline.saturating_sub(begun.elapsed()));
+        if left == Some(Duration::ZERO) { Err(late(pages)) } else { Ok(Admitted { left, pages }) }
+    }
+
+    /// Notes that a page came, and where the one after it begins, if `from` is where it began itself.
+    pub(crate) fn advance(&mut self, from: Option<&T>, next: Option<&T>) {
+        self.pages += 1;
+        let Some(next) = next else { return };
+        self.repeats = from == Some(next) || self.kept.as_ref() == Some(next);
+        self.since += 1;
+        if self.since >= self.turn {
+            self.kept = Some(next.clone());
+            self.turn *= 2;
+            self.since = 0;
+        }
+    }
+}
+
+/// That a page may be asked for, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    left: Option<Duration>,
+    /// How many came before it.
+    pages: u64,
+}
+
+impl Admitted {
+    /// Waits for the page no longer than it may take.
+    pub(crate) async fn wait<T>(self, page: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(left) = self.left else { return page.await };
+        tokio::time::timeout(left, page).await.unwrap_or_else(|_| Err(late(self.pages)))
+    }
+}
+
+/// The error of a page that was not there in time.
+#[cold]
+fn late(pages: u64) -> Error {
+    Error::late(format!("the deadline passed after {pages} pages"))
+        .advise("allow more time, or resume from the last continuation token")
+}
+
+/// The setters of what a listing may take, for a builder whose field `limits` is [`Limits`].
+macro_rules! limits {
+    () => {
+        /// How long it may take in all, from the first request to the last answer, the use of the pages
+        /// in between included. Without, only each request has a
+        /// [timeout](crate::ClientOptions::timeout).
+        ///
+        /// When it has passed, reading fails with
+        /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable).
+        pub fn deadline(mut self, deadline: std::time::Duration) -> Self {
+            self.limits.deadline = Some(deadline);
+            self
+        }
+
+        /// How many pages it may have. Pages may be empty although there are more, so this limits the
+        /// requests, not what is found. Without, there is no limit.
+        ///
+        /// Beyond it, reading fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
+        pub fn max_pages(mut self, pages: u64) -> Self {
+            self.limits.max_pages = Some(pages);
+            self
+        }
+    };
+}
+
+pub(crate) use limits;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// After how many pages a reading of these tokens is ended.
+    fn pages(tokens: impl IntoIterator<Item = u32>) -> Option<u64> {
+        let mut progress = Progress::new(Limits::default(), None);
+        let mut from = None;
+        for next in tokens {
+            if progress.admit().is_err() {
+                return Some(progress.pages);
+            }
+            progress.advance(from.as_ref(), Some(&next));
+            from = Some(next);
+        }
+        None
+    }
+
+    #[test]
+    fn a_cycle_of_any_length_ends_a_reading_and_nothing_else_does() {
+        assert_eq!(pages([7; 100]), Some(2), "a token that repeats at once");
+        for tail in [0, 1, 5, 100] {
+            for length in 1..70_u32 {
+                let tokens = (0..tail).chain((0..).map(|i| 1000 + i % length));
+                let most = u64::from(3 * (tail.max(1) + length) + 3);
+                let ended = pages(tokens.take(10_000)).unwrap();
+                assert!(ended <= most, "{tail} then {length}: {ended} pages");
+            }
+        }
+        assert_eq!(pages(0..100_000), None, "tokens that advance");
+    }
+
+    #[test]
+    fn a_resumed_reading_knows_where_it_began() {
+        let mut progress = Progress::new(Limits::default(), Some(&1));
+        progress.advance(Some(&1), Some(&1));
+        let error = progress.admit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode);
+        assert!(error.to_string().contains("repeated a continuation token after 1 pages"));
+    }
+
+    #[test]
+    fn pages_and_time_are_limited_if_that_is_asked_for() {
+        let limits = Limits { max_pages: Some(2), deadline: None };
+        let mut progress = Progress::new(limits, None);
+        for token in [1, 2] {
+            assert!(progress.admit().is_ok());
+            progress.advance(None, Some(&token));
+        }
+        assert_eq!(progress.admit().unwrap_err().kind(), ErrorKind::TooLarge);
+        let limits = Limits { deadline: Some(Duration::ZERO), max_pages: None };
+        let error = Progress::<u8>::new(limits, None).admit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.is_retryable());
+    }
+}
