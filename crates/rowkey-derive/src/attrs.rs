@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Token, parse_quote};
 
 use crate::names::{Case, did_you_mean};
+use crate::serde;
 
 /// The attribute that may be given several times.
 const INDEX: &str = "index";
@@ -78,10 +79,17 @@ impl Container {
             indexes: Vec::new(),
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
-        let allowed = [always, allowed].concat();
+        // A set stores nothing by itself.
+        let of_serde: &[&str] = if namespace == "entity_set" { &[] } else { &[serde::IGNORE] };
+        let allowed = [always, allowed, of_serde].concat();
+        let mut ignores_serde = of_serde.is_empty();
         visit(&input.attrs, namespace, &allowed, |name, meta| {
             if name == INDEX {
                 this.indexes.push(Index::parse(meta)?);
+                return Ok(());
+            }
+            if name == serde::IGNORE {
+                ignores_serde = true;
                 return Ok(());
             }
             if name == "version" {
@@ -98,6 +106,9 @@ impl Container {
             }
             Ok(())
         })?;
+        if !ignores_serde {
+            serde::refuse(input, namespace)?;
+        }
         Ok(this)
     }
 }

@@ -6,6 +6,7 @@
 //! - `template`: `"id_{id:6}"` · `model`: a struct and what becomes of each field
 //! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the code
 //!   that is written
+//! - `serde`: attributes of serde's that would do nothing · `stub`: what is written when a derive fails
 //!
 //! All paths in that code are absolute (`::core::..`, `::rowkey::..`) and calls of trait methods
 //! name the trait, because it is compiled where the user's names are in scope: a type called
@@ -21,7 +22,9 @@ mod keys;
 mod model;
 mod names;
 mod property;
+mod serde;
 mod shape;
+mod stub;
 mod template;
 
 use proc_macro::TokenStream;
@@ -96,6 +99,8 @@ use syn::DeriveInput;
 /// - `index(..)`: see below. It may be given several times.
 /// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
 ///   version is not read. From 2 on: an entity without the property is of version 1.
+/// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
+///   Without it they are errors, because they change nothing of how the entity is stored.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
 ///
 /// # Indexes
@@ -213,7 +218,7 @@ use syn::DeriveInput;
 /// The struct has named fields and no generic parameters.
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn derive_entity(input: TokenStream) -> TokenStream {
-    expand(input, entity::entity)
+    expand(input, entity::entity, stub::entity)
 }
 
 /// Makes an enum of entity types one type, for tables and partitions that hold several.
@@ -319,7 +324,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///   that reads anything.
 #[proc_macro_derive(EntitySet, attributes(entity_set))]
 pub fn derive_entity_set(input: TokenStream) -> TokenStream {
-    expand(input, entity_set::derive)
+    expand(input, entity_set::derive, stub::entity_set)
 }
 
 /// Makes a struct readable from entities: some of their properties, to fetch less.
@@ -349,7 +354,7 @@ pub fn derive_entity_set(input: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_derive(Projection, attributes(entity))]
 pub fn derive_projection(input: TokenStream) -> TokenStream {
-    expand(input, entity::projection)
+    expand(input, entity::projection, stub::projection)
 }
 
 /// Makes a newtype or an enum without fields storable in a property.
@@ -357,8 +362,9 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 /// A struct of one field is stored as that field. An enum is stored as a String, the name of the
 /// variant; `#[property(rename_all = "..")]` writes the names another way (as on entities, and
 /// `"kebab-case"`), `#[property(rename = "..")]` on a variant gives it another text. Text that no
-/// variant has is an error when the entity is read. `#[property(crate = "..")]` says where `rowkey`
-/// is, if not at `::rowkey`.
+/// variant has is an error when the entity is read. `#[property(ignore_serde)]` says that attributes
+/// `#[serde(..)]` are for serde alone; they are errors without it. `#[property(crate = "..")]` says
+/// where `rowkey` is, if not at `::rowkey`.
 ///
 /// ```
 /// use rowkey::Property;
@@ -382,15 +388,15 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_derive(Property, attributes(property))]
 pub fn derive_property(input: TokenStream) -> TokenStream {
-    expand(input, property::derive)
+    expand(input, property::derive, stub::property)
 }
 
 /// Makes a newtype or an enum without fields usable in a key template.
 ///
 /// A struct of one field is written as that field. An enum is written as text, the name of the
 /// variant, so its values are kept **in the order of the text**, not of the declaration.
-/// `#[key_part(rename_all = "..")]`, `#[key_part(rename = "..")]` and `#[key_part(crate = "..")]` are
-/// as for the `Property` derive.
+/// `#[key_part(rename_all = "..")]`, `#[key_part(rename = "..")]`, `#[key_part(ignore_serde)]` and
+/// `#[key_part(crate = "..")]` are as for the `Property` derive.
 ///
 /// ```
 /// use rowkey::{Entity, KeyPart};
@@ -417,15 +423,19 @@ pub fn derive_property(input: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
-    expand(input, key_part::derive)
+    expand(input, key_part::derive, stub::key_part)
 }
 
 fn expand(
     input: TokenStream,
     derive: fn(&DeriveInput) -> syn::Result<proc_macro2::TokenStream>,
+    stub: fn(&DeriveInput) -> proc_macro2::TokenStream,
 ) -> TokenStream {
-    syn::parse(input)
-        .and_then(|input| derive(&input))
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    let written = syn::parse::<DeriveInput>(input).and_then(|input| {
+        derive(&input).or_else(|error| {
+            let (error, stub) = (error.to_compile_error(), stub(&input));
+            Ok(quote::quote! { #error #stub })
+        })
+    });
+    written.unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -1,0 +1,84 @@
+//! Refuses `#[serde(..)]` where the type is stored another way: a name or a default that it says would
+//! be passed over in silence.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Data, DeriveInput, Error, Result};
+
+use crate::model::combine;
+
+/// Says on the type that serde's attributes are for something else.
+pub(crate) const IGNORE: &str = "ignore_serde";
+
+/// Refuses serde's attributes on the type, its fields and its variants.
+pub(crate) fn refuse(input: &DeriveInput, namespace: &str) -> Result<()> {
+    let mut errors = None;
+    let mut look = |attrs: &[Attribute], place: Place| {
+        for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
+            for (name, span) in names(attr) {
+                let what = explained(namespace, place, &name);
+                combine(&mut errors, Error::new(span, what));
+            }
+        }
+    };
+    look(&input.attrs, Place::Type);
+    match &input.data {
+        Data::Struct(data) => {
+            data.fields.iter().for_each(|field| look(&field.attrs, Place::Field));
+        }
+        Data::Enum(data) => {
+            data.variants.iter().for_each(|variant| look(&variant.attrs, Place::Variant));
+        }
+        Data::Union(_) => {}
+    }
+    errors.map_or(Ok(()), Err)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Type,
+    Field,
+    Variant,
+}
+
+/// What the attribute says, and where.
+fn names(attr: &Attribute) -> Vec<(String, Span)> {
+    let mut names = Vec::new();
+    let parsed = attr.parse_nested_meta(|meta| {
+        let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        names.push((name, meta.path.span()));
+        crate::stub::skip(&meta)
+    });
+    if parsed.is_err() || names.is_empty() {
+        // serde says what is wrong with it.
+        names.truncate(1);
+        if names.is_empty() {
+            names.push((String::new(), attr.span()));
+        }
+    }
+    names
+}
+
+fn explained(namespace: &str, place: Place, name: &str) -> String {
+    let said = if name.is_empty() { "serde(..)".to_owned() } else { format!("serde({name})") };
+    let ours = match (namespace, place, name) {
+        (_, Place::Type, "rename_all") => Some("rename_all = \"..\""),
+        ("entity", Place::Field, "rename") | (_, Place::Variant, "rename") => {
+            Some("rename = \"..\"")
+        }
+        ("entity", Place::Field, "default") => Some("default"),
+        ("entity", Place::Field, "skip" | "skip_serializing" | "skip_deserializing") => {
+            Some("skip")
+        }
+        ("entity", Place::Field, "with" | "serialize_with" | "deserialize_with" | "flatten") => {
+            Some("json")
+        }
+        _ => None,
+    };
+    let instead = ours.map_or_else(String::new, |ours| format!("write `#[{namespace}({ours})]`; "));
+    let stored = if namespace == "key_part" { "written in keys" } else { "stored" };
+    format!(
+        "`#[{said}]` does not change how this is {stored}: {instead}if it is meant for serde alone, \
+         say so on the type with `#[{namespace}({IGNORE})]`"
+    )
+}
