@@ -173,8 +173,8 @@ async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
         let ahead = writer(boundary)?;
         let time = day("2030-11-21");
         for number in 0..5 {
-            let [one, two] = ["one", "two"]
-                .map(|text| Line { text: text.to_owned(), ..line("web", number) });
+            let [one, two] =
+                ["one", "two"].map(|text| Line { text: text.to_owned(), ..line("web", number) });
             let (one, two) =
                 future::join(behind.at(time).insert(&one), ahead.at(time).insert(&two)).await;
             let lost = match (&one, &two) {

@@ -122,10 +122,16 @@ async fn periods_of_a_type_with_a_kind_and_a_version_are_read_as_they_were_writt
     assert_eq!(days.len(), 2, "a period of another type is not among them");
     hours.clear(set.clone(), 3).await?;
     assert_eq!(table.get(set).await?.map(|day| day.entity.date), Some(1));
-    let marks: Vec<_> = server.snapshot().table("series").unwrap().entities().map(|row| {
-        let marks = row.properties().filter(|(name, _)| name.starts_with("Entity"));
-        marks.map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>()
-    }).collect();
+    let marks: Vec<_> = server
+        .snapshot()
+        .table("series")
+        .unwrap()
+        .entities()
+        .map(|row| {
+            let marks = row.properties().filter(|(name, _)| name.starts_with("Entity"));
+            marks.map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>()
+        })
+        .collect();
     let marked = vec![
         ("EntityType".to_owned(), Value::from("day")),
         ("EntityVersion".to_owned(), Value::from(2)),

@@ -252,7 +252,9 @@ impl<V: Property> Series<V> {
             );
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .of("Series", self.table.name())
-                .advise(format!("have at most {most} slots where values depend on what was there")));
+                .advise(format!(
+                    "have at most {most} slots where values depend on what was there"
+                )));
         }
         let row = self.row(key)?;
         let name = self.name_of(slot)?;

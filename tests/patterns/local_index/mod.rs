@@ -349,9 +349,8 @@ async fn a_transaction_over_stale_reads_has_lost_a_race() -> TestResult {
     staff.update(key(7), |e| e.email = "augusta@contoso.com".into()).await?;
     staff.update(key(8), |e| e.email = "ada@contoso.com".into()).await?;
     let fresh = staff.get(key(8)).await?.unwrap();
-    let renamed = |read: &Indexed<Employee>, email: &str| {
-        read.clone().map(|e| e.email = email.to_owned())
-    };
+    let renamed =
+        |read: &Indexed<Employee>, email: &str| read.clone().map(|e| e.email = email.to_owned());
     let (one, two) = (renamed(&stale, "x@contoso.com"), renamed(&fresh, "y@contoso.com"));
     let kept = stale.clone().map(|e| e.city = "York".into());
     let new = employee(9, "King", "ada@contoso.com");

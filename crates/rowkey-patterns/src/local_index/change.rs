@@ -185,8 +185,9 @@ impl<'e, E: Entity + Send + Sync> Changes<'e, E> {
                 Some(true) if was_read => {
                     let what = "two of its entities were read with one row of an index, so one of \
                                 them was changed since it was read";
-                    return Err(Error::refused(ErrorKind::Conflict, what)
-                        .advise("read the entities again"));
+                    return Err(
+                        Error::refused(ErrorKind::Conflict, what).advise("read the entities again")
+                    );
                 }
                 Some(before) if before != was_read => {
                     let what = match index {

@@ -103,7 +103,8 @@ pub struct PartFormat {
 
 impl PartFormat {
     /// `{part}` at the end of a template: no width, ascending, nothing follows.
-    pub const DEFAULT: Self = Self { width: None, descending: false, separator: None, lower: false };
+    pub const DEFAULT: Self =
+        Self { width: None, descending: false, separator: None, lower: false };
 }
 
 impl KeyPart for String {

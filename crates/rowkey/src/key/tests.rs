@@ -116,7 +116,8 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
             let runs_on = format.separator.is_some_and(|separator| x.contains(separator));
             assert!(!runs_on, "{context}: {x:?} has the character that ends it");
             // In front of something else, after something else, and between.
-            let end = format.separator.map_or_else(String::new, |separator| format!("{separator}7"));
+            let end =
+                format.separator.map_or_else(String::new, |separator| format!("{separator}7"));
             let key = format!("id_{x}{end}");
             let mut reader = KeyReader::new(&key);
             reader.literal("id_").unwrap();
@@ -242,9 +243,7 @@ fn parts_of_several_parts() {
 
 #[test]
 fn text_written_as_it_is() {
-    let then = |random: &mut Random| {
-        Then(random.text().replace(['/', '\\', '#', '?'], "x"))
-    };
+    let then = |random: &mut Random| Then(random.text().replace(['/', '\\', '#', '?'], "x"));
     check(then, |a, b| wire::compare(&a.0, &b.0), none);
 }
 

@@ -159,7 +159,8 @@ pub(super) fn begin(
     let fingerprint = plan.fingerprint(table.name());
     let next = match resume {
         Some(from) if from.query != fingerprint || from.part >= plan.filters.len() => {
-            let what = "the continuation token is not of this query: its table or filter is another";
+            let what =
+                "the continuation token is not of this query: its table or filter is another";
             return Err(Error::invalid(what).of(OPERATION, table.name()));
         }
         Some(from) => Continuation { left: from.left.into_iter().chain(take).min(), ..from },
