@@ -5,7 +5,9 @@
 //! programs have. The tests count requests: how fast the machine is does not matter, and the only
 //! limit of time is one that ends a loop that does not end.
 
+mod jobs;
 mod log_tail;
+mod waiting;
 
 use std::future::Future;
 use std::time::Duration;

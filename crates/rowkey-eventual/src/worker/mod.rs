@@ -27,6 +27,10 @@ pub use handler::{Attempt, Done, Handler};
 
 use crate::task::{Task, Tasks};
 
+/// The shortest wait of an idle worker. Without one, a `least` of zero would be doubled to zero for
+/// ever, and the queue asked without pause.
+const SHORTEST_IDLE: Duration = Duration::from_millis(10);
+
 /// The most messages that one request receives.
 const MAX_RECEIVED: usize = 32;
 
@@ -163,11 +167,11 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 
     /// How long [`run_until`](Self::run_until) waits when there is nothing to receive: `least` at
-    /// first, then twice as long each time up to `most`, spread at random by up to a half. Default: 1
-    /// to 30 seconds.
+    /// first, then twice as long each time up to `most`, spread at random by up to a half. Both are at
+    /// least 10 milliseconds. Default: 1 to 30 seconds.
     #[must_use = "the worker itself is what is set up"]
     pub fn idle_backoff(mut self, least: Duration, most: Duration) -> Self {
-        self.idle = (least, most);
+        self.idle = (least.max(SHORTEST_IDLE), most.max(SHORTEST_IDLE));
         self
     }
 
