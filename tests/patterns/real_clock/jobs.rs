@@ -1,0 +1,164 @@
+//! What runs to an end: loads, deletions, repairs, sweeps, reads of many, and writers that meet.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use futures_util::{TryStreamExt as _, stream};
+use rowkey::{Entity, Table};
+use rowkey_eventual::unique::Unique;
+use rowkey_large::Large;
+use rowkey_patterns::bulk::{Atomic, Bulk};
+use rowkey_patterns::bulk_delete::BulkDelete;
+use rowkey_patterns::local_index::LocalIndex;
+use rowkey_patterns::lookup::Lookup;
+use rowkey_patterns::parallel::Parallel;
+use rowkey_patterns::rollover::{Period, Rollover};
+use rowkey_patterns::series::Series;
+use rowkey_patterns::verify::Verify;
+use rowkey_server::Operation;
+use rowkey_tests::TestResult;
+
+use super::{requests_of, start};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{room}", row = "seat_{number:4}")]
+#[entity(index(name = by_guest, row = "guest_{guest}"))]
+struct Seat {
+    room: String,
+    number: u32,
+    guest: String,
+    photo: Option<Vec<u8>>,
+}
+
+fn seat(number: u32) -> Seat {
+    let guest = format!("guest {number}");
+    Seat { room: "blue".into(), number, guest, photo: None }
+}
+
+async fn filled(table: Table) -> rowkey::Result<Table> {
+    table.create().await?;
+    let seats: Vec<_> = (0..30).map(seat).collect();
+    Bulk::new(table.clone(), Atomic).insert(stream::iter(seats)).await?;
+    Ok(table)
+}
+
+#[tokio::test]
+async fn loads_reads_and_deletions_take_the_requests_that_their_pages_say() -> TestResult {
+    let (server, account) = start().await?;
+    let (table, sent) = requests_of(&server, filled(account.table("seats"))).await;
+    let table = table?;
+    assert_eq!(sent.len(), 2, "a table, and a transaction of thirty");
+
+    let queries = (0..3).map(|from| {
+        let (from, to) = (Seat::key("blue", from * 10), Seat::key("blue", from * 10 + 10));
+        table.query(Seat::partition("blue").range(from..to))
+    });
+    let all = Parallel::new(queries.collect::<Vec<_>>()).by_key().stream();
+    let (all, sent) = requests_of(&server, all.try_collect::<Vec<_>>()).await;
+    assert_eq!((all.map_err(|failure| failure.error)?.len(), sent.len()), (30, 3));
+
+    // Ten a page, a hundred a second: two waits of a tenth of a second.
+    let pages = table.query(Seat::partition("blue")).page_size(10);
+    let delete = BulkDelete::new(pages).per_second(100);
+    let (deleted, sent) = requests_of(&server, delete.run()).await;
+    assert_eq!(deleted?.deleted, 30);
+    assert!(sent.len() <= 8, "{} requests for three pages", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repair_and_a_sweep_end_after_their_last_page() -> TestResult {
+    let (server, account) = start().await?;
+    let table = filled(account.table("seats")).await?;
+    let verify = Verify::<Seat>::new(table.clone()).page_size(10).requests_per_second(100);
+    let mut repair = verify.repair();
+    let (report, sent) = requests_of(&server, repair.run()).await;
+    assert_eq!(report?.indexes[0].missing, 30);
+    // A copy that is missing is read, its entity is read, and both are looked at again.
+    assert!(sent.len() <= 30 * 6 + 12, "{} requests for 30 copies", sent.len());
+    let mut check = verify.check();
+    let (report, sent) = requests_of(&server, check.run()).await;
+    assert_eq!(report?.indexes[0].missing, 0);
+    assert!(sent.len() <= 6 + 30, "{} requests for six pages", sent.len());
+
+    let photos = Large::<Seat>::new(account.table("photos"), account.container("blobs"))
+        .threshold(100)
+        .guard(Duration::from_secs(60));
+    photos.table().create().await?;
+    photos.container().create().await?;
+    for number in 0..3 {
+        photos.insert(&Seat { photo: Some(vec![7; 1000]), ..seat(number) }).await?;
+    }
+    let (swept, sent) = requests_of(&server, photos.sweep().page_size(1).run()).await;
+    assert_eq!(swept?.freed, 0);
+    assert!(sent.len() <= 4 * 4, "{} requests for three pages", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn writers_that_meet_come_to_an_end() -> TestResult {
+    let (server, account) = start().await?;
+    let table = account.table("counts");
+    table.create().await?;
+    let counts = Series::<i64>::new(table, "n", 24)?;
+    let writers = (0..4).map(async |_| {
+        for _ in 0..3 {
+            counts.increment(Seat::key("blue", 1), 0, 1).await?;
+        }
+        Ok::<(), rowkey::Error>(())
+    });
+    let (written, sent) = requests_of(&server, join_all(writers)).await;
+    written.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // In each round one of four wins, so twelve successes are at most 48 rounds, of two requests each
+    // and two more for the first value.
+    assert!(sent.len() <= 48 * 2 + 4 * 2, "{} requests for 12 increments", sent.len());
+
+    let seats = LocalIndex::<Seat>::new(account.table("seats"));
+    seats.table().create().await?;
+    seats.insert(&seat(1)).await?;
+    let update = |text: &'static str| {
+        seats.update(Seat::key("blue", 1), move |seat| seat.guest = text.to_owned())
+    };
+    let ((one, two), sent) = requests_of(&server, join(update("ada"), update("bob"))).await;
+    (one?, two?);
+    assert!(sent.len() <= 8, "{} requests for two updates", sent.len());
+
+    let (users, claims) = (account.table("users"), account.table("claims"));
+    users.create().await?;
+    claims.create().await?;
+    let guests = Unique::new(users, claims, "guest", |seat: &Seat| Some(seat.guest.clone()));
+    let (first, second) = (seat(1), Seat { number: 2, ..seat(1) });
+    let (claimed, sent) =
+        requests_of(&server, join(guests.insert(&first), guests.insert(&second))).await;
+    assert!(claimed.0.is_ok() && claimed.1.is_ok());
+    assert!(sent.len() <= 20, "{} requests for two claims of a value", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_kept_for_a_time_is_read_once_in_it() -> TestResult {
+    let (server, account) = start().await?;
+    let table = filled(account.table("seats")).await?;
+    for (time_to_live, requests) in [(Duration::from_secs(3600), 1), (Duration::ZERO, 20)] {
+        let lookup = Lookup::<Seat>::of_table(&table, time_to_live);
+        let (read, sent) = requests_of(&server, async {
+            for number in 0..20 {
+                assert!(lookup.get(&Seat::key("blue", number)).await?.is_some());
+            }
+            Ok::<_, rowkey::Error>(())
+        })
+        .await;
+        read?;
+        assert_eq!(sent.len(), requests);
+    }
+
+    let log = Rollover::new(account.clone(), "log", Period::Hour);
+    let now = account.clock().now();
+    for hours in [1, 30, 31] {
+        log.at(now - chrono::TimeDelta::hours(hours)).insert(&seat(1)).await?;
+    }
+    let (dropped, sent) = requests_of(&server, log.expire(Duration::from_secs(24 * 3600))).await;
+    assert_eq!((dropped?.len(), sent.len()), (2, 3), "a listing, and a request a table");
+    assert_eq!(server.journal().count(Operation::DeleteTable), 2);
+    Ok(())
+}

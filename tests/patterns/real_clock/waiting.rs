@@ -1,0 +1,190 @@
+//! What waits: workers, locks, logs that are flushed, paces.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use futures_util::future::join;
+use rowkey::{DynamicEntity, StorageAccount};
+use rowkey_eventual::outbox::Outbox;
+use rowkey_eventual::worker::{Attempt, Done};
+use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_large::{BlobLog, LeaseLock};
+use rowkey_patterns::pace::Pace;
+use rowkey_server::{JournalEntry, Operation};
+use rowkey_tests::TestResult;
+use serde::{Deserialize, Serialize};
+
+use super::{requests_of, start};
+
+#[derive(Serialize, Deserialize)]
+struct Job {
+    number: u32,
+}
+
+impl Task for Job {
+    const KIND: &'static str = "job";
+}
+
+const fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn count(sent: &[JournalEntry], operation: Operation) -> usize {
+    sent.iter().filter(|entry| entry.operation() == operation).count()
+}
+
+async fn jobs(account: &StorageAccount) -> rowkey::Result<Tasks<Job>> {
+    let tasks = Tasks::new(account.queue("jobs"));
+    tasks.create_if_missing().await?;
+    Ok(tasks)
+}
+
+/// Waits, a little at a time, until the condition holds.
+async fn until(account: &StorageAccount, mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        account.clock().sleep(milliseconds(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_worker_asks_less_and_less_often() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = jobs(&account).await?;
+    let handler = |_: Job, _: Attempt| async { Ok(Done::Applied) };
+    // A wait is at least a half of what it may be. 25 + 50 + 9 * 100 milliseconds are less than a second.
+    let patient =
+        Worker::new(tasks.clone(), handler).idle_backoff(milliseconds(50), milliseconds(200));
+    let second = account.clock().sleep(milliseconds(1000));
+    let (counts, sent) = requests_of(&server, patient.run_until(second)).await;
+    assert_eq!(counts?.handled, 0);
+    assert!((1..=12).contains(&sent.len()), "{} requests in a second", sent.len());
+
+    let hasty = Worker::new(tasks, handler).idle_backoff(Duration::ZERO, Duration::ZERO);
+    let pause = account.clock().sleep(milliseconds(200));
+    let (counts, sent) = requests_of(&server, hasty.run_until(pause)).await;
+    assert_eq!(counts?.handled, 0);
+    assert!(sent.len() <= 41, "{} requests in 200 milliseconds", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
+    let (server, account) = start().await?;
+    let tasks = jobs(&account).await?;
+    tasks.put(&Job { number: 1 }).await?;
+    let (journal, clock) = (&server, &account);
+    let handler = |_: Job, _: Attempt| async move {
+        until(clock, || journal.journal().count(Operation::UpdateMessage) > 0).await;
+        Ok(Done::Applied)
+    };
+    let worker = Worker::new(tasks, handler).visibility(Duration::from_secs(9));
+    let (step, sent) = requests_of(&server, worker.step()).await;
+    assert_eq!(step?, rowkey_eventual::worker::Step::Handled);
+    assert_eq!(count(&sent, Operation::UpdateMessage), 1);
+    assert_eq!(sent.len(), 3, "received, renewed, deleted");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drain_ends_although_what_it_does_brings_more_to_do() -> TestResult {
+    let (server, account) = start().await?;
+    let outbox = Outbox::<Job>::new(account.table("orders"), account.queue("orders"));
+    outbox.table().create().await?;
+    outbox.tasks().create_if_missing().await?;
+    let order = |number: u32| DynamicEntity::new("orders", format!("{number:06}"));
+    let next = AtomicU32::new(0);
+    let submit = async || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let transaction = outbox.table().transaction().insert(&order(number));
+        outbox.submit(transaction, [&Job { number }]).await
+    };
+    for _ in 0..3 {
+        submit().await?;
+    }
+    let followed = |_: Job, _: Attempt| async {
+        submit().await?;
+        Ok(Done::Applied)
+    };
+    let mut drain = outbox.drain(Duration::ZERO, followed);
+    let (drained, sent) = requests_of(&server, drain.run()).await;
+    // The last may be of the tick in which the drain began.
+    assert!((2..=3).contains(&drained?.found));
+    assert!(sent.len() <= 20, "{} requests", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_is_renewed_while_work_lasts_and_is_waited_for() -> TestResult {
+    let (server, account) = start().await?;
+    account.container("locks").create().await?;
+    let lock =
+        LeaseLock::new(account.container("locks").blob("lock")).term(Duration::from_secs(15));
+    let leases = || server.journal().count(Operation::LeaseBlob);
+    let (done, sent) = requests_of(&server, async {
+        let held = lock.acquire().await?;
+        let before = leases();
+        let (next, done) = join(lock.acquire(), async {
+            // One attempt of the other in vain, and a renewal: a third of the term is five seconds.
+            let done = held.guard(async |_| until(&account, || leases() >= before + 2).await).await;
+            held.release().await.map(|_| done.done())
+        })
+        .await;
+        next?.release().await?;
+        done
+    })
+    .await;
+    assert_eq!(done?, Some(()));
+    // Three seconds between two attempts: none at zero and at three, one after the work.
+    let leases = count(&sent, Operation::LeaseBlob);
+    assert!(leases <= 12 && sent.len() <= 20, "{leases} of {} requests", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_log_that_nothing_is_written_to_sends_nothing() -> TestResult {
+    let (server, account) = start().await?;
+    let container = account.container("logs");
+    container.create().await?;
+    let log = BlobLog::new(container, "web").flush_every(milliseconds(10));
+    let writer = log.writer()?;
+    let pause = account.clock().sleep(milliseconds(300));
+    let (ended, sent) = requests_of(&server, writer.run_until(pause)).await;
+    ended?;
+    assert_eq!(sent.len(), 0, "flushes of nothing");
+
+    let start = account.clock().now();
+    let logging = async {
+        for number in 0..5 {
+            writer.log(&format!("line {number}")).await.unwrap();
+            until(&account, || writer.waiting().lines == 0).await;
+        }
+    };
+    let (ended, sent) = requests_of(&server, writer.run_until(logging)).await;
+    ended?;
+    // A blob is made, each line may be a block of its own, and the end is noted.
+    assert!(sent.len() <= 2 * (1 + 5 + 1), "{} requests for five lines", sent.len());
+    let end = account.clock().now();
+    let day = chrono::TimeDelta::days(1);
+    let lines: Vec<_> = log.read(start - day..end + day).try_collect().await?;
+    assert_eq!(lines.len(), 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pace_is_kept() -> TestResult {
+    let (server, account) = start().await?;
+    let pace = Pace::new(Some(100));
+    let start = account.clock().now();
+    let ((), sent) = requests_of(&server, async {
+        for _ in 0..5 {
+            pace.take(account.clock(), 10).await;
+        }
+    })
+    .await;
+    assert!(sent.is_empty());
+    // The first goes at once, and 40 more take 400 milliseconds at a hundred a second.
+    let taken = account.clock().now() - start;
+    assert!(taken >= chrono::TimeDelta::milliseconds(390), "{taken}");
+    Ok(())
+}
