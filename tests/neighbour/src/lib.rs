@@ -11,6 +11,7 @@ mod tests {
 
     /// One test, because what is installed is so for the whole process.
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a program may spawn")]
     async fn a_program_with_reqwest_and_rustls_of_its_own_is_left_alone() {
         // `Client::new()` panics where reqwest has rustls without a provider.
         let theirs = reqwest::Client::new();

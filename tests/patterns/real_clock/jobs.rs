@@ -120,7 +120,8 @@ async fn writers_that_meet_come_to_an_end() -> TestResult {
         seats.update(Seat::key("blue", 1), move |seat| seat.guest = text.to_owned())
     };
     let ((one, two), sent) = requests_of(&server, join(update("ada"), update("bob"))).await;
-    (one?, two?);
+    one?;
+    two?;
     assert!(sent.len() <= 8, "{} requests for two updates", sent.len());
 
     let (users, claims) = (account.table("users"), account.table("claims"));

@@ -12,6 +12,7 @@ mod waiting;
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use rowkey::StorageAccount;
 use rowkey_server::{JournalEntry, Server};
 
@@ -26,11 +27,17 @@ async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>>
 }
 
 /// Runs `work` to its end; returns what came out, and the requests that it sent.
-#[expect(clippy::disallowed_methods, reason = "it ends what does not end by itself")]
-async fn requests_of<T>(server: &Server, work: impl Future<Output = T>) -> (T, Vec<JournalEntry>) {
-    let before = server.journal();
-    let done = tokio::time::timeout(NEVER, work).await;
-    let sent = server.journal().since(&before);
-    let done = done.unwrap_or_else(|_| panic!("no end after {} requests", sent.len()));
-    (done, sent.iter().cloned().collect())
+fn requests_of<'a, T: 'a>(
+    server: &'a Server,
+    work: impl Future<Output = T> + 'a,
+) -> LocalBoxFuture<'a, (T, Vec<JournalEntry>)> {
+    // Boxed, because some of it is large.
+    async move {
+        let before = server.journal();
+        let done = tokio::time::timeout(NEVER, work).await;
+        let sent = server.journal().since(&before);
+        let done = done.unwrap_or_else(|_| panic!("no end after {} requests", sent.len()));
+        (done, sent.iter().cloned().collect())
+    }
+    .boxed_local()
 }

@@ -45,7 +45,7 @@ pub(super) async fn put(
     upload::verify(sums, &upload)?;
     upload::verify_md5(description.headers.md5.as_deref(), &upload)?;
     let Upload { content, md5, crc64 } = upload;
-    description.headers.md5 = md5.map(|md5| md5.into()).or(description.headers.md5);
+    description.headers.md5 = md5.map(Into::into).or(description.headers.md5);
     let now = call.stamps.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;

@@ -145,14 +145,15 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// The next line, without its end.
     fn require(&mut self) -> Result<&'a [u8], InvalidBatch> {
-        let start = self.at;
-        let rest = &self.body[start..];
+        let rest = &self.body[self.at..];
         if rest.is_empty() {
             return Err(self.invalid("the body ends before its closing delimiter"));
         }
-        let len = memchr::memchr(b'\n', rest);
-        self.at = len.map_or(self.body.len(), |len| start + len + 1);
-        let line = &rest[..len.unwrap_or(rest.len())];
+        let (line, behind) = match memchr::memchr(b'\n', rest) {
+            Some(end) => (&rest[..end], rest.get(end.saturating_add(1)..).unwrap_or_default()),
+            None => (rest, &rest[rest.len()..]),
+        };
+        self.at = self.body.len().saturating_sub(behind.len());
         Ok(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
@@ -163,7 +164,8 @@ impl<'a> Lines<'a> {
             return Ok(None);
         }
         let colon = memchr::memchr(b':', line).ok_or_else(|| self.invalid(HEADER))?;
-        Ok(Some((&line[..colon], line[colon + 1..].trim_ascii())))
+        let (name, value) = line.split_at(colon);
+        Ok(Some((name, value.strip_prefix(b":").unwrap_or(value).trim_ascii())))
     }
 
     fn invalid(&self, problem: &'static str) -> InvalidBatch {

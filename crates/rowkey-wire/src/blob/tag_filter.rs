@@ -82,7 +82,7 @@ impl std::fmt::Display for InvalidTagFilter {
         write!(
             f,
             "Error parsing query at or near character position {}: expected {}",
-            self.at + 1,
+            self.at.saturating_add(1),
             self.expected
         )
     }
@@ -162,13 +162,13 @@ impl Parser<'_> {
             if depth == MAX_DEPTH {
                 return Err(self.expected("fewer parentheses"));
             }
-            let node = self.any(depth + 1)?;
+            let node = self.any(depth.saturating_add(1))?;
             if !self.symbol(")") {
                 return Err(self.expected("')'"));
             }
             return Ok(node);
         }
-        self.comparisons += 1;
+        self.comparisons = self.comparisons.saturating_add(1);
         if self.comparisons > MAX_COMPARISONS {
             return Err(self.expected("fewer comparisons"));
         }
@@ -191,8 +191,9 @@ impl Parser<'_> {
         if key.is_empty() {
             return Err(self.expected("the name of a tag"));
         }
-        self.at += key.len();
-        Ok(key.to_owned())
+        let key = key.to_owned();
+        self.advance(key.len());
+        Ok(key)
     }
 
     fn operator(&mut self) -> Result<Operator, InvalidTagFilter> {
@@ -223,7 +224,7 @@ impl Parser<'_> {
                 text.push(quote);
             } else {
                 // Both quotes are one byte long.
-                self.at += at + 2;
+                self.advance(at.saturating_add(2));
                 return Some(text);
             }
         }
@@ -240,7 +241,7 @@ impl Parser<'_> {
                 .get(word.len())
                 .is_none_or(|next| !next.is_ascii_alphanumeric() && *next != b'_');
         if is_word {
-            self.at += word.len();
+            self.advance(word.len());
         }
         is_word
     }
@@ -249,14 +250,20 @@ impl Parser<'_> {
         self.skip_space();
         let is_next = self.text[self.at..].starts_with(symbol);
         if is_next {
-            self.at += symbol.len();
+            self.advance(symbol.len());
         }
         is_next
     }
 
     fn skip_space(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
+        let rest = self.text[self.at..].trim_start();
+        self.at = self.text.len().saturating_sub(rest.len());
+    }
+
+    /// Passes over bytes that were looked at.
+    #[expect(clippy::arithmetic_side_effects, reason = "a place in the text")]
+    fn advance(&mut self, bytes: usize) {
+        self.at += bytes;
     }
 
     fn expected(&self, expected: &'static str) -> InvalidTagFilter {

@@ -113,7 +113,7 @@ impl ContentHeaders {
             disposition: value("Content-Disposition", &self.content_disposition)?,
             encoding: value("Content-Encoding", &self.content_encoding)?,
             language: value("Content-Language", &self.content_language)?,
-            md5: self.content_md5.map(|md5| md5.into()),
+            md5: self.content_md5.map(Into::into),
             content_type: value("Content-Type", &self.content_type)?,
         })
     }

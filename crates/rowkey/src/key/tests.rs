@@ -8,9 +8,7 @@ use std::fmt::Debug;
 use rowkey_wire::edm::{DateTime, Guid};
 use rowkey_wire::key as wire;
 
-use super::{
-    Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat, Partition,
-};
+use super::{Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat, Partition};
 use crate::entity::DynamicEntity;
 
 /// Pairs of values for each type and format.
