@@ -287,7 +287,11 @@ fn name_and_value(pair: &str) -> (&str, &str) {
     pair.split_once('=').unwrap_or((pair, ""))
 }
 
-/// `+` stays `+`: addresses of storage write a space as `%20`.
+/// A `+` is a space, as where queries are read: Go's libraries send it so, and sign the space.
 fn decode(text: &str) -> Cow<'_, str> {
+    if text.contains('+') {
+        let spaced = text.replace('+', " ");
+        return Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned());
+    }
     percent_decode_str(text).decode_utf8_lossy()
 }
