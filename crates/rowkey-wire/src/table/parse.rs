@@ -100,6 +100,11 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Re
             }
             "properties" if service => Ok(Target::Properties),
             "stats" if service => Ok(Target::Stats),
+            // Below a path neither is there: the official libraries' tests read this code and its
+            // text when an account's URL ends with a table's name.
+            "properties" | "stats" if !path.is_empty() => {
+                Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))
+            }
             _ => Err(not_implemented(
                 "The requested operation is not implemented on the specified resource: the Table \
                  service knows comp=acl, comp=properties and comp=stats.",
