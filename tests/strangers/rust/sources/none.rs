@@ -1,0 +1,1 @@
+//! Nothing: the package names the crates whose sources the runner takes.

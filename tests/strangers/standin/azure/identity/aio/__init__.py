@@ -1,0 +1,1 @@
+from devtools_testutils.credentials import AsyncCredential as DefaultAzureCredential

@@ -1,0 +1,1 @@
+from .. import recorded_by_proxy as recorded_by_proxy_async
