@@ -70,6 +70,8 @@ mod tls;
 
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
+#[cfg(all(feature = "durable", fuzzing))]
+pub use durable::fuzzing;
 #[cfg(feature = "durable")]
 pub use durable::{Repair, SyncPolicy, repair};
 pub use operation::Operation;

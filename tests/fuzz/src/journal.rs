@@ -1,4 +1,13 @@
-//! What the server keeps on disk.
+//! What the server keeps on disk: journals, lists of files, and rows.
 
-/// Placeholder until the server's decoders are reachable.
-pub fn all(_: &[u8]) {}
+use rowkey_server::fuzzing;
+
+/// The journal and the lists that name sorted files.
+pub fn journal(input: &[u8]) {
+    fuzzing::journal(input);
+}
+
+/// Rows, as a start reads them.
+pub fn rows(input: &[u8]) {
+    fuzzing::rows(input);
+}

@@ -9,7 +9,7 @@ pub mod batch;
 pub mod entity;
 pub mod filter;
 pub mod headers;
-#[cfg(feature = "libfuzzer")]
+#[cfg(all(fuzzing, feature = "libfuzzer"))]
 mod journal;
 pub mod keys;
 pub mod requests;
@@ -27,10 +27,12 @@ pub const TARGETS: &[Target] = &[
     ("entity", entity::all),
     ("filter", filter::all),
     ("headers", headers::all),
-    #[cfg(feature = "libfuzzer")]
-    ("journal", journal::all),
+    #[cfg(all(fuzzing, feature = "libfuzzer"))]
+    ("journal", journal::journal),
     ("keys", keys::all),
     ("requests", requests::all),
+    #[cfg(all(fuzzing, feature = "libfuzzer"))]
+    ("rows", journal::rows),
     ("tokens", tokens::all),
     ("xml", xml::all),
 ];

@@ -48,6 +48,8 @@ mod directory;
 mod disk;
 #[cfg(feature = "durable")]
 mod frames;
+#[cfg(all(feature = "durable", fuzzing))]
+pub mod fuzzing;
 pub(crate) mod held;
 #[cfg(feature = "durable")]
 mod journal;

@@ -150,6 +150,24 @@ impl Kept {
     }
 }
 
+/// Reads rows as a start does, space by space, and stops at the first that is damaged.
+#[cfg(fuzzing)]
+pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) {
+    let mut load = Load::new(state);
+    for space in [Space::Names, Space::Bytes, Space::Rows] {
+        for (_, key, value) in rows.iter().filter(|(of, ..)| *of == space) {
+            let read = match space {
+                Space::Names => load.name(key, value),
+                Space::Bytes => load.contents.read(key, value),
+                Space::Rows => load.row(key, value),
+            };
+            if read.is_err() {
+                return;
+            }
+        }
+    }
+}
+
 /// What is being read.
 struct Load {
     accounts: Vec<Loaded>,
