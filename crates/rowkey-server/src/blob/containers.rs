@@ -150,7 +150,8 @@ pub(super) fn lease(
 /// List Containers.
 pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
     let blobs = call.account.blobs();
-    let (page, next) = blobs.list(options, room(call, options.max_results));
+    let (page, next) =
+        blobs.list(options, room(call, options.max_results, !options.marker.is_empty()));
     let views = page.into_iter().map(|(name, container)| ContainerView {
         name,
         modified: container.version.modified,
@@ -164,8 +165,8 @@ pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
 }
 
 /// How many entries a page has, of the most that were asked for.
-fn room(call: &Call<'_>, most: Option<u32>) -> usize {
-    call.state.control.pages.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE))
+fn room(call: &Call<'_>, most: Option<u32>, resumes: bool) -> usize {
+    call.state.control.pages.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE), resumes)
 }
 
 /// List Blobs.
@@ -176,7 +177,7 @@ pub(super) fn list_blobs(
 ) -> Result<Answer, Rejection> {
     let now = call.stamps.now;
     let blobs = call.account.blobs();
-    let room = room(call, options.max_results);
+    let room = room(call, options.max_results, options.marker.is_some());
     let (page, next) = blobs.container(name)?.list(options, room);
     let items = page.into_iter().map(|listed| match listed {
         Listed::Prefix(prefix) => Item::Prefix(prefix),
@@ -219,7 +220,8 @@ pub(super) fn find_by_tags(
     if let Some(name) = container {
         blobs.container(name)?;
     }
-    let (page, next) = blobs.find(container, options, room(call, options.max_results));
+    let (page, next) =
+        blobs.find(container, options, room(call, options.max_results, options.marker.is_some()));
     let next = next.map(|marker| marker.encode());
     let (endpoint, version) = (&call.place.endpoint, call.version);
     let found = page.into_iter();

@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::store::query::Cut;
 
-/// So many empty pages come one after the other, at most: queries do come to their end.
-const MOST_EMPTY: u32 = 3;
 /// Cut pages look at so many rows, at most.
 const MOST_ROWS: u64 = 12;
 
@@ -22,7 +20,8 @@ pub struct Pages {
     pub seed: u64,
     /// Pages end after a few rows, wherever that is, whether or not the rows match.
     pub cut: bool,
-    /// Pages have no entities, but a token.
+    /// First pages have no entities, but a token. Later ones never are empty by themselves, because
+    /// they would repeat the token that they began with; a page of rows that do not match is.
     pub empty: bool,
     /// Pages end with their partition, with a token that has a `NextPartitionKey` and no
     /// `NextRowKey`.
@@ -79,8 +78,6 @@ struct Choices {
     pages: Pages,
     number: u64,
     state: u64,
-    /// Empty pages since the last other one.
-    empty: u32,
     cuts: u64,
 }
 
@@ -89,7 +86,7 @@ impl Disorder {
     pub(crate) fn begin(self: &Arc<Self>, pages: Pages) -> Chaos {
         let mut choices = self.choices();
         let number = choices.as_ref().map_or(0, |choices| choices.number + 1);
-        *choices = Some(Choices { pages, number, state: pages.seed, empty: 0, cuts: 0 });
+        *choices = Some(Choices { pages, number, state: pages.seed, cuts: 0 });
         self.is_on.store(true, Ordering::Relaxed);
         Chaos { disorder: Arc::clone(self), number }
     }
@@ -101,21 +98,22 @@ impl Disorder {
     }
 
     /// How many entries the next page of a listing has, of `room` that it might have. Listings have
-    /// no partitions to end with.
-    pub(crate) fn room(&self, room: u32) -> usize {
-        let cut = match self.next() {
+    /// no partitions to end with. `resumes` is whether the request has a token.
+    pub(crate) fn room(&self, room: u32, resumes: bool) -> usize {
+        let cut = match self.next(resumes) {
             Some(Cut::Rows(rows)) => rows,
             Some(Cut::Partition) | None => room,
         };
         cut.min(room) as usize
     }
 
-    /// Where the next page is to end; `None` leaves it as it is.
-    pub(crate) fn next(&self) -> Option<Cut> {
+    /// Where the next page is to end; `None` leaves it as it is. `resumes` is whether the request has
+    /// a token.
+    pub(crate) fn next(&self, resumes: bool) -> Option<Cut> {
         if !self.is_on.load(Ordering::Relaxed) {
             return None;
         }
-        self.choices().as_mut()?.next()
+        self.choices().as_mut()?.next(resumes)
     }
 
     fn choices(&self) -> MutexGuard<'_, Option<Choices>> {
@@ -124,18 +122,17 @@ impl Disorder {
 }
 
 impl Choices {
-    fn next(&mut self) -> Option<Cut> {
+    fn next(&mut self, resumes: bool) -> Option<Cut> {
         let random = self.random();
         let Pages { cut, empty, partition_only, .. } = self.pages;
         let choice = match random % 4 {
-            0 if empty && self.empty < MOST_EMPTY => Some(Cut::Rows(0)),
+            0 if empty && !resumes => Some(Cut::Rows(0)),
             1 if partition_only => Some(Cut::Partition),
             0..=2 if cut => {
                 Some(Cut::Rows(u32::try_from((random >> 32) % MOST_ROWS).unwrap_or(0) + 1))
             }
             _ => None,
         };
-        self.empty = if choice == Some(Cut::Rows(0)) { self.empty + 1 } else { 0 };
         self.cuts += u64::from(choice.is_some());
         choice
     }
@@ -157,7 +154,7 @@ mod tests {
     fn drawn(pages: Pages) -> Vec<Option<Cut>> {
         let disorder = Arc::<Disorder>::default();
         let _chaos = disorder.begin(pages);
-        (0..200).map(|_| disorder.next()).collect()
+        (0..200).map(|n| disorder.next(n % 2 == 1)).collect()
     }
 
     #[test]
@@ -168,7 +165,8 @@ mod tests {
         for choice in [None, Some(Cut::Rows(0)), Some(Cut::Rows(12)), Some(Cut::Partition)] {
             assert!(one.contains(&choice), "{choice:?}");
         }
-        assert!(!one.windows(4).any(|four| four == [Some(Cut::Rows(0)); 4]));
+        let resumed: Vec<_> = one.iter().skip(1).step_by(2).collect();
+        assert!(!resumed.contains(&&Some(Cut::Rows(0))), "a token would be repeated");
         assert!(!drawn(Pages { empty: false, ..Pages::seeded(1) }).contains(&Some(Cut::Rows(0))));
     }
 
@@ -178,9 +176,9 @@ mod tests {
         let first = disorder.begin(Pages::seeded(1));
         let second = disorder.begin(Pages::seeded(1));
         drop(first);
-        assert!((0..20).any(|_| disorder.next().is_some()));
+        assert!((0..20).any(|_| disorder.next(false).is_some()));
         assert!(second.cuts() > 0);
         drop(second);
-        assert!((0..20).all(|_| disorder.next().is_none()));
+        assert!((0..20).all(|_| disorder.next(false).is_none()));
     }
 }

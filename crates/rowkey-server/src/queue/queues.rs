@@ -49,7 +49,8 @@ pub(super) fn drop_apart(queue: Queue) {
 /// List Queues.
 pub(super) fn list(call: &Call<'_>, listing: &Listing) -> Answer {
     let queues = call.account.queues();
-    let room = call.state.control.pages.room(listing.max.unwrap_or(MAX_LISTING));
+    let room =
+        call.state.control.pages.room(listing.max.unwrap_or(MAX_LISTING), listing.marker.is_some());
     let (page, next) = queues.list(listing, room);
     let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
     documents::document(render::list(&call.place.endpoint, &call.account.name, listing, page, next))

@@ -29,7 +29,7 @@ pub(super) async fn query(
     });
     let room = query.top.unwrap_or(MAX_PAGE);
     let scan = Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room);
-    let cut = call.state.control.pages.next();
+    let cut = call.state.control.pages.next(query.next.is_some());
     let mut page = Page {
         scan: scan.cut(cut),
         body: Vec::new(),

@@ -56,7 +56,7 @@ pub(super) fn get(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
 /// Query Tables.
 pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> Answer {
     let level = call.wanted.level;
-    let cut = call.state.control.pages.next();
+    let cut = call.state.control.pages.next(query.next.is_some());
     let store = call.account.store();
     let (page, next) = store.tables(query, cut);
     let names = page.iter().map(|table| table.name());
