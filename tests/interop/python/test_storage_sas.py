@@ -1,5 +1,7 @@
 """Shared access signatures of queues and blobs: what a token opens, and that it opens nothing else."""
 
+from urllib.error import HTTPError
+from urllib.request import urlopen
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -75,8 +77,13 @@ def test_a_queue_token_opens_no_other_queue(account, queues, with_queue_sas):
 @pytest.mark.parametrize("more", ["sp=raup", "SP=raup", "sig=x"])
 def test_a_token_with_a_second_parameter_is_refused(account, queue, more):
     token = generate_queue_sas(account.name, queue.queue_name, account.key, permission="r", expiry=now() + HOUR)
-    endpoint = f"{account.queue_endpoint}/{queue.queue_name}?{token}&{more}"
-    raises(403, "AuthenticationFailed", QueueClient.from_queue_url(endpoint).peek_messages)
+    # Sent by hand, because the library drops what is repeated.
+    address = f"{account.queue_endpoint}/{queue.queue_name}/messages?peekonly=true&{token}"
+    assert urlopen(address).status == 200
+    with pytest.raises(HTTPError) as caught:
+        urlopen(f"{address}&{more}")
+    assert caught.value.code == 403
+    assert caught.value.headers["x-ms-error-code"] == "AuthenticationFailed"
 
 
 def test_a_queue_token_of_a_policy(queue, with_queue_sas):
