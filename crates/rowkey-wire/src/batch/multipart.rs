@@ -2,7 +2,7 @@
 //!
 //! One pass over the lines of the body. Lines end with CRLF or with LF alone, which several
 //! clients send. A body that stops before its last message does is an error: its messages may be
-//! fewer than were sent. Requests need not close the outermost level, see [`Ending`].
+//! fewer than were sent. Requests need not close the outermost level, see `Ending`.
 
 use std::fmt;
 use std::ops::Range;

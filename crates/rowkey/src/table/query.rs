@@ -132,9 +132,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// The requests that the query begins with, or goes on with after
     /// [`resume`](Self::resume), without sending them.
     ///
-    /// Fails as the query would that is not sent: with
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), say, when a filter makes an address of more
-    /// than 65,534 bytes.
+    /// Fails as the query would before it is sent: with [`ErrorKind::TooLarge`] when a filter makes an
+    /// address of more than 65,534 bytes.
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
         let from = super::pages::begin(&self.table, &plan, self.take, self.resume.clone())?;
