@@ -250,7 +250,7 @@ impl Load {
         for content in self.contents.unused() {
             self.swept.push((Space::Bytes, content));
         }
-        self.next_owner = self.next_owner.max(self.contents.last() + 1);
+        self.next_owner = self.next_owner.max(self.contents.last().saturating_add(1));
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl Load {
     }
 
     fn own(&mut self, number: u64, owner: Owner) {
-        self.next_owner = self.next_owner.max(number + 1);
+        self.next_owner = self.next_owner.max(number.saturating_add(1));
         self.owners.insert(number, owner);
     }
 
@@ -339,7 +339,7 @@ impl Load {
                 self.contents.spare(&blobs::read_segments(value)?);
             }
             None => {
-                self.next_owner = self.next_owner.max(number + 1);
+                self.next_owner = self.next_owner.max(number.saturating_add(1));
                 if self.swept.last() != Some(&(Space::Rows, number)) {
                     self.swept.push((Space::Rows, number));
                 }
