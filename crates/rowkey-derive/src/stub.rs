@@ -84,7 +84,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #generics #krate::key::KeyPart for #ident #arguments #bounds {
-            // Whatever a template asks of it is not the mistake.
+            // What a template asks of it is not the mistake.
             const DESCENDING: bool = true;
             const WIDTH: bool = true;
             const TEXT: bool = true;

@@ -92,7 +92,7 @@ async fn execute(
                 };
                 let attempt = attempt(state, service, address, parts, body, &stamps);
                 let (outcome, handed) = durable::follow(attempt).await;
-                // Whatever the answer is, it must not rest on what can still be lost.
+                // No answer may rest on changes that can still be lost.
                 match durable.settle(state, &request, begun, handed).await {
                     Ok(true) => break outcome?,
                     Ok(false) => {}

@@ -57,7 +57,7 @@ impl Identity {
         params.distinguished_name.push(DnType::CommonName, "rowkey-server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Clients look at real clocks, whatever the server's own shows.
+        // Clients compare with real clocks, also when the server's clock is manual.
         let now = ServerClock::real().now();
         let day = |days: i64| -> io::Result<_> {
             let ticks = now.ticks() + days * TICKS_A_DAY;

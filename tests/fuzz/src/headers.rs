@@ -1,4 +1,4 @@
-//! Headers of responses and of requests: every decoder returns, whatever the values are.
+//! Headers of responses and of requests: every decoder returns, for all values.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::{blob, metadata, queue, table};

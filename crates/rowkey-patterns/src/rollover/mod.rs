@@ -219,7 +219,7 @@ impl At {
         let table = self.tables.table(self.start);
         match write(table.clone()).await {
             Err(error) if is_missing(&error) => {
-                // Others may be making it at the same time: it is one table, whoever comes first.
+                // Others may be making it at the same time: all get the same table.
                 table.create_if_missing().await.map_err(blocked)?;
                 write(table).await.map_err(blocked)
             }

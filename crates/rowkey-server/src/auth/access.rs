@@ -84,7 +84,7 @@ impl Access {
         }
     }
 
-    /// Refuses what the signature cannot be for, whatever the body says: it is not read then.
+    /// Refuses by the head what the signature does not allow, before the body is read.
     pub(crate) fn check_target(&self, target: &Target<'_>) -> Result<(), Rejection> {
         let Self::Sas(grant) = self else { return Ok(()) };
         match (&grant.scope, target) {

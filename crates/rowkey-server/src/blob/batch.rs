@@ -212,7 +212,7 @@ fn write(
         headers.insert(header::CONTENT_TYPE, XML);
     }
     headers.insert(header::SERVER, SERVER);
-    // A line of its own, whatever the message holds.
+    // The message may hold line breaks; this is one line.
     let reason = reason.lines().next().unwrap_or_default();
     writer.add(content_id, status, reason, &headers, body.as_bytes());
 }

@@ -248,7 +248,7 @@ impl Journal {
                 return;
             }
             self.attempt(|| {
-                // What nobody waits for, such as a request whose connection is gone.
+                // A change without a waiting request, such as one whose connection is gone.
                 self.keep(disk, false)?;
                 if self.is_ahead.swap(false, Ordering::AcqRel) {
                     disk.sync_aside()?;

@@ -216,7 +216,7 @@ impl Marker {
     }
 }
 
-/// Takes a batch, whatever its number is: the store has given it.
+/// Takes a batch without checking its number, which the store has given it.
 fn step(scan: &mut Scan, bytes: &[u8]) -> bool {
     let last = std::mem::take(&mut scan.last);
     let stepped = scan.step(bytes);

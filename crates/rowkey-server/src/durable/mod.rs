@@ -171,7 +171,7 @@ impl Durable {
     /// Waits until everything is kept that was handed over before, or taken back.
     async fn wait(&self, state: &State, request: &Request<'_>, handed: u64) -> Result<(), Refused> {
         if self.progress.phase() == Phase::Full {
-            // What time brings about waits for the disk, and nobody waits for that.
+            // Changes that time brings about wait for the disk; no request waits for them.
             if handed == 0 || !request.is_write() {
                 return Ok(());
             }

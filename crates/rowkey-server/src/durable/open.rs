@@ -121,7 +121,7 @@ impl Kept {
         let _pause = self.journal.pause();
         self.keeper.reopen()?;
         let load = Load::of(state, &self.keeper)?;
-        // Until all is in its place, nobody sees any of it or hands anything over.
+        // Until all is in its place, no request sees any of it or hands anything over.
         let mut held: Vec<_> = state.accounts.iter().map(Account::lock_all).collect();
         for ((stores, recorders), loaded) in held.iter_mut().zip(&self.accounts).zip(load.accounts)
         {

@@ -1,7 +1,7 @@
 //! What a repair does when changes were left out of a journal: rows that depend on what is lost.
 //!
 //! A table, queue or container whose row is lost comes back under another name, because rows that
-//! nobody owns are swept away at the next start. A blob some of whose bytes are lost is left out.
+//! without an owner are swept away at the next start. A blob some of whose bytes are lost is left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;

@@ -90,7 +90,7 @@ pub(crate) async fn answer(
 }
 
 impl Admitted<'_> {
-    /// Refuses what the sender may not do whatever the body says.
+    /// Refuses by the head what the sender may not do.
     fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
         if let Access::Sas(_) = &self.access {
             let path = parse::decode_path(place.path).map_err(Failure::front_end)?;

@@ -161,7 +161,7 @@ impl Sas {
     /// Refuses parts with control characters or line separators.
     ///
     /// The parts are signed as lines. One with a line break in it would sign other parts, too, which
-    /// another query could then claim: the keys of somebody else's partition, say.
+    /// another query could then claim: such as the keys of another partition.
     pub fn check(&self) -> Result<(), UnsafePart> {
         self.parts().try_for_each(|(name, part)| safe(name, part.as_deref().unwrap_or_default()))
     }

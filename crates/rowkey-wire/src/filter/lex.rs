@@ -198,7 +198,7 @@ impl<'a> Lexer<'a> {
         self.step(rest.find(|c| !wanted(c)).unwrap_or(rest.len()));
     }
 
-    /// Goes on by so many bytes, which are there.
+    /// Advances past bytes that the caller has seen.
     fn step(&mut self, bytes: usize) {
         self.at = self.at.saturating_add(bytes);
     }

@@ -46,7 +46,7 @@ impl<'de> Scanner<'de> {
         self.peek().is_none()
     }
 
-    /// Goes on by so many bytes, which are there.
+    /// Advances past bytes that the caller has seen.
     #[inline]
     fn step(&mut self, bytes: usize) {
         self.at = self.at.saturating_add(bytes);
