@@ -9,8 +9,9 @@ use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, To
 use crate::names::{Case, did_you_mean};
 use crate::serde;
 
-/// The attribute that may be given several times.
+/// The attributes that may be given several times.
 const INDEX: &str = "index";
+const UNIQUE: &str = "unique";
 
 /// What stands on the struct or enum itself.
 pub(crate) struct Container {
@@ -22,6 +23,8 @@ pub(crate) struct Container {
     pub(crate) kind: Option<LitStr>,
     pub(crate) version: Option<i32>,
     pub(crate) indexes: Vec<Index>,
+    /// Whether it is written through a store.
+    pub(crate) store: Option<Span>,
 }
 
 /// `index(name = by_email, row = "email_{email:lower}", ..)`.
@@ -30,6 +33,8 @@ pub(crate) struct Index {
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: LitStr,
     pub(crate) many: bool,
+    /// Whether it is a `unique(..)`, whose rows only claim the value that `partition` is made of.
+    pub(crate) claims: bool,
     /// The fields that copies have; all if it is not said.
     pub(crate) copy: Option<Vec<Ident>>,
     /// A condition that the entity must meet to be in the index.
@@ -77,6 +82,7 @@ impl Container {
             kind: None,
             version: None,
             indexes: Vec::new(),
+            store: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
         // A set stores nothing by itself.
@@ -86,6 +92,14 @@ impl Container {
         visit(&input.attrs, namespace, &allowed, |name, meta| {
             if name == INDEX {
                 this.indexes.push(Index::parse(meta)?);
+                return Ok(());
+            }
+            if name == UNIQUE {
+                this.indexes.push(Index::parse_unique(meta)?);
+                return Ok(());
+            }
+            if name == "store" {
+                this.store = Some(meta.path.span());
                 return Ok(());
             }
             if name == serde::IGNORE {
@@ -146,7 +160,29 @@ impl Index {
                  index(name = by_email, row = \"email_{email}\")",
             ));
         };
-        Ok(Self { name, partition, row, many, copy, when })
+        Ok(Self { name, partition, row, many, claims: false, copy, when })
+    }
+
+    /// `unique(name = by_number, value = "{number}")`: its rows lie in partitions made of the value.
+    fn parse_unique(meta: &ParseNestedMeta) -> Result<Self> {
+        let (mut name, mut partition, mut when) = (None, None, None);
+        nested(meta, UNIQUE, &["name", "value", "when"], |word, meta| {
+            match word {
+                "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "value" => partition = Some(value(meta)?),
+                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+            }
+            Ok(())
+        })?;
+        let (Some(name), Some(partition)) = (name, partition) else {
+            return Err(meta.error(
+                "a unique value has a name and a template: \
+                 unique(name = by_number, value = \"{number}\")",
+            ));
+        };
+        let row = LitStr::new("claim", partition.span());
+        let copy = Some(Vec::new());
+        Ok(Self { name, partition: Some(partition), row, many: false, claims: true, copy, when })
     }
 }
 
@@ -252,7 +288,7 @@ fn known(
         let hint = did_you_mean(&name, allowed.iter().copied());
         return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
     }
-    if seen.contains(&name) && name != INDEX {
+    if seen.contains(&name) && ![INDEX, UNIQUE].contains(&&*name) {
         return Err(meta.error(format!("`{name}` is given twice")));
     }
     seen.push(name.clone());

@@ -95,6 +95,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let write_version = model.version.map(|version| quote! { #out.version(#version); });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(field, &out));
+    let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
     quote! {
@@ -104,6 +105,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #kind
             #version
             #encrypted
+            #store
             #indexes
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {

@@ -23,11 +23,13 @@ const POINTERS: [&str; 2] = ["PrimaryRowKey", "PrimaryPartitionKey"];
 
 /// An index, its templates resolved.
 pub(crate) struct Index {
-    name: Ident,
+    pub(crate) name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
     row: Template,
     many: bool,
+    /// Whether its rows only claim a value.
+    pub(crate) claims: bool,
     /// The names of the properties that copies have; `None` for all.
     copy: Option<Vec<String>>,
     when: Option<Path>,
@@ -39,10 +41,24 @@ impl Index {
         self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
     }
 
-    /// The variant of `Scope`, or the mark of an address, that says where its rows are.
+    /// The mark of an address that says where the rows are.
     fn scope(&self) -> Ident {
-        let scope = if self.partition.is_some() { "OtherPartition" } else { "SamePartition" };
+        let scope = match &self.partition {
+            _ if self.claims => "Claimed",
+            Some(_) => "OtherPartition",
+            None => "SamePartition",
+        };
         Ident::new(scope, Span::call_site())
+    }
+
+    /// Whether its rows are in the partition of their entities.
+    pub(crate) fn is_in_partition(&self) -> bool {
+        self.partition.is_none()
+    }
+
+    /// The text that its RowKeys begin with.
+    pub(crate) fn row_head(&self) -> &str {
+        self.row.head()
     }
 
     /// The pieces of its PartitionKey.
@@ -61,7 +77,7 @@ pub(crate) fn indexes(
     let mut errors = None;
     let mut indexes: Vec<Index> = Vec::new();
     for declared in declared {
-        let checked = resolve(model, declared, fields)
+        let checked = resolve(model, keys, declared, fields)
             .and_then(|index| fits(model, keys, &indexes, &index).map(|()| index));
         match checked {
             Ok(index) => indexes.push(index),
@@ -81,8 +97,12 @@ pub(crate) fn indexes(
     errors.map_or(Ok(indexes), Err)
 }
 
-fn resolve(model: &Model<'_>, declared: Declared, fields: &[String]) -> Result<Index> {
-    let Declared { name, partition, row, many, copy, when } = declared;
+fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<Index> {
+    let Declared { name, partition, row, many, claims, copy, when } = declared;
+    let partition = partition.map(|value| match claims {
+        true => claim_partition(keys, &name, &value),
+        false => value,
+    });
     let template = |literal: &LitStr, many: bool| {
         let mut template = Template::index(literal, many)?;
         template.resolve(model.ident, fields)?;
@@ -92,7 +112,7 @@ fn resolve(model: &Model<'_>, declared: Declared, fields: &[String]) -> Result<I
     let row = template(&row, many)?;
     let copy =
         copy.map(|copied| copied.iter().map(|ident| copied_property(model, ident)).collect());
-    let index = Index { name, partition, row, many, copy: copy.transpose()?, when };
+    let index = Index { name, partition, row, many, claims, copy: copy.transpose()?, when };
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
@@ -106,6 +126,13 @@ fn resolve(model: &Model<'_>, declared: Declared, fields: &[String]) -> Result<I
         return Err(Error::new(index.row.literal.span(), what));
     }
     Ok(index)
+}
+
+/// The template of the partitions of claims: two types or two values of one table never share one.
+fn claim_partition(keys: &Keys, name: &Ident, value: &LitStr) -> LitStr {
+    let head = keys.row.head().replace('{', "{{").replace('}', "}}");
+    let text = format!("unique_{head}{}_{}", plain(name), value.value());
+    LitStr::new(&text, value.span())
 }
 
 /// The property that is meant by a field in `copy(..)`.
@@ -139,7 +166,8 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
         let what = if taken { "a constructor of the entity" } else { "another index" };
         return Err(Error::new(index.name.span(), format!("`{name}` is {what} already")));
     }
-    if index.row.parts().next().is_none() {
+    let of_value = if index.claims { index.partition.as_ref() } else { Some(&index.row) };
+    if of_value.is_none_or(|template| template.parts().next().is_none()) {
         return fail("an index is of at least one field: `email_{email}`".to_owned());
     }
     if index.partition.is_none() {
@@ -210,10 +238,11 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
     let indexes = keys.indexes.iter().map(|index| {
         let name = plain(&index.name);
-        let scope = index
-            .partition
-            .as_ref()
-            .map_or_else(|| quote! { SamePartition }, |_| quote! { OtherPartition });
+        let scope = match &index.partition {
+            _ if index.claims => quote! { Claim },
+            Some(_) => quote! { OtherPartition },
+            None => quote! { SamePartition },
+        };
         let unique = !index.many;
         let partition_head = index.partition.as_ref().map_or("", Template::head);
         let row_head = index.row.head();
@@ -308,6 +337,9 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let items = keys.indexes.iter().enumerate().map(|(position, index)| {
         let Index { name, row, many, .. } = index;
         let constructors = Constructors { model, keys, index, position };
+        if index.claims {
+            return constructors.key();
+        }
         let parts: Vec<&Part> = row.parts().collect();
         // Where the values that a constructor takes end: the text after a part belongs to it.
         let end = |part: &Part| {

@@ -24,6 +24,7 @@ mod names;
 mod property;
 mod serde;
 mod shape;
+mod store;
 mod stub;
 mod template;
 

@@ -37,6 +37,8 @@ pub(crate) struct Keys {
     pub(crate) partition: Template,
     pub(crate) row: Template,
     pub(crate) indexes: Vec<Index>,
+    /// Whether the entity is written through a store.
+    pub(crate) store: bool,
 }
 
 pub(crate) struct Field<'a> {
@@ -59,7 +61,7 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed = ["partition", "row", "kind", "version", "index"];
+        let allowed = ["partition", "row", "kind", "version", "index", "unique", "store"];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -77,7 +79,7 @@ impl<'a> Model<'a> {
             Ok(template)
         };
         let mut keys = match (template(&partition), template(&row)) {
-            (Ok(partition), Ok(row)) => Keys { partition, row, indexes: Vec::new() },
+            (Ok(partition), Ok(row)) => Keys { partition, row, indexes: Vec::new(), store: false },
             (Err(mut partition), Err(row)) => {
                 partition.combine(row);
                 return Err(partition);
@@ -85,9 +87,12 @@ impl<'a> Model<'a> {
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
         let declared = std::mem::take(&mut container.indexes);
+        let store = container.store;
         let is_key = |i| keys.partition.parts().chain(keys.row.parts()).any(|p| p.index == i);
         let model = Self::new(input, container, fields, is_key, false)?;
         keys.indexes = index::indexes(&model, &keys, declared, &names)?;
+        keys.store = store.is_some();
+        crate::store::check(&model, &keys, store)?;
         Ok((model, keys))
     }
 

@@ -33,6 +33,7 @@ struct Index {
     partition: Option<String>,
     row: Option<String>,
     many: bool,
+    claims: bool,
 }
 
 pub(crate) fn entity(input: &DeriveInput) -> TokenStream {
@@ -163,12 +164,12 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
         let given = distinct(&[&partition, &row[..=at]]);
         methods.extend(item(&format_ident!("under_{}", last.unraw()), &given, part.clone()));
     }
-    for Index { name, partition: own, row, many } in indexes {
+    for Index { name, partition: own, row, many, claims } in indexes {
         let Some(name) = name else { continue };
-        let scope = if own.is_some() {
-            quote! { #krate::index::OtherPartition }
-        } else {
-            quote! { #krate::index::SamePartition }
+        let scope = match own {
+            _ if *claims => quote! { #krate::index::Claimed },
+            Some(_) => quote! { #krate::index::OtherPartition },
+            None => quote! { #krate::index::SamePartition },
         };
         let within = own.as_ref().map(|own| named_in(Some(own), fields));
         let within = within.unwrap_or_else(|| partition.clone());
@@ -177,6 +178,9 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
         let one = quote! { #krate::index::IndexKey<Self, #scope> };
         let given = distinct(&[&within, &row]);
         methods.extend(item(name, &given, if *many { range.clone() } else { one }));
+        if *claims {
+            continue;
+        }
         let all = format_ident!("{}_all", name.unraw());
         methods.extend(item(&all, &within, range.clone()));
         for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
@@ -269,8 +273,9 @@ fn said(input: &DeriveInput, namespace: &str) -> Said {
                 said.partition = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if meta.path.is_ident("row") {
                 said.row = Some(meta.value()?.parse::<LitStr>()?.value());
-            } else if meta.path.is_ident("index") {
-                let mut index = Index::default();
+            } else if meta.path.is_ident("index") || meta.path.is_ident("unique") {
+                let claims = meta.path.is_ident("unique");
+                let mut index = Index { claims, ..Index::default() };
                 let read = meta.parse_nested_meta(|meta| index.read(&meta));
                 said.indexes.push(index);
                 read?;
@@ -287,7 +292,7 @@ impl Index {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if meta.path.is_ident("name") {
             self.name = Some(meta.value()?.parse()?);
-        } else if meta.path.is_ident("partition") {
+        } else if meta.path.is_ident("partition") || meta.path.is_ident("value") {
             self.partition = Some(meta.value()?.parse::<LitStr>()?.value());
         } else if meta.path.is_ident("row") {
             self.row = Some(meta.value()?.parse::<LitStr>()?.value());

@@ -167,7 +167,7 @@ impl Answer {
 /// Appends an entity's members and the closing brace.
 fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
     // What the entity is sent as tells its properties, typed and in order.
-    let row = Row::of(entity)?;
+    let row = Row::unguarded(entity)?;
     let mut fields = Fields::default();
     decode::entity(&row.body, &mut fields).map_err(|error| Error::decode(error.to_string()))?;
     let written = written_at().iso();

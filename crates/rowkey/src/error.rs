@@ -89,6 +89,7 @@ struct Inner {
     operation: Option<&'static str>,
     resource: Option<Box<str>>,
     operation_index: Option<usize>,
+    index: Option<&'static str>,
     code: Option<ErrorCode>,
     status: Option<u16>,
     request_id: Option<Box<str>>,
@@ -179,6 +180,7 @@ impl Error {
             operation: None,
             resource: None,
             operation_index: None,
+            index: None,
             code: None,
             status: None,
             request_id: None,
@@ -243,6 +245,19 @@ impl Error {
     pub(crate) fn at_operation(mut self, index: usize) -> Self {
         self.0.operation_index = Some(index);
         self
+    }
+
+    /// Names the index or the unique value that is taken, for layers that keep such.
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn in_index(mut self, index: &'static str) -> Self {
+        self.0.index = Some(index);
+        self
+    }
+
+    /// The index or the unique value, by the name that the entity declares, whose value another entity
+    /// has; with [`ErrorKind::AlreadyExists`].
+    pub fn index(&self) -> Option<&'static str> {
+        self.0.index
     }
 
     /// Adds the cause. Its messages must not quote credentials, keys or values.

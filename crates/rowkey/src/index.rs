@@ -66,6 +66,8 @@ pub struct Index {
 /// Where the rows of an index are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// In a partition of its own: the row claims a value for one entity, and holds nothing else.
+    Claim,
     /// In another partition or table: they follow the entity after a while.
     OtherPartition,
     /// Beside the entity: one transaction changes both.
@@ -81,6 +83,10 @@ pub enum Copied {
     Only(&'static [&'static str]),
 }
 
+/// Marks the address of the claim of a value that one entity of a table may have.
+#[derive(Clone, Copy, Debug)]
+pub enum Claimed {}
+
 /// Marks an address in an index whose rows are in another partition than their entities.
 #[derive(Clone, Copy, Debug)]
 pub enum OtherPartition {}
@@ -92,7 +98,7 @@ pub enum SamePartition {}
 /// The address of a row in a unique index of `E`: `Employee::by_email("sales", "ada@contoso.com")`.
 ///
 /// `S` says where the rows of the index are, so that what is promised about the one kind is not
-/// asked of the other: [`SamePartition`] or [`OtherPartition`].
+/// asked of the other: [`SamePartition`], [`OtherPartition`] or [`Claimed`].
 pub struct IndexKey<E, S> {
     position: usize,
     keys: Result<(String, String), KeyError>,

@@ -54,6 +54,9 @@ pub trait Entity: Projection {
     /// [`must_encrypt`](RowWriter::must_encrypt) for each. A [`Table`](crate::Table) refuses to write an
     /// entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
     const ENCRYPTED: &'static [&'static str] = &[];
+    /// Whether the type belongs to a store (`#[entity(store)]`): a [`Table`](crate::Table) reads it, and
+    /// refuses at compile time to write or delete it.
+    const STORE: bool = false;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
 

@@ -190,6 +190,7 @@ impl Table {
         key: Key<E>,
         condition: impl Into<Match>,
     ) -> impl Future<Output = Result<()>> + Send {
+        const { not_of_a_store::<E>() };
         let condition = condition.into();
         async move { self.delete_row(key.parts(), &condition, &[404, 412]).await.map(drop) }
     }
@@ -200,6 +201,7 @@ impl Table {
         key: Key<E>,
         condition: impl Into<Match>,
     ) -> impl Future<Output = Result<bool>> + Send {
+        const { not_of_a_store::<E>() };
         let condition = condition.into();
         async move { gone(self.delete_row(key.parts(), &condition, &[404, 412]).await) }
     }
@@ -225,6 +227,7 @@ impl Table {
 const ROOM: usize = 1024;
 
 /// An entity as text, ready to be sent: what is left of its type.
+#[derive(Clone)]
 pub(crate) struct Row {
     /// PartitionKey and RowKey.
     pub(crate) keys: (String, String),
@@ -233,11 +236,18 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn of<E: Entity>(entity: &E) -> Result<Self> {
+        const { not_of_a_store::<E>() };
+        Self::unguarded(entity)
+    }
+
+    /// The same, of a type that may belong to a store.
+    pub(crate) fn unguarded<E: Entity>(entity: &E) -> Result<Self> {
         Self::encode(ROOM, entity, &[])
     }
 
     /// The same, where one like it has so many bytes: written without growing, if it is no longer.
     pub(crate) fn like<E: Entity>(before: Option<usize>, entity: &E) -> Result<Self> {
+        const { not_of_a_store::<E>() };
         Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
     }
 
@@ -260,6 +270,15 @@ impl Row {
     pub(crate) fn keys(&self) -> (&str, &str) {
         (&self.keys.0, &self.keys.1)
     }
+}
+
+/// Refuses at compile time to write an entity past its store, which keeps other rows in step with it.
+pub(crate) const fn not_of_a_store<E: Entity>() {
+    assert!(
+        !E::STORE,
+        "this type has #[entity(store)]: write and delete it through `rowkey_store::Store`, which keeps \
+         its indexes, claims and other rows in step"
+    );
 }
 
 fn finish(out: RowWriter) -> Result<Vec<u8>> {

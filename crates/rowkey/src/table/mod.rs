@@ -4,6 +4,7 @@
 //! - `once`: [`Table::insert_once`], the insert that may be repeated
 //! - `update`: [`Table::update`], the read-modify-write loop
 //! - [`query`]: [`Query`], what to read; [`pages`]: reading it, page by page
+//! - [`encoded`]: [`EncodedRow`], an entity encoded once for several transactions
 //! - `entities`: reading it entity by entity; `ahead`: with the next page on its way
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - [`keyed`]: [`Keyed`], an entity with its keys as they are stored
@@ -18,6 +19,7 @@ pub mod access;
 mod ahead;
 pub mod continuation;
 pub mod cost;
+pub mod encoded;
 mod entities;
 pub mod explain;
 pub mod handle;
@@ -33,6 +35,7 @@ mod update;
 pub use access::AccessPolicy;
 pub use continuation::Continuation;
 pub use cost::Cost;
+pub use encoded::EncodedRow;
 pub use explain::Explanation;
 pub use handle::Table;
 pub use keyed::Keyed;

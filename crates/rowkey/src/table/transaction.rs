@@ -8,7 +8,8 @@ use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 use rowkey_wire::table::encode::{self, Flavor};
 
-use super::handle::{Row, Table, decode_body, is_missing_entity, key_error};
+use super::encoded::EncodedRow;
+use super::handle::{Row, Table, decode_body, is_missing_entity, key_error, not_of_a_store};
 use crate::entity::{Entity, Stored, Write};
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -93,11 +94,27 @@ impl Transaction {
 
     /// Deletes an entity under a condition, as [`Table::delete`] does.
     pub fn delete<E: Entity>(mut self, key: Key<E>, condition: impl Into<Match>) -> Self {
+        const { not_of_a_store::<E>() };
         match key.into_parts() {
             Ok(keys) => self.push(Verb::Delete, keys, Some(condition.into()), None),
             Err(error) => self.fail(key_error(&error)),
         }
         self
+    }
+
+    /// Stores a new row that was encoded before; see [`insert`](Self::insert).
+    pub fn insert_row(self, row: &EncodedRow) -> Self {
+        self.write_row(Verb::Insert, row, None)
+    }
+
+    /// Replaces a row by one that was encoded before; see [`replace`](Self::replace).
+    pub fn replace_row(self, row: &EncodedRow, condition: impl Into<Match>) -> Self {
+        self.write_row(Verb::Replace, row, Some(condition.into()))
+    }
+
+    /// Replaces or inserts a row that was encoded before; see [`upsert`](Self::upsert).
+    pub fn upsert_row(self, row: &EncodedRow) -> Self {
+        self.write_row(Verb::Replace, row, None)
     }
 
     /// Adds the operations of `other`, behind those that are there.
@@ -245,6 +262,12 @@ impl Transaction {
             _ => Err(Error::decode("the batch has not one answer")),
         };
         entity.map_err(|error| error.of_answer(&call, &reply))
+    }
+
+    fn write_row(mut self, verb: Verb, row: &EncodedRow, condition: Option<Match>) -> Self {
+        let Row { keys, body } = row.row.clone();
+        self.push(verb, keys, condition, Some(body));
+        self
     }
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {

@@ -1,0 +1,53 @@
+//! `store`: what a type that is written through a store must have so that its rows are told apart.
+
+use proc_macro2::Span;
+use syn::{Error, Result};
+
+use crate::model::{Keys, Model, Role};
+
+/// What the RowKeys of a store's own rows begin with, in the partitions of entities.
+const OPERATIONS: &str = "op_";
+
+/// The property that tells which write a row comes from.
+const MARK: &str = "EntityOp";
+
+/// Checks the declarations of a store, or refuses what only a store keeps.
+pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Result<()> {
+    let Some(store) = store else {
+        return match keys.indexes.iter().find(|index| index.claims) {
+            Some(index) => Err(Error::new(
+                index.name.span(),
+                "a unique value is kept by a store; add `store`: #[entity(store, ..)]",
+            )),
+            None => Ok(()),
+        };
+    };
+    let head = keys.row.head();
+    if head.is_empty() {
+        return Err(Error::new(
+            store,
+            "a store keeps rows of its own beside the entities, and nothing tells them apart; begin \
+             the row template with text: `id_{id}`",
+        ));
+    }
+    let heads = keys.indexes.iter().filter(|index| index.is_in_partition());
+    let heads = [head].into_iter().chain(heads.map(|index| index.row_head()));
+    for head in heads {
+        if head.starts_with(OPERATIONS) || OPERATIONS.starts_with(head) {
+            let what = format!(
+                "rows that begin with {head:?} cannot be told from the op rows of a store, which \
+                 begin with {OPERATIONS:?}"
+            );
+            return Err(Error::new(keys.row.literal.span(), what));
+        }
+    }
+    for field in &model.fields {
+        if let Role::Property { name, .. } = &field.role
+            && name == MARK
+        {
+            let what = format!("a store keeps the mark of the last write in the property `{MARK}`");
+            return Err(Error::new(field.ident.span(), what));
+        }
+    }
+    Ok(())
+}

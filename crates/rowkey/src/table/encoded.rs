@@ -1,0 +1,56 @@
+//! An entity encoded once, for layers that send a transaction several times.
+
+use std::fmt;
+
+use super::handle::Row;
+use crate::entity::Entity;
+use crate::error::Result;
+
+/// An entity as it is sent: its keys and its encoded properties, without its type.
+///
+/// Layers above the client collect rows of several types in one plan and send the same rows again when
+/// another condition applies. [`Transaction::insert_row`](crate::Transaction::insert_row) and its
+/// siblings take it. Encoding a type that belongs to a store is allowed here, because the store itself
+/// writes its rows this way.
+///
+/// ```
+/// use rowkey::DynamicEntity;
+/// use rowkey::table::EncodedRow;
+///
+/// let mut note = DynamicEntity::new("sales", "note_1");
+/// note.set("text", "call back");
+/// let row = EncodedRow::of(&note)?;
+/// assert_eq!(row.keys(), ("sales", "note_1"));
+/// # Ok::<_, rowkey::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct EncodedRow {
+    pub(crate) row: Row,
+}
+
+impl EncodedRow {
+    /// Encodes an entity.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if its keys or properties cannot be stored.
+    pub fn of<E: Entity>(entity: &E) -> Result<Self> {
+        Row::unguarded(entity).map(|row| Self { row })
+    }
+
+    /// The PartitionKey and the RowKey.
+    pub fn keys(&self) -> (&str, &str) {
+        self.row.keys()
+    }
+
+    /// The size of the encoded properties in bytes.
+    pub fn size(&self) -> usize {
+        self.row.body.len()
+    }
+}
+
+impl fmt::Debug for EncodedRow {
+    /// Shows the size, and neither keys nor properties.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncodedRow").field("size", &self.size()).finish_non_exhaustive()
+    }
+}
