@@ -1,0 +1,186 @@
+//! Announcing a write before its commit: a message that appears by itself if the writer goes away.
+//!
+//! If the queue cannot be reached in a short time, or does not answer, a row in one of a few backlog
+//! partitions takes the message's place. A write that can leave neither is not committed.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rowkey::queue::{Body, Message};
+use rowkey::{
+    ClientOptions, DynamicEntity, Error, ErrorKind, Key, Match, Queue, Result, RetryOptions,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::deciding::Deciding;
+use crate::plan::op::ClaimRef;
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+
+/// How long a message stays hidden while its writer commits and settles.
+const HIDDEN: Duration = Duration::from_secs(60);
+
+/// The longest time after which a request that was sent may still land.
+pub(crate) const LATEST: Duration = Duration::from_secs(600);
+
+/// How long a writer waits for the queue.
+const BUDGET: Duration = Duration::from_secs(1);
+
+/// How long the queue is left alone after it failed.
+const PAUSE: TimeDelta = TimeDelta::seconds(30);
+
+/// How many partitions share the rows of the backlog.
+pub(crate) const BACKLOGS: u8 = 4;
+
+const NOTICE: &str = "Notice";
+
+/// Where the writes of a store are announced.
+pub(crate) struct Announcer {
+    queue: Queue,
+    /// Until when the queue is left alone.
+    resting_until: Mutex<DateTime<Utc>>,
+}
+
+/// What stands for a write until it is settled.
+pub(crate) enum Announced {
+    Message(Message),
+    Backlog(Keys),
+}
+
+/// The body of a message: where the op row is, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    /// The version of this format.
+    v: u8,
+    /// The PartitionKey and the RowKey of the op row.
+    pub(crate) op: Keys,
+    /// The claims that the write makes, which no op row names if it is never committed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) claims: Vec<ClaimRef>,
+}
+
+/// The version of messages that this program writes; those of version 1 name no op row.
+const VERSION: u8 = 2;
+
+/// The most claims that a notice names. What a write with more leaves is found when a value is claimed
+/// again.
+const MAX_CLAIMS: usize = 100;
+
+impl Notice {
+    pub(crate) fn new(op: Keys, mut claims: Vec<ClaimRef>) -> Self {
+        claims.truncate(MAX_CLAIMS);
+        Self { v: VERSION, op, claims }
+    }
+
+    /// Reads the text of a message, or of a row of the backlog.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        // The error of the parser quotes the message.
+        let refused = || Error::refused(ErrorKind::Decode, "an announcement names no op row");
+        let notice: Self = serde_json::from_str(text).map_err(|_| refused())?;
+        if notice.v != VERSION {
+            let what = format!("an announcement has version {}, not {VERSION}", notice.v);
+            return Err(Error::refused(ErrorKind::Decode, what).advise("use a newer program"));
+        }
+        Ok(notice)
+    }
+
+    fn text(&self) -> Result<String> {
+        let what = "the announcement is no JSON";
+        serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
+    }
+}
+
+impl Announcer {
+    pub(crate) fn new(queue: &Queue) -> Self {
+        let retry = RetryOptions { max_attempts: 1, ..queue.options().retry.clone() };
+        let options = ClientOptions {
+            timeout: BUDGET,
+            attempt_timeout: BUDGET,
+            retry,
+            ..queue.options().clone()
+        };
+        let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
+        Self { queue: queue.with_options(options), resting_until }
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Announces a write. One request; two if the queue does not take the message.
+    pub(crate) async fn announce(&self, table: &Deciding, notice: &Notice) -> Result<Announced> {
+        let now = table.clock().now();
+        let is_resting = now < *self.resting();
+        if !is_resting {
+            match self.put(notice).await {
+                Ok(message) => return Ok(Announced::Message(message)),
+                Err(error) if matches!(error.kind(), ErrorKind::Auth | ErrorKind::Invalid) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the queue does not take a message; a backlog row takes its place");
+                    *self.resting() = now.checked_add_signed(PAUSE).unwrap_or(now);
+                }
+            }
+        }
+        let keys = (backlog(&notice.op), notice.op.1.clone());
+        let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
+        row.set(FORMAT, FORMAT_VERSION);
+        row.set(NOTICE, notice.text()?);
+        // Sent again without an answer: it is the same row.
+        match table.insert(&row).await {
+            Err(error) if !error.is_already_exists() => Err(error),
+            _ => Ok(Announced::Backlog(keys)),
+        }
+    }
+
+    async fn put(&self, notice: &Notice) -> Result<Message> {
+        let put = self.queue.put(Body::base64(notice.text()?)).never_expires();
+        put.hidden_for(HIDDEN).send().await
+    }
+
+    /// Takes back the announcement of a write that left nothing to be settled.
+    pub(crate) async fn withdraw(&self, table: &Deciding, announced: Announced) {
+        let withdrawn = match announced {
+            Announced::Message(message) => self.queue.delete_if_exists(&message).await.map(drop),
+            Announced::Backlog(keys) => {
+                let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+                table.table().delete_if_exists(key, Match::Any).await.map(drop)
+            }
+        };
+        if let Err(error) = withdrawn {
+            // A worker finds that there is nothing to do.
+            tracing::debug!(%error, "the announcement of a settled write stays");
+        }
+    }
+
+    /// Makes an announcement appear after `delay`. A row of the backlog is found by the next drain.
+    pub(crate) async fn reveal(&self, announced: &Announced, delay: Duration) {
+        if let Announced::Message(message) = announced
+            && let Err(error) = self.queue.update(message).hidden_for(delay).send().await
+        {
+            tracing::debug!(%error, "the message of an unsettled write appears when it is due");
+        }
+    }
+
+    fn resting(&self) -> std::sync::MutexGuard<'_, DateTime<Utc>> {
+        self.resting_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The partition of the backlog that an operation's row is in.
+fn backlog(op: &Keys) -> String {
+    let last = op.1.bytes().last().unwrap_or_default();
+    backlog_partition(last % BACKLOGS)
+}
+
+/// The PartitionKey of one part of the backlog.
+pub(crate) fn backlog_partition(number: u8) -> String {
+    format!("backlog_{number}")
+}
+
+/// What a row of the backlog announces.
+pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Notice> {
+    check_format(row, "a row of the backlog")?;
+    Notice::read(text(row, NOTICE).unwrap_or_default())
+}

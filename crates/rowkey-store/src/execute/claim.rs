@@ -1,0 +1,131 @@
+//! Claiming values before a commit.
+
+use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
+
+use super::rounds::Rounds;
+use super::settle::is_lost;
+use crate::deciding::Deciding;
+use crate::plan::NewClaim;
+use crate::plan::op::{Op, OpRow};
+use crate::row::{Claim, Keys, Marked};
+
+/// What became of an operation that another party presumes dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Committed,
+    /// A void stands: it never will be committed.
+    Void,
+}
+
+/// Claims a value for its entity. One request if the value is free.
+///
+/// Fails with [`ErrorKind::AlreadyExists`] if another entity has the value.
+pub(crate) async fn claim(table: &Deciding, new: &NewClaim, op: &Op) -> Result<ETag> {
+    let op_row = op.row_key()?;
+    let wanted = Claim { owner: new.owner.clone(), op: op_row.clone() };
+    let keys = &new.reference.keys;
+    let row = wanted.row(keys);
+    let mut rounds = Rounds::new(table.table(), keys);
+    loop {
+        let lost = match table.insert(&row).await {
+            Ok(etag) => return Ok(etag),
+            Err(error) if error.is_already_exists() => error,
+            Err(error) => return Err(error),
+        };
+        if let Some(found) = table.row(keys).await? {
+            let claim = Claim::read(&found.entity)?;
+            if claim == wanted {
+                // An attempt of this very claim was executed, and its answer was lost.
+                return Ok(found.etag);
+            }
+            if let Some(etag) = take_over(table, new, &claim, &row, found.etag, op).await? {
+                return Ok(etag);
+            }
+        }
+        if !rounds.again().await {
+            return Err(lost.advise("other writers changed the claim in every round"));
+        }
+    }
+}
+
+/// Writes a claim over one that stands, if its owner does not have the value. `None` if the claim has
+/// changed meanwhile.
+///
+/// The order decides: first what becomes of the operation that wrote the claim, then the head that it
+/// may have written, then the claim under the ETag that was read before both. An owner that wants the
+/// value again rewrites its claim first.
+async fn take_over(
+    table: &Deciding,
+    new: &NewClaim,
+    claim: &Claim,
+    row: &DynamicEntity,
+    etag: ETag,
+    op: &Op,
+) -> Result<Option<ETag>> {
+    let is_own = claim.owner == new.owner;
+    if !is_own && holds(table, new, &claim.owner).await? {
+        return Err(taken(new));
+    }
+    // The operation that wrote the head was committed; another one of the same entity may be under way.
+    let is_decided = is_own && wrote_head(table, claim).await?;
+    if !is_decided {
+        end(table, &claim.owner.0, &claim.op, op).await?;
+        if !is_own && holds(table, new, &claim.owner).await? {
+            return Err(taken(new));
+        }
+    }
+    match table.table().replace((row, etag)).await {
+        Ok(etag) => Ok(Some(etag)),
+        Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
+    match table.row(owner).await? {
+        Some(head) => (new.demands)(&head.entity, new.position, &new.reference.keys),
+        None => Ok(false),
+    }
+}
+
+async fn wrote_head(table: &Deciding, claim: &Claim) -> Result<bool> {
+    let head = table.row_as::<Marked>(&claim.owner).await?;
+    let mark = head.and_then(|head| head.entity.0);
+    Ok(mark.is_some_and(|mark| claim.op.ends_with(&mark)))
+}
+
+fn taken(new: &NewClaim) -> Error {
+    let what = format!("another entity has its value of `{}`", new.index);
+    Error::refused(ErrorKind::AlreadyExists, what).in_index(new.index)
+}
+
+/// Decides an operation: inserts a void at the key of its op row, unless one of both stands there. One
+/// request, two if a row stands there.
+pub(crate) async fn end(
+    table: &Deciding,
+    partition_key: &str,
+    op_row: &str,
+    by: &Op,
+) -> Result<Fate> {
+    let void = OpRow::Void { created: by.created() }.row(partition_key, op_row)?;
+    match table.insert(&void).await {
+        Ok(_) => Ok(Fate::Void),
+        Err(error) if error.is_already_exists() => {
+            let keys = (partition_key.to_owned(), op_row.to_owned());
+            match fate(table, &keys).await? {
+                Some((fate, _)) => Ok(fate),
+                // It was settled and forgotten between the two requests.
+                None => Ok(Fate::Committed),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What stands at the key of an operation; `None` if nothing does.
+pub(crate) async fn fate(table: &Deciding, keys: &Keys) -> Result<Option<(Fate, OpRow)>> {
+    let Some(found) = table.row(keys).await? else { return Ok(None) };
+    let row = OpRow::read(&found.entity)?;
+    let fate = if matches!(row, OpRow::Void { .. }) { Fate::Void } else { Fate::Committed };
+    Ok(Some((fate, row)))
+}

@@ -1,0 +1,225 @@
+//! The commit: one entity group transaction, and what its refusal or its silence means.
+
+use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
+
+use super::claim::{Fate, end, fate};
+use super::settle::is_lost;
+use crate::deciding::Deciding;
+use crate::plan::{CopyOf, Edit, Plan, Source, Write};
+use crate::row::{Keys, Marked, primary_keys};
+
+/// How often a transaction is sent again in all, besides once for each of its operations.
+const SPARE_ROUNDS: usize = 8;
+
+/// What became of a transaction.
+pub(crate) enum Committed {
+    /// It was committed. The ETags of the heads in their order, `None` for those that were deleted or
+    /// are not known because the answer was lost.
+    Yes(Vec<Option<ETag>>),
+    /// A row that the plan was made from has changed: make it again. Nothing was written.
+    Stale(Error),
+}
+
+/// Sends the transaction of a plan.
+///
+/// An error with [`Outcome::Unknown`] says that it may have been committed, or may yet be.
+///
+/// `in_doubt` says afterwards whether a request of it may land later.
+pub(crate) async fn commit(
+    table: &Deciding,
+    plan: &Plan,
+    in_doubt: &mut bool,
+) -> Result<Committed> {
+    let mut operations = plan.operations()?;
+    let mut rounds = operations.len() + SPARE_ROUNDS;
+    loop {
+        let start = match plan.has_op_row() {
+            true => table.repeating_transaction(),
+            false => table.transaction(),
+        };
+        let add = |transaction, edit: &Edit| {
+            edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
+        };
+        let error = match operations.iter().fold(start, add).submit().await {
+            Ok(etags) => {
+                let heads = operations.iter().zip(etags);
+                let heads = heads.filter(|(edit, _)| matches!(edit.source, Source::Head));
+                let etags = heads.map(|(_, etag)| etag).collect();
+                return Ok(Committed::Yes(etags));
+            }
+            Err(error) => error,
+        };
+        if error.outcome() == Outcome::NotSent {
+            return Err(error);
+        }
+        // An attempt before the last one may have been executed, or may be executed later.
+        *in_doubt |= error.attempts() > 1 || error.outcome() == Outcome::Unknown;
+        if *in_doubt {
+            match decide(table, plan, &operations).await {
+                Decided::Committed => {
+                    let etags = heads_now(table, plan).await;
+                    return Ok(Committed::Yes(etags));
+                }
+                Decided::Never if error.outcome() == Outcome::Unknown => {
+                    let what =
+                        "the write was not answered, and was given up before it was committed";
+                    return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
+                }
+                Decided::Never => {}
+                Decided::NotYet if error.outcome() == Outcome::Unknown => {
+                    rounds -= 1;
+                    if rounds == 0 {
+                        return Err(error);
+                    }
+                    continue;
+                }
+                Decided::NotYet => {}
+                Decided::Unknown => return Err(error.after_unknown()),
+            }
+        }
+        rounds -= 1;
+        if rounds == 0 {
+            return Err(error);
+        }
+        if let Some(stale) = mend(table, plan, &mut operations, error).await? {
+            return Ok(Committed::Stale(stale));
+        }
+        if plan.has_op_row() && *in_doubt {
+            // The void that decided the attempt keeps this operation from being committed at all.
+            let what = "the write was not answered, and its operation was given up";
+            return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
+        }
+    }
+}
+
+enum Decided {
+    Committed,
+    /// A void stands.
+    Never,
+    /// It was not committed, and sending it again does no harm.
+    NotYet,
+    Unknown,
+}
+
+/// Finds out whether a transaction without an answer was committed.
+async fn decide(table: &Deciding, plan: &Plan, operations: &[Edit]) -> Decided {
+    let decided = if plan.has_op_row() {
+        decide_by_op_row(table, plan).await
+    } else {
+        decide_by_head(table, plan, operations).await
+    };
+    decided.unwrap_or(Decided::Unknown)
+}
+
+async fn decide_by_op_row(table: &Deciding, plan: &Plan) -> Result<Decided> {
+    let keys = (plan.partition_key.clone(), plan.op.row_key()?);
+    let fate = match fate(table, &keys).await? {
+        Some((fate, _)) => fate,
+        None => end(table, &keys.0, &keys.1, &plan.op).await?,
+    };
+    Ok(match fate {
+        Fate::Committed => Decided::Committed,
+        Fate::Void => Decided::Never,
+    })
+}
+
+/// Decides by the mark of the first entity. Its condition, if it has one, makes sending it again safe.
+async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> Result<Decided> {
+    let is_head = |edit: &&Edit| matches!(edit.source, Source::Head);
+    let Some(head) = operations.iter().find(is_head) else { return Ok(Decided::Unknown) };
+    let keys = (plan.partition_key.clone(), head.row_key.clone());
+    let now = table.row_as::<Marked>(&keys).await?;
+    let is_mine = |mark: &Option<String>| mark.as_deref() == Some(plan.op.mark());
+    Ok(match (&head.write, now) {
+        (Write::Delete(_), None) => Decided::Committed,
+        (_, Some(now)) if is_mine(&now.entity.0) => Decided::Committed,
+        (Write::Replace(_, condition) | Write::Delete(condition), Some(now))
+            if *condition == Match::ETag(now.etag.clone()) =>
+        {
+            Decided::NotYet
+        }
+        _ => Decided::Unknown,
+    })
+}
+
+/// The ETags of the heads after a commit whose answer was lost.
+async fn heads_now(table: &Deciding, plan: &Plan) -> Vec<Option<ETag>> {
+    let mut etags = Vec::new();
+    for head in plan.heads() {
+        let keys = (plan.partition_key.clone(), head.row_key.clone());
+        let now = table.row_as::<Marked>(&keys).await.ok().flatten();
+        let is_mine = |mark: &Option<String>| mark.as_deref() == Some(plan.op.mark());
+        etags.push(now.filter(|now| is_mine(&now.entity.0)).map(|now| now.etag));
+    }
+    etags
+}
+
+/// Adjusts the operation that was refused to what is stored. Returns the reason if the plan has to be
+/// made again, and an error if the write is refused.
+async fn mend(
+    table: &Deciding,
+    plan: &Plan,
+    operations: &mut Vec<Edit>,
+    error: Error,
+) -> Result<Option<Error>> {
+    let Some(at) = error.operation_index().filter(|at| *at < operations.len()) else {
+        return Err(error);
+    };
+    let edit = operations[at].clone();
+    match (&edit.source, &edit.write, error.kind()) {
+        (Source::Op, ..) if error.is_already_exists() => {
+            let what = "another party gave the operation up before it was committed";
+            Ok(Some(Error::refused(ErrorKind::Conflict, what)))
+        }
+        (Source::Edited, ..) if is_lost(&error) => Ok(Some(error)),
+        (Source::Head, Write::Replace(..) | Write::Delete(_), ErrorKind::NotFound) => {
+            Err(Error::refused(ErrorKind::Conflict, "it was deleted since it was read"))
+        }
+        (Source::Copy(_), Write::Delete(_), ErrorKind::NotFound) => {
+            operations.remove(at);
+            Ok(None)
+        }
+        (Source::Copy(_), Write::Replace(row, _), ErrorKind::NotFound | ErrorKind::Conflict) => {
+            operations[at].write = Write::Insert(row.clone());
+            Ok(None)
+        }
+        (Source::Copy(copy), Write::Insert(row), ErrorKind::AlreadyExists) => {
+            let keys = (plan.partition_key.clone(), edit.row_key.clone());
+            match in_the_way(table, copy, &keys).await? {
+                Obstacle::None => {}
+                Obstacle::Stale(etag) => {
+                    operations[at].write = Write::Replace(row.clone(), Match::ETag(etag));
+                }
+                Obstacle::Taken => {
+                    let advice = format!("its value is taken in the index `{}`", copy.index);
+                    return Err(error.advise(advice).in_index(copy.index));
+                }
+            }
+            Ok(None)
+        }
+        _ => Err(error),
+    }
+}
+
+/// What stands where a copy is to be inserted.
+enum Obstacle {
+    /// Nothing any more.
+    None,
+    /// A copy that no entity demands: it may be written over as it is.
+    Stale(ETag),
+    /// The copy of another entity, or a row of something else.
+    Taken,
+}
+
+async fn in_the_way(table: &Deciding, copy: &CopyOf, keys: &Keys) -> Result<Obstacle> {
+    let Some(found) = table.row(keys).await? else { return Ok(Obstacle::None) };
+    let Some(owner) = primary_keys(&found.entity) else { return Ok(Obstacle::Taken) };
+    if owner == copy.owner {
+        return Ok(Obstacle::Stale(found.etag));
+    }
+    let is_demanded = match table.row(&owner).await? {
+        Some(head) => (copy.demands)(&head.entity, copy.position, keys)?,
+        None => false,
+    };
+    Ok(if is_demanded { Obstacle::Taken } else { Obstacle::Stale(found.etag) })
+}

@@ -1,0 +1,80 @@
+//! How often, and how soon, what lost against another writer is tried again.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rowkey::{StorageAccount, Table};
+
+/// How often in all.
+const MAX: u32 = 40;
+/// How often without a wait: a writer that met one other has won by then.
+const AT_ONCE: u32 = 3;
+const FIRST_WAIT: Duration = Duration::from_millis(8);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// The rounds of an operation that reads, decides and writes under a condition: up to 40, the first
+/// few at once, later ones after waits of up to half a second.
+#[derive(Debug)]
+pub(crate) struct Rounds<'a> {
+    account: &'a StorageAccount,
+    /// What makes the waits of writers differ: the key that each writes. Those of one key differ by
+    /// the moment at which they lost.
+    seed: u64,
+    lost: u32,
+}
+
+impl<'a> Rounds<'a> {
+    /// No round is lost yet. `key` says what is written; it makes the waits of two writers differ.
+    pub(crate) fn new(table: &'a Table, key: impl Hash) -> Self {
+        Self { account: table.account(), seed: hash(key), lost: 0 }
+    }
+
+    /// Whether to read and try again, after a wait if it was lost several times.
+    pub(crate) async fn again(&mut self) -> bool {
+        self.lost += 1;
+        if self.lost >= MAX {
+            return false;
+        }
+        if let Some(doublings) = self.lost.checked_sub(AT_ONCE) {
+            let clock = self.account.clock();
+            // A clock that stands makes the same waits each time, which tests need.
+            clock.sleep(wait(doublings, self.seed, clock.now())).await;
+        }
+        true
+    }
+}
+
+/// How long to wait: from half of the doubled wait to all of it.
+fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
+    let longest = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
+    let moment = (lost_at.timestamp(), lost_at.timestamp_subsec_nanos());
+    let part = u32::try_from(hash((seed, doublings, moment)) % 256).unwrap_or_default();
+    longest / 2 + longest / 2 * part / 256
+}
+
+fn hash(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn writers_of_one_row_that_lose_at_different_moments_wait_differently() {
+        let at = |nanoseconds| DateTime::from_timestamp(1_700_000_000, nanoseconds).unwrap();
+        for doublings in 0..20 {
+            let waits: BTreeSet<_> = (0..100).map(|n| wait(doublings, 7, at(n * 1000))).collect();
+            assert!(waits.len() > 50, "{} of 100", waits.len());
+            let longest = LONGEST_WAIT.min(FIRST_WAIT * 2_u32.pow(doublings.min(10)));
+            assert!(waits.iter().all(|wait| (longest / 2..=longest).contains(wait)));
+            assert_eq!(wait(doublings, 7, at(5)), wait(doublings, 7, at(5)));
+            assert!((0..100).any(|seed| wait(doublings, seed, at(5)) != wait(doublings, 7, at(5))));
+        }
+    }
+}

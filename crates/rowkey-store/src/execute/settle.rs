@@ -1,0 +1,174 @@
+//! Settling: what a committed write left to be done elsewhere is made to agree with what is now.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result};
+
+use crate::deciding::Deciding;
+use crate::plan::op::{ClaimRef, Target};
+use crate::plan::remote::Version;
+use crate::row::{Claim, Demands, Head, Keys, Marked};
+
+/// What became of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is pending has to be settled again"]
+pub enum Settled {
+    /// It agrees with the entity.
+    Done,
+    /// Another writer changed it, or a write had no answer: it has to be settled again.
+    Pending,
+}
+
+impl Settled {
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::Done { other } else { self }
+    }
+}
+
+/// The entity that targets are settled for.
+///
+/// Each call of [`entity`](Self::entity) reads it on the primary. In the end the executor reads it once
+/// more: if it has changed since, the targets are settled again.
+#[derive(Debug)]
+pub struct Settling<E> {
+    table: Deciding,
+    keys: Keys,
+    seen: Mutex<Seen>,
+    entity: std::marker::PhantomData<fn() -> E>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The versions that were read, without repetitions.
+    versions: Vec<Version>,
+    wrote: bool,
+}
+
+impl<E: Entity> Settling<E> {
+    pub(crate) fn new(table: Deciding, keys: Keys) -> Self {
+        Self { table, keys, seen: Mutex::default(), entity: std::marker::PhantomData }
+    }
+
+    /// The table of the entity.
+    pub fn table(&self) -> &Deciding {
+        &self.table
+    }
+
+    /// The key of the entity.
+    pub fn key(&self) -> Key<E> {
+        Key::new(&*self.keys.0, &*self.keys.1)
+    }
+
+    /// Reads the entity on the primary; `None` if there is none. One request.
+    pub async fn entity(&self) -> Result<Option<E>> {
+        Ok(self.head().await?.map(|head| head.entity))
+    }
+
+    /// Says what became of a conditional write of a target. A refusal means that another writer changed
+    /// the target, which leaves it pending; other errors are returned.
+    pub fn wrote<T>(&self, write: Result<T>) -> Result<Settled> {
+        self.seen().wrote = true;
+        match write {
+            Ok(_) => Ok(Settled::Done),
+            Err(error) if error.outcome() == Outcome::Unknown || is_lost(&error) => {
+                Ok(Settled::Pending)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) async fn head(&self) -> Result<Option<Head<E>>> {
+        let read = self.table.row_as::<Head<E>>(&self.keys).await?;
+        let version = read.as_ref().map(|read| read.etag.clone());
+        let mut seen = self.seen();
+        if !seen.versions.contains(&version) {
+            seen.versions.push(version);
+        }
+        Ok(read.map(|read| read.entity))
+    }
+
+    /// Whether the entity is still as it was read. One request if a target was written.
+    pub(crate) async fn is_unchanged(&self) -> Result<bool> {
+        let (versions, wrote) = {
+            let seen = self.seen();
+            (seen.versions.clone(), seen.wrote)
+        };
+        if !wrote {
+            return Ok(true);
+        }
+        let now = self.table.row_as::<Marked>(&self.keys).await?.map(|read| read.etag);
+        Ok(versions == [now])
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What settles the targets and claims of one type.
+pub(crate) trait Settler: Send + Sync {
+    /// The type, by the text that its RowKeys begin with.
+    fn of(&self) -> &'static str;
+
+    /// Settles what a write left of this type. `op` is the RowKey of the write's op row.
+    fn settle<'a>(
+        &'a self,
+        partition_key: &'a str,
+        op: &'a str,
+        targets: &'a [Target],
+        claims: &'a [ClaimRef],
+    ) -> BoxFuture<'a, Result<Settled>>;
+}
+
+/// Releases a claim if its entity does not have the value: one that the operation `op` made, or that
+/// stood when it gave the value up.
+pub(crate) async fn release(
+    table: &Deciding,
+    partition_key: &str,
+    op: &str,
+    claim: &ClaimRef,
+    (demands, position): (Demands, usize),
+) -> Result<Settled> {
+    let Some(found) = table.row(&claim.keys).await? else { return Ok(Settled::Done) };
+    let stored = Claim::read(&found.entity)?;
+    let owner = (partition_key.to_owned(), claim.row_key.clone());
+    let is_known = stored.op == op || claim.before.as_ref() == Some(&stored.op);
+    if stored.owner != owner || !is_known {
+        return Ok(Settled::Done);
+    }
+    if let Some(head) = table.row(&owner).await?
+        && demands(&head.entity, position, &claim.keys)?
+    {
+        return Ok(Settled::Done);
+    }
+    delete(table, &claim.keys, found.etag).await
+}
+
+/// Deletes a row that is as it was read.
+pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<Settled> {
+    let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+    match table.table().delete(key, Match::ETag(etag)).await {
+        Ok(()) => Ok(Settled::Done),
+        Err(error) if error.is_not_found() => Ok(Settled::Done),
+        Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => {
+            Ok(Settled::Pending)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a conditional write was refused because of what another writer wrote.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    error.outcome() == Outcome::Rejected
+        && error.code() != Some(&rowkey::ErrorCode::TABLE_NOT_FOUND)
+        && matches!(
+            error.kind(),
+            ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound
+        )
+}

@@ -1,0 +1,31 @@
+//! Stores: entities with all that belongs to them, written by one plan.
+//!
+//! A type declares what it brings with it: indexes in its partition and in others, unique values. A
+//! [`Store`] is the one handle that writes it, and each write keeps all of it in step:
+//!
+//! | phase | what happens | declarations |
+//! |---|---|---|
+//! | prepare | announced before the commit, harmless if it never comes | unique values |
+//! | commit | one entity group transaction | the entity, indexes of its partition |
+//! | settle | rows elsewhere are made to agree with what is | indexes in other partitions |
+//!
+//! # Modules
+//!
+//! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
+//! - [`Version`]: what a conditional write compares
+//! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
+//! - [`Deciding`]: reads that decide are made on the primary
+//! - [`Explanation`]: a plan as text
+
+mod deciding;
+mod execute;
+mod plan;
+mod row;
+mod store;
+mod version;
+
+pub use deciding::Deciding;
+pub use execute::settle::{Settled, Settling};
+pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target};
+pub use store::{Store, StoreBuilder, Submitted, Transaction, Worked, Written};
+pub use version::{Version, Versioned};

@@ -1,0 +1,153 @@
+//! What contributes to a plan: the one trait of the kit.
+
+use futures_util::future::BoxFuture;
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, table::EncodedRow};
+
+use super::op::{Op, Target};
+use super::{Edit, Plan, Source, Write};
+use crate::execute::settle::{Settled, Settling};
+use crate::row::Keys;
+
+/// A change of one entity: what it was and what it is to be.
+///
+/// An insert has no `before`, a deletion has no `after`.
+#[derive(Debug)]
+pub struct Change<'a, E> {
+    /// The entity as it was read on the primary.
+    pub before: Option<&'a E>,
+    /// The entity as it is to be written.
+    pub after: Option<&'a E>,
+    pub(crate) keys: &'a Keys,
+    pub(crate) op: &'a Op,
+}
+
+impl<E> Clone for Change<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Change<'_, E> {}
+
+impl<'a, E> Change<'a, E> {
+    /// The PartitionKey of the entity.
+    pub fn partition_key(&self) -> &'a str {
+        &self.keys.0
+    }
+
+    /// The RowKey of the entity.
+    pub fn row_key(&self) -> &'a str {
+        &self.keys.1
+    }
+
+    /// The operation: its mark and its time, the same each time the plan is made again.
+    pub fn op(&self) -> &'a Op {
+        self.op
+    }
+}
+
+/// Something that each write of an `E` brings with it: rows beside the entity, or changes elsewhere.
+///
+/// A contributor is pure but for [`settle`](Self::settle): it is called again whenever the plan is made
+/// again, because a row that it read has changed. What it writes goes into the transaction of the
+/// entity; what it names as a target is settled after the commit, by the same call, by a worker, or by
+/// both.
+///
+/// Limits: [`operations`](Self::operations) of all contributors, and those of the entity itself, are at
+/// most 100 with the op row.
+pub trait Contributor<E>: Send + Sync {
+    /// Its name. It is stored with targets, so it must not change while some are left.
+    fn name(&self) -> &str;
+
+    /// How many operations it adds to the transaction of one entity at most.
+    fn operations(&self) -> usize;
+
+    /// The RowKeys of the rows in the entity's partition that it edits. They are read on the primary
+    /// before [`contribute`](Self::contribute) is called, all at a time.
+    fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
+        let _ = change;
+        Ok(Vec::new())
+    }
+
+    /// Adds what the change brings with it. An error refuses the write; nothing was sent.
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()>;
+
+    /// Makes one target agree with what the entity is now. Only called for targets that
+    /// [`contribute`](Self::contribute) named.
+    ///
+    /// It may be called late, twice, and at the same time as another call. Read the target first, then
+    /// the entity by [`Settling::entity`], then write the target on condition that it is as it was read:
+    /// in this order a late call meets a changed target, and its write is refused.
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        let _ = (settling, address);
+        let what = format!("`{}` has a target and does not settle any", self.name());
+        Box::pin(async { Err(Error::refused(ErrorKind::Unexpected, what)) })
+    }
+}
+
+/// What a contributor adds to a plan.
+pub struct Contribution<'p> {
+    pub(crate) plan: &'p mut Plan,
+    pub(crate) contributor: &'p str,
+    /// The type of the entity, by the text that its RowKeys begin with.
+    pub(crate) of: &'static str,
+    pub(crate) row_key: &'p str,
+}
+
+impl Contribution<'_> {
+    /// Adds a new row in the entity's partition. If there is a row with its keys, the write fails with
+    /// [`ErrorKind::AlreadyExists`].
+    pub fn insert<R: Entity>(&mut self, row: &R) -> Result<()> {
+        let row = EncodedRow::of(row)?;
+        let (partition_key, row_key) = row.keys();
+        if partition_key != self.plan.partition_key {
+            let what = format!("`{}` adds a row in another partition", self.contributor);
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("name it as a target, and write it when that is settled"));
+        }
+        let row_key = row_key.to_owned();
+        self.plan.push(Edit { row_key, write: Write::Insert(row), source: Source::Note })
+    }
+
+    /// Edits a row that [`Contributor::reads`] named. `None` before the edit means that there is none,
+    /// `None` after it deletes it. Edits of one row follow each other and are written once, on condition
+    /// that the row is as it was read.
+    pub fn edit(
+        &mut self,
+        row_key: &str,
+        edit: impl FnOnce(&mut Option<DynamicEntity>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(row) = self.plan.rows.get_mut(row_key) else {
+            let what = format!("`{}` edits a row that it did not ask for", self.contributor);
+            return Err(Error::refused(ErrorKind::Unexpected, what)
+                .advise("name the row in `Contributor::reads`"));
+        };
+        edit(&mut row.after)
+    }
+
+    /// Names something elsewhere that has to agree with the entity after the commit. Targets are settled
+    /// in the order in which they are named; one that is named twice is settled once.
+    pub fn target(&mut self, address: impl Into<String>) {
+        let target = Target {
+            row_key: self.row_key.to_owned(),
+            of: self.of.to_owned(),
+            contributor: self.contributor.to_owned(),
+            address: address.into(),
+        };
+        if !self.plan.targets.contains(&target) {
+            self.plan.targets.push(target);
+        }
+    }
+}
+
+impl std::fmt::Debug for Contribution<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contribution")
+            .field("contributor", &self.contributor)
+            .finish_non_exhaustive()
+    }
+}

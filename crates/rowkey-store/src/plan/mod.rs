@@ -1,0 +1,243 @@
+//! The write plan: everything that one write brings with it, before anything is sent.
+//!
+//! | phase | what it may do | file |
+//! |---|---|---|
+//! | prepare | claim values | `unique` |
+//! | commit | one entity group transaction: the op row, heads, copies, rows beside them | `index`, this file |
+//! | settle | make rows elsewhere agree with what is | `remote` |
+//!
+//! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
+
+use std::collections::BTreeMap;
+
+use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::EncodedRow};
+
+use crate::row::{Demands, Keys};
+
+pub(crate) mod contributor;
+pub(crate) mod explain;
+pub(crate) mod index;
+pub(crate) mod op;
+pub(crate) mod remote;
+pub(crate) mod unique;
+
+pub use contributor::{Change, Contribution, Contributor};
+pub use explain::Explanation;
+pub use op::{Op, Target};
+
+use op::{ClaimRef, OpRow};
+
+/// The most operations of an entity group transaction.
+pub(crate) const MAX_OPERATIONS: usize = 100;
+
+/// One write of one or more entities of a partition.
+pub(crate) struct Plan {
+    pub(crate) partition_key: String,
+    pub(crate) op: Op,
+    /// The operations of the transaction but for the op row and the rows in `rows`.
+    pub(crate) edits: Vec<Edit>,
+    /// Rows that contributors edit after they were read, by RowKey.
+    pub(crate) rows: BTreeMap<String, ReadRow>,
+    /// Values to claim before the transaction.
+    pub(crate) claims: Vec<NewClaim>,
+    /// Values that are given up.
+    pub(crate) released: Vec<ClaimRef>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// One operation of the transaction.
+#[derive(Clone)]
+pub(crate) struct Edit {
+    pub(crate) row_key: String,
+    pub(crate) write: Write,
+    pub(crate) source: Source,
+}
+
+/// What happens to a row.
+#[derive(Clone)]
+pub(crate) enum Write {
+    Insert(EncodedRow),
+    Replace(EncodedRow, Match),
+    Upsert(EncodedRow),
+    Delete(Match),
+}
+
+/// Which part of the plan an operation belongs to: what may be done when it is refused.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The op row.
+    Op,
+    /// An entity. Its condition guards the whole write and is never relaxed.
+    Head,
+    /// A copy in an index of the partition.
+    Copy(CopyOf),
+    /// A row that was read to be edited. If it has changed, the plan is made again.
+    Edited,
+    /// A row of a contributor or of the caller.
+    Note,
+}
+
+/// What is known of a copy.
+#[derive(Clone)]
+pub(crate) struct CopyOf {
+    pub(crate) index: &'static str,
+    pub(crate) position: usize,
+    pub(crate) owner: Keys,
+    /// Tells whether another entity has the row.
+    pub(crate) demands: Demands,
+}
+
+/// A row that was read, and what it is to become.
+pub(crate) struct ReadRow {
+    /// What was stored.
+    pub(crate) before: Option<(DynamicEntity, ETag)>,
+    /// What is to be stored.
+    pub(crate) after: Option<DynamicEntity>,
+}
+
+/// A value to be claimed.
+#[derive(Clone)]
+pub(crate) struct NewClaim {
+    pub(crate) reference: ClaimRef,
+    pub(crate) owner: Keys,
+    /// The name that the entity declares.
+    pub(crate) index: &'static str,
+    pub(crate) position: usize,
+    pub(crate) demands: Demands,
+}
+
+impl Plan {
+    pub(crate) fn new(partition_key: String, op: Op) -> Self {
+        Self {
+            partition_key,
+            op,
+            edits: Vec::new(),
+            rows: BTreeMap::new(),
+            claims: Vec::new(),
+            released: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    /// Whether the plan prepares or settles anything, which needs an op row and a message.
+    pub(crate) fn has_op_row(&self) -> bool {
+        !(self.claims.is_empty() && self.released.is_empty() && self.targets.is_empty())
+    }
+
+    /// Adds an operation. A transaction touches each row once, so an insert where an entity of the same
+    /// plan gives a row up becomes a replace.
+    pub(crate) fn push(&mut self, edit: Edit) -> Result<()> {
+        let Some(at) = self.edits.iter().position(|other| other.row_key == edit.row_key) else {
+            self.edits.push(edit);
+            return Ok(());
+        };
+        let (first, second) = (&self.edits[at], &edit);
+        let both_copies =
+            matches!((&first.source, &second.source), (Source::Copy(_), Source::Copy(_)));
+        let replaced = match (&first.write, &second.write) {
+            (Write::Delete(condition), Write::Insert(row))
+            | (Write::Insert(row), Write::Delete(condition))
+                if both_copies =>
+            {
+                let inserted = matches!(first.write, Write::Insert(_));
+                let source = if inserted { first.source.clone() } else { second.source.clone() };
+                Edit {
+                    row_key: edit.row_key.clone(),
+                    write: Write::Replace(row.clone(), condition.clone()),
+                    source,
+                }
+            }
+            _ => return Err(met_twice(first, second)),
+        };
+        self.edits[at] = replaced;
+        Ok(())
+    }
+
+    /// All operations of the transaction, the op row first.
+    pub(crate) fn operations(&self) -> Result<Vec<Edit>> {
+        let mut operations = Vec::with_capacity(self.edits.len() + self.rows.len() + 1);
+        if self.has_op_row() {
+            let row_key = self.op.row_key()?;
+            let row = self.op_row().row(&self.partition_key, &row_key)?;
+            let write = Write::Insert(EncodedRow::of(&row)?);
+            operations.push(Edit { row_key, write, source: Source::Op });
+        }
+        operations.extend(self.edits.iter().cloned());
+        for (row_key, row) in &self.rows {
+            let write = match (&row.before, &row.after) {
+                (None, None) => continue,
+                (Some((before, _)), Some(after)) if before == after => continue,
+                (None, Some(after)) => Write::Insert(EncodedRow::of(after)?),
+                (Some((_, etag)), Some(after)) => {
+                    Write::Replace(EncodedRow::of(after)?, Match::ETag(etag.clone()))
+                }
+                (Some((_, etag)), None) => Write::Delete(Match::ETag(etag.clone())),
+            };
+            operations.push(Edit { row_key: row_key.clone(), write, source: Source::Edited });
+        }
+        if operations.len() > MAX_OPERATIONS {
+            let what = format!(
+                "the write has {} operations with all rows that it keeps in step; \
+                 {MAX_OPERATIONS} are allowed",
+                operations.len()
+            );
+            return Err(Error::refused(ErrorKind::TooLarge, what)
+                .advise("write fewer entities in one transaction"));
+        }
+        Ok(operations)
+    }
+
+    fn op_row(&self) -> OpRow {
+        let claims = self.claims.iter().map(|claim| claim.reference.clone());
+        let claims = claims.chain(self.released.iter().cloned()).collect();
+        OpRow::Committed { created: self.op.created(), targets: self.targets.clone(), claims }
+    }
+
+    /// The rows that were read and have no conflict of their own with what is to be written now.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &Edit> {
+        self.edits.iter().filter(|edit| matches!(edit.source, Source::Head))
+    }
+}
+
+impl Write {
+    /// Adds the operation to a transaction.
+    pub(crate) fn add_to(
+        &self,
+        transaction: rowkey::Transaction,
+        partition_key: &str,
+        row_key: &str,
+    ) -> rowkey::Transaction {
+        match self {
+            Self::Insert(row) => transaction.insert_row(row),
+            Self::Replace(row, condition) => transaction.replace_row(row, condition.clone()),
+            Self::Upsert(row) => transaction.upsert_row(row),
+            Self::Delete(condition) => {
+                let key = rowkey::Key::<DynamicEntity>::new(partition_key, row_key);
+                transaction.delete(key, condition.clone())
+            }
+        }
+    }
+}
+
+/// Two operations of one plan on one row.
+fn met_twice(first: &Edit, second: &Edit) -> Error {
+    match (&first.source, &second.source) {
+        (Source::Head, Source::Head) => {
+            let what = "an entity stands twice in the transaction";
+            Error::refused(ErrorKind::Invalid, what).advise("write each entity once")
+        }
+        (Source::Copy(_), Source::Copy(copy)) => {
+            let what =
+                format!("two entities of the transaction have one value in `{}`", copy.index);
+            Error::refused(ErrorKind::AlreadyExists, what).in_index(copy.index)
+        }
+        _ => {
+            let what = "two parts of the write have one row";
+            Error::refused(ErrorKind::Invalid, what)
+                .advise("give the rows of each contributor a RowKey that nothing else has")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! Operations: the identity of one write, its op row, and the void that ends it.
+//!
+//! A write that prepares or settles anything inserts its op row as the first operation of its
+//! transaction. Whoever presumes the write dead inserts a void at the same key. One of the two stands
+//! in the end: an op row says that the write was committed, a void that it never will be.
+
+use chrono::{DateTime, Utc};
+use rowkey::{DynamicEntity, Error, ErrorKind, Result, edm};
+use serde::{Deserialize, Serialize};
+
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+
+/// What the RowKey of each op row begins with.
+pub(crate) const HEAD: &str = "op_";
+
+const CREATED: &str = "Created";
+const VOID: &str = "Void";
+const TARGETS: &str = "Targets";
+const CLAIMS: &str = "Claims";
+
+/// The most UTF-16 units that a text property has.
+const MAX_TEXT: usize = 32 * 1024;
+
+/// One write: its mark, its time, and the RowKey that its op row has or would have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Op {
+    mark: String,
+    created: DateTime<Utc>,
+}
+
+impl Op {
+    /// A new operation, made of the time and of 8 random bytes.
+    pub fn new(created: DateTime<Utc>, random: [u8; 8]) -> Self {
+        Self { mark: format!("{:016x}", u64::from_be_bytes(random)), created }
+    }
+
+    /// A new operation with random bytes of the operating system.
+    pub(crate) fn random(created: DateTime<Utc>) -> Result<Self> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| {
+            let what = "the operating system gives no random bytes, so the write has no mark";
+            Error::refused(ErrorKind::Unavailable, what).with_source(error)
+        })?;
+        Ok(Self::new(created, random))
+    }
+
+    /// What tells the rows of this write from those of others: 16 hexadecimal digits.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// When the write began.
+    pub fn created(&self) -> DateTime<Utc> {
+        self.created
+    }
+
+    /// The RowKey of the op row. Op rows of a partition are ordered by time.
+    pub fn row_key(&self) -> Result<String> {
+        let ticks = edm::DateTime::try_from(self.created).map_err(|error| {
+            let what = "the clock shows a time that cannot be stored";
+            Error::refused(ErrorKind::Invalid, what).with_source(error)
+        })?;
+        Ok(format!("{HEAD}{:019}_{}", ticks.ticks(), self.mark))
+    }
+}
+
+/// Something elsewhere that a committed write has to be carried to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    /// The RowKey of the entity.
+    pub(crate) row_key: String,
+    /// The type of the entity, by the text that its RowKeys begin with.
+    pub(crate) of: String,
+    /// The contributor that settles it.
+    pub(crate) contributor: String,
+    /// What the contributor calls it.
+    pub(crate) address: String,
+}
+
+/// A claim that a write made or gives up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClaimRef {
+    pub(crate) keys: Keys,
+    /// The RowKey of the entity.
+    pub(crate) row_key: String,
+    /// The type of the entity.
+    pub(crate) of: String,
+    /// The name of the unique value.
+    pub(crate) name: String,
+    /// The RowKey of the op row that the claim named before it was given up; `None` for one that the
+    /// write made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<String>,
+}
+
+/// What an op row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OpRow {
+    /// The write was committed; this is left to be settled.
+    Committed { created: DateTime<Utc>, targets: Vec<Target>, claims: Vec<ClaimRef> },
+    /// The write never will be committed.
+    Void { created: DateTime<Utc> },
+}
+
+impl OpRow {
+    /// The row, at the key of an operation in the partition of its entities.
+    pub(crate) fn row(&self, partition_key: &str, row_key: &str) -> Result<DynamicEntity> {
+        let mut row = DynamicEntity::new(partition_key, row_key);
+        row.set(FORMAT, FORMAT_VERSION);
+        let created = match self {
+            Self::Committed { created, .. } | Self::Void { created } => *created,
+        };
+        if let Ok(created) = edm::DateTime::try_from(created) {
+            row.set(CREATED, created);
+        }
+        match self {
+            Self::Void { .. } => drop(row.set(VOID, true)),
+            Self::Committed { targets, claims, .. } => {
+                set_json(&mut row, TARGETS, targets)?;
+                set_json(&mut row, CLAIMS, claims)?;
+            }
+        }
+        Ok(row)
+    }
+
+    pub(crate) fn read(row: &DynamicEntity) -> Result<Self> {
+        check_format(row, "an op row")?;
+        let created = match row.get(CREATED) {
+            Some(edm::Value::DateTime(created)) => created.to_chrono(),
+            _ => return Err(damaged()),
+        };
+        if row.get(VOID).is_some() {
+            return Ok(Self::Void { created });
+        }
+        let (targets, claims) = (json(row, TARGETS)?, json(row, CLAIMS)?);
+        Ok(Self::Committed { created, targets, claims })
+    }
+}
+
+/// Writes a list as JSON into as many properties as it takes; an empty one into none.
+fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Result<()> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(list)
+        .map_err(|_| Error::refused(ErrorKind::Invalid, "what follows the write is no JSON"))?;
+    for (at, part) in parts(&text).into_iter().enumerate() {
+        row.set(numbered(name, at), part);
+    }
+    Ok(())
+}
+
+fn json<T: for<'de> Deserialize<'de>>(row: &DynamicEntity, name: &str) -> Result<Vec<T>> {
+    let json: String = (0..).map_while(|at| text(row, &numbered(name, at))).collect();
+    if json.is_empty() {
+        return Ok(Vec::new());
+    }
+    // The error of the parser quotes the row.
+    serde_json::from_str(&json).map_err(|_| damaged())
+}
+
+fn damaged() -> Error {
+    Error::refused(ErrorKind::Decode, "an op row cannot be read")
+}
+
+fn numbered(name: &str, at: usize) -> String {
+    if at == 0 { name.to_owned() } else { format!("{name}{}", at + 1) }
+}
+
+/// Cuts text where a property ends, and never within a character.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut units) = (Vec::new(), 0, 0);
+    for (at, character) in text.char_indices() {
+        units += character.len_utf16();
+        if units > MAX_TEXT {
+            parts.push(&text[from..at]);
+            (from, units) = (at, character.len_utf16());
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).unwrap()
+    }
+
+    fn target(address: &str) -> Target {
+        Target {
+            row_key: "order_7".into(),
+            of: "order_".into(),
+            contributor: "by_courier".into(),
+            address: address.into(),
+        }
+    }
+
+    #[test]
+    fn op_rows_are_ordered_by_time_and_never_meet() {
+        let key = |seconds, random| Op::new(at(seconds), [random; 8]).row_key().unwrap();
+        assert_eq!(key(0, 0), "op_0621355968000000000_0000000000000000");
+        assert!(key(1, 255) < key(2, 0));
+        assert_ne!(key(1, 1), key(1, 2));
+    }
+
+    #[test]
+    fn what_an_op_row_says_is_read_back() {
+        let claims = vec![ClaimRef {
+            keys: ("unique_order_by_number_A".into(), "claim".into()),
+            row_key: "order_7".into(),
+            of: "order_".into(),
+            name: "by_number".into(),
+            before: None,
+        }];
+        for targets in [vec![], vec![target("a\nb")], vec![target(&"\u{1F600}".repeat(40_000))]] {
+            let row = OpRow::Committed { created: at(5), targets, claims: claims.clone() };
+            let stored = row.row("p", "op_1").unwrap();
+            assert_eq!(OpRow::read(&stored).unwrap(), row);
+        }
+        let void = OpRow::Void { created: at(5) };
+        assert_eq!(OpRow::read(&void.row("p", "op_1").unwrap()).unwrap(), void);
+    }
+
+    #[test]
+    fn a_row_of_a_newer_format_is_refused_without_quoting_it() {
+        let mut row = OpRow::Void { created: at(5) }.row("p", "op_1").unwrap();
+        row.set(FORMAT, 2);
+        let error = OpRow::read(&row).unwrap_err();
+        assert!(error.to_string().contains("format 2"), "{error}");
+        row.remove(FORMAT);
+        assert_eq!(OpRow::read(&row).unwrap_err().kind(), ErrorKind::Decode);
+    }
+
+    #[test]
+    fn text_is_cut_where_a_property_ends() {
+        let odd = format!("x{}", "\u{1F600}".repeat(MAX_TEXT / 2));
+        let cut = parts(&odd);
+        assert_eq!((cut.len(), cut.concat()), (2, odd.clone()));
+        assert!(cut.iter().all(|part| part.encode_utf16().count() <= MAX_TEXT));
+    }
+}

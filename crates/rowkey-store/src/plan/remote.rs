@@ -1,0 +1,161 @@
+//! Indexes in other partitions: copies that follow the entity after its commit.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::index::{Copied, Index, Scope};
+use rowkey::table::EncodedRow;
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, Stored};
+
+use super::{Change, Contribution, Contributor};
+use crate::execute::settle::{Settled, Settling};
+use crate::row::{CopyRow, Head, Keys, MARK, demands, index_keys, primary_keys, text};
+
+/// Parts the keys of an address. No key has it.
+const SEPARATOR: char = '\n';
+
+/// One declared index of `E` in another partition.
+pub(crate) struct RemoteIndex {
+    position: usize,
+    index: &'static Index,
+}
+
+impl RemoteIndex {
+    /// All that `E` declares.
+    pub(crate) fn all<E: Entity>() -> impl Iterator<Item = Self> {
+        let indexes = E::INDEXES.iter().enumerate();
+        let remote = indexes.filter(|(_, index)| index.scope == Scope::OtherPartition);
+        remote.map(|(position, index)| Self { position, index })
+    }
+
+    async fn settle_at<E: Entity + Send + Sync + 'static>(
+        &self,
+        settling: &Settling<E>,
+        keys: Keys,
+    ) -> Result<Settled> {
+        let table = settling.table();
+        let found = table.row(&keys).await?;
+        let head = settling.head().await?;
+        let demanded = match &head {
+            Some(head) => index_keys(&head.entity, self.position)?.as_ref() == Some(&keys),
+            None => false,
+        };
+        let owner = found.as_ref().and_then(|row| primary_keys(&row.entity));
+        let is_own = owner.as_ref() == Some(settling.keys());
+        let write = match (found, head.filter(|_| demanded)) {
+            (None, None) => return Ok(Settled::Done),
+            (None, Some(head)) => {
+                let row = self.row(&head, &keys, settling.keys())?;
+                table.write(table.transaction().insert_row(&row)).await
+            }
+            (Some(found), Some(head)) => {
+                if !is_own && self.is_taken::<E>(settling, owner, &keys).await? {
+                    let index = self.index.name;
+                    let what = format!("another entity has its value in the index `{index}`");
+                    return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index));
+                }
+                if is_own && self.is_right(&found, &head, &keys, settling.keys())? {
+                    return Ok(Settled::Done);
+                }
+                let row = self.row(&head, &keys, settling.keys())?;
+                let condition = Match::ETag(found.etag);
+                table.write(table.transaction().replace_row(&row, condition)).await
+            }
+            (Some(found), None) if is_own => {
+                let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+                table.write(table.transaction().delete(key, Match::ETag(found.etag))).await
+            }
+            (Some(_), None) => return Ok(Settled::Done),
+        };
+        settling.wrote(write)
+    }
+
+    /// Whether the row is that of another entity, which has the value.
+    async fn is_taken<E: Entity>(
+        &self,
+        settling: &Settling<E>,
+        owner: Option<Keys>,
+        keys: &Keys,
+    ) -> Result<bool> {
+        // A row that names no entity is not one of the index: it is left alone.
+        let Some(owner) = owner else { return Ok(true) };
+        match settling.table().row(&owner).await? {
+            Some(head) => demands::<E>(&head.entity, self.position, keys),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a stored copy is the one that the head has.
+    fn is_right<E: Entity>(
+        &self,
+        found: &Stored<DynamicEntity>,
+        head: &Head<E>,
+        keys: &Keys,
+        primary: &Keys,
+    ) -> Result<bool> {
+        if self.index.copy == Copied::All {
+            return Ok(head.mark.is_some() && text(&found.entity, MARK) == head.mark.as_deref());
+        }
+        let expected = DynamicEntity::of(&self.copy(head, keys, primary))?;
+        Ok(expected == found.entity)
+    }
+
+    fn row<E: Entity>(&self, head: &Head<E>, keys: &Keys, primary: &Keys) -> Result<EncodedRow> {
+        EncodedRow::of(&self.copy(head, keys, primary))
+    }
+
+    fn copy<'r, E: Entity>(
+        &self,
+        head: &'r Head<E>,
+        keys: &'r Keys,
+        primary: &'r Keys,
+    ) -> CopyRow<'r, E> {
+        let mark = head.mark.as_deref().unwrap_or_default();
+        CopyRow { entity: &head.entity, index: self.index, keys, primary, mark }
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
+    fn name(&self) -> &str {
+        self.index.name
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        let address =
+            |(partition_key, row_key): Keys| format!("{partition_key}{SEPARATOR}{row_key}");
+        // The new place first: a lookup may meet both, and meets one at least.
+        if let Some(entity) = change.after
+            && let Some(keys) = index_keys(entity, self.position)?
+        {
+            plan.target(address(keys));
+        }
+        // What cannot be in the index never was.
+        if let Some(entity) = change.before
+            && let Ok(Some(keys)) = index_keys(entity, self.position)
+        {
+            plan.target(address(keys));
+        }
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        async move {
+            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
+                let what = format!("a target of the index `{}` has no keys", self.index.name);
+                return Err(Error::refused(ErrorKind::Decode, what));
+            };
+            self.settle_at(settling, (partition_key.to_owned(), row_key.to_owned())).await
+        }
+        .boxed()
+    }
+}
+
+/// Which version of a row was seen; `None` if there was none.
+pub(crate) type Version = Option<ETag>;

@@ -1,0 +1,61 @@
+//! Unique values: claimed before the commit, released after it.
+
+use rowkey::index::Scope;
+use rowkey::{Entity, Result};
+
+use super::op::ClaimRef;
+use super::{Change, Contribution, Contributor, NewClaim};
+use crate::row::{Keys, demands, index_keys};
+
+/// The declared unique values of `E`.
+///
+/// An entity that keeps its value claims nothing: as long as the head that was read stands, its claim
+/// does, and the commit is refused if it does not.
+pub(crate) struct UniqueValues;
+
+impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
+    fn name(&self) -> &'static str {
+        "unique values"
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        for (position, index) in E::INDEXES.iter().enumerate() {
+            if index.scope != Scope::Claim {
+                continue;
+            }
+            let old = change.before.and_then(|entity| index_keys(entity, position).ok().flatten());
+            let new = match change.after {
+                Some(entity) => index_keys(entity, position)?,
+                None => None,
+            };
+            if old == new {
+                continue;
+            }
+            let reference = |keys: Keys| ClaimRef {
+                keys,
+                row_key: change.keys.1.clone(),
+                of: plan.of.to_owned(),
+                name: index.name.to_owned(),
+                before: None,
+            };
+            let (old, new) = (old.map(reference), new.map(reference));
+            plan.plan.released.extend(old);
+            if let Some(reference) = new {
+                plan.plan.claims.push(NewClaim {
+                    reference,
+                    owner: change.keys.clone(),
+                    index: index.name,
+                    position,
+                    demands: demands::<E>,
+                });
+            }
+        }
+        // In one order for all writers, so that two of them do not wait for each other's claims.
+        plan.plan.claims.sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
+        Ok(())
+    }
+}

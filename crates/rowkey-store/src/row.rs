@@ -1,0 +1,285 @@
+//! The rows of a store as they are stored: heads, copies and claims.
+//!
+//! | row | what it is | properties besides those of the entity |
+//! |---|---|---|
+//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it |
+//! | copy | a row of an index | `PrimaryRowKey`, `PrimaryPartitionKey`, `IndexName`, `EntityOp` of a whole copy |
+//! | claim | one entity has this value | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
+//!
+//! A mark tells which operation wrote a row, which is what decides a write without an answer.
+
+use rowkey::edm::Value;
+use rowkey::entity::{DecodeError, RowReader, RowWriter};
+use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
+use rowkey::key::{KeyError, KeyWriter};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Result, Rows};
+
+/// The property with the mark of the operation that wrote a row.
+pub(crate) const MARK: &str = "EntityOp";
+
+/// The property with the version of the format of a store's own rows.
+pub(crate) const FORMAT: &str = "RowFormat";
+
+/// The only version so far.
+pub(crate) const FORMAT_VERSION: i32 = 1;
+
+const INDEX: &str = "IndexName";
+const OWNER_PARTITION: &str = "OwnerPartition";
+const OWNER_ROW: &str = "OwnerRow";
+const OP_ROW: &str = "OpRow";
+
+/// A PartitionKey and a RowKey.
+pub(crate) type Keys = (String, String);
+
+/// The keys of an entity.
+pub(crate) fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
+    let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+    entity.partition_key(&mut partition);
+    entity.row_key(&mut row);
+    finish(partition, row)
+}
+
+/// The keys of an entity's row in the index at `position`; `None` if it has none there.
+pub(crate) fn index_keys<E: Entity>(entity: &E, position: usize) -> Result<Option<Keys>> {
+    let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+    if !entity.index_key(position, &mut partition, &mut row) {
+        return Ok(None);
+    }
+    finish(partition, row).map(Some).map_err(|error| {
+        let index = E::INDEXES.get(position).map_or("", |index| index.name);
+        error.advise(format!("it is the key of its row in the index `{index}`"))
+    })
+}
+
+fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
+    let keys = || Ok::<_, KeyError>((partition.finish()?, row.finish()?));
+    keys().map_err(|error| Error::no_such_key(&error))
+}
+
+/// Whether the entity in `head` has the row `keys` in the index at `position`.
+///
+/// Not generic in what it returns or takes, so a plan keeps it as a plain pointer.
+pub(crate) fn demands<E: Entity>(
+    head: &DynamicEntity,
+    position: usize,
+    keys: &Keys,
+) -> Result<bool> {
+    let entity: E = head.read_as()?;
+    Ok(index_keys(&entity, position)?.as_ref() == Some(keys))
+}
+
+/// The type of [`demands`].
+pub(crate) type Demands = fn(&DynamicEntity, usize, &Keys) -> Result<bool>;
+
+/// An entity with the mark of the operation that writes it.
+pub(crate) struct HeadRow<'e, E> {
+    pub(crate) entity: &'e E,
+    pub(crate) mark: &'e str,
+}
+
+impl<E: Entity> Projection for HeadRow<'_, E> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Err(DecodeError::property(MARK, "a row in the making is not read"))
+    }
+}
+
+impl<E: Entity> Entity for HeadRow<'_, E> {
+    const ROWS: Rows = E::ROWS;
+    const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
+
+    fn partition_key(&self, out: &mut KeyWriter) {
+        self.entity.partition_key(out);
+    }
+
+    fn row_key(&self, out: &mut KeyWriter) {
+        self.entity.row_key(out);
+    }
+
+    fn encode(&self, out: &mut RowWriter) {
+        self.entity.encode(out);
+        out.property(MARK, &Text(self.mark));
+    }
+}
+
+/// A copy of an entity in one of its indexes.
+pub(crate) struct CopyRow<'e, E> {
+    pub(crate) entity: &'e E,
+    pub(crate) index: &'static Index,
+    pub(crate) keys: &'e Keys,
+    pub(crate) primary: &'e Keys,
+    pub(crate) mark: &'e str,
+}
+
+impl<E: Entity> Projection for CopyRow<'_, E> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Err(DecodeError::property(MARK, "a row in the making is not read"))
+    }
+}
+
+impl<E: Entity> Entity for CopyRow<'_, E> {
+    const ROWS: Rows = Rows::All;
+    const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
+
+    fn partition_key(&self, out: &mut KeyWriter) {
+        out.literal(&self.keys.0);
+    }
+
+    fn row_key(&self, out: &mut KeyWriter) {
+        out.literal(&self.keys.1);
+    }
+
+    fn encode(&self, out: &mut RowWriter) {
+        if self.index.scope == Scope::OtherPartition {
+            out.property(PRIMARY_PARTITION_KEY, &Text(&self.primary.0));
+        }
+        out.property(PRIMARY_ROW_KEY, &Text(&self.primary.1));
+        out.property(INDEX, &Text(self.index.name));
+        match self.index.copy {
+            Copied::All => {
+                self.entity.encode(out);
+                out.property(MARK, &Text(self.mark));
+            }
+            Copied::Only(names) => out.only(names, |out| self.entity.encode(out)),
+        }
+    }
+}
+
+/// Borrowed text as a property.
+struct Text<'a>(&'a str);
+
+impl rowkey::Property for Text<'_> {
+    fn to_value(&self) -> Result<Option<rowkey::edm::ValueRef<'_>>, rowkey::entity::PropertyError> {
+        Ok(Some(rowkey::edm::ValueRef::String(self.0.into())))
+    }
+
+    fn from_value(_: rowkey::edm::ValueRef<'_>) -> Result<Self, rowkey::entity::PropertyError> {
+        Err(rowkey::entity::PropertyError::new("borrowed text is only written"))
+    }
+}
+
+/// A head as it is read: the entity and the mark of the operation that wrote it.
+#[derive(Clone, Debug)]
+pub(crate) struct Head<E> {
+    pub(crate) entity: E,
+    /// `None` if it was not written by a store.
+    pub(crate) mark: Option<String>,
+}
+
+impl<E: Entity> Projection for Head<E> {
+    // The mark is read with the entity, so all properties are.
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { entity: E::decode(row)?, mark: row.property(MARK)? })
+    }
+}
+
+/// A copy as it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy<P> {
+    pub(crate) value: P,
+    pub(crate) primary: Keys,
+    pub(crate) mark: Option<String>,
+}
+
+impl<P: Projection> Projection for Copy<P> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
+        let value = P::decode(&row.with_keys(&primary.0, &primary.1))?;
+        Ok(Self { value, primary, mark: row.property(MARK)? })
+    }
+}
+
+/// The keys of the entity of a copy, without the rest of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pointer(pub(crate) Keys);
+
+impl Projection for Pointer {
+    const COLUMNS: Option<&'static [&'static str]> =
+        Some(&["PartitionKey", "RowKey", "Timestamp", PRIMARY_ROW_KEY, PRIMARY_PARTITION_KEY]);
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        primary_of(row)?.map(Self).ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))
+    }
+}
+
+fn primary_of(row: &RowReader<'_>) -> Result<Option<Keys>, DecodeError> {
+    let Some(row_key) = row.property(PRIMARY_ROW_KEY)? else { return Ok(None) };
+    let partition_key: Option<String> = row.property(PRIMARY_PARTITION_KEY)?;
+    let partition_key = match partition_key {
+        Some(partition_key) => partition_key,
+        None => row.partition_key()?.to_owned(),
+    };
+    Ok(Some((partition_key, row_key)))
+}
+
+/// The keys of the entity of a copy; `None` if the row is none.
+pub(crate) fn primary_keys(row: &DynamicEntity) -> Option<Keys> {
+    let partition = text(row, PRIMARY_PARTITION_KEY).unwrap_or(&row.partition_key);
+    Some((partition.to_owned(), text(row, PRIMARY_ROW_KEY)?.to_owned()))
+}
+
+/// Which version of an entity a row holds, without its content.
+pub(crate) struct Marked(pub(crate) Option<String>);
+
+impl Projection for Marked {
+    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", MARK]);
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        row.property(MARK).map(Self)
+    }
+}
+
+/// The row that says which entity has a value, or is about to get it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) owner: Keys,
+    /// The RowKey of the op row of the operation that wrote it, in the owner's partition.
+    pub(crate) op: String,
+}
+
+impl Claim {
+    pub(crate) fn row(&self, keys: &Keys) -> DynamicEntity {
+        let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
+        row.set(FORMAT, FORMAT_VERSION);
+        row.set(OWNER_PARTITION, &*self.owner.0);
+        row.set(OWNER_ROW, &*self.owner.1);
+        row.set(OP_ROW, &*self.op);
+        row
+    }
+
+    pub(crate) fn read(row: &DynamicEntity) -> Result<Self> {
+        check_format(row, "a claim")?;
+        let part = |name| text(row, name).map(str::to_owned);
+        let claim =
+            || Some(Self { owner: (part(OWNER_PARTITION)?, part(OWNER_ROW)?), op: part(OP_ROW)? });
+        claim().ok_or_else(|| Error::refused(ErrorKind::Decode, "a claim does not name its owner"))
+    }
+}
+
+/// Refuses a row of a version that this program does not know.
+pub(crate) fn check_format(row: &DynamicEntity, what: &str) -> Result<()> {
+    match row.get(FORMAT) {
+        Some(Value::Int32(FORMAT_VERSION)) => Ok(()),
+        Some(Value::Int32(newer)) => {
+            let what =
+                format!("{what} has format {newer}, and this program knows {FORMAT_VERSION}");
+            Err(Error::refused(ErrorKind::Decode, what).advise("use a newer program"))
+        }
+        _ => Err(Error::refused(ErrorKind::Decode, format!("{what} does not name its format"))),
+    }
+}
+
+/// A text property.
+pub(crate) fn text<'r>(row: &'r DynamicEntity, name: &str) -> Option<&'r str> {
+    match row.get(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Building a store: what its declarations need, checked before anything is sent.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use rowkey::index::Scope;
+use rowkey::{Entity, Error, ErrorKind, Queue, Result, Table};
+
+use super::{Inner, Store};
+use crate::deciding::Deciding;
+use crate::execute::announce::Announcer;
+use crate::plan::index::LocalIndexes;
+use crate::plan::remote::RemoteIndex;
+use crate::plan::unique::UniqueValues;
+use crate::plan::{Contributor, MAX_OPERATIONS};
+
+/// Makes a [`Store`]; from [`Store::builder`].
+#[must_use = "it makes nothing before `build`"]
+pub struct StoreBuilder<E> {
+    table: Table,
+    queue: Option<Queue>,
+    contributors: Vec<Box<dyn Contributor<E>>>,
+    settles: bool,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// A store of the entities in `table`.
+    pub fn builder(table: Table) -> StoreBuilder<E> {
+        const {
+            assert!(E::STORE, "a store is of a type that says so: add `store` to #[entity(..)]");
+        }
+        StoreBuilder {
+            table,
+            queue: None,
+            contributors: Vec::new(),
+            settles: false,
+            entity: PhantomData,
+        }
+    }
+
+    /// Creates the table, and the queue if the store has one, where they are missing.
+    pub async fn create_if_missing(&self) -> Result<()> {
+        self.inner.table.create_if_missing().await?;
+        if let Some(announcer) = &self.inner.announcer {
+            let queue = announcer.queue().with_options(self.inner.table.options().clone());
+            queue.create_if_missing().await?;
+        }
+        Ok(())
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
+    /// The queue of what is to be settled elsewhere: unique values and indexes in other partitions need
+    /// one. Several stores may share a queue if they share a table.
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// Adds a contributor that writes beside the entity, in its transaction.
+    pub fn with(mut self, contributor: impl Contributor<E> + 'static) -> Self {
+        self.contributors.push(Box::new(contributor));
+        self
+    }
+
+    /// Adds a contributor that names targets, which needs a queue.
+    pub fn following(mut self, contributor: impl Contributor<E> + 'static) -> Self {
+        self.settles = true;
+        self.with(contributor)
+    }
+
+    /// Makes the store. Sends nothing.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs, if two
+    /// contributors have one name, or if one change could have more than 100 operations.
+    pub fn build(self) -> Result<Store<E>> {
+        let Self { table, queue, contributors: added, settles, .. } = self;
+        let refused =
+            |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
+        let mut contributors: Vec<Box<dyn Contributor<E>>> =
+            vec![Box::new(LocalIndexes), Box::new(UniqueValues)];
+        contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
+        contributors.extend(added);
+        for (at, contributor) in contributors.iter().enumerate() {
+            let name = contributor.name();
+            if contributors[..at].iter().any(|other| other.name() == name) {
+                return Err(refused(format!("two contributors have the name `{name}`")));
+            }
+        }
+        // The entity and its op row.
+        let most = contributors.iter().map(|one| one.operations()).sum::<usize>() + 2;
+        if most > MAX_OPERATIONS {
+            let what = format!(
+                "a change of one entity may have {most} operations; a transaction has at most \
+                 {MAX_OPERATIONS}"
+            );
+            return Err(refused(what)
+                .advise("declare fewer indexes, or move some to partitions of their own"));
+        }
+        let elsewhere = E::INDEXES.iter().find(|index| index.scope != Scope::SamePartition);
+        if queue.is_none() && (settles || elsewhere.is_some()) {
+            let whom = elsewhere.map_or("a contributor", |index| index.name);
+            let what = format!("`{whom}` is settled after the commit, which needs a queue");
+            return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
+        }
+        let deciding = Deciding::new(&table);
+        let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));
+        Ok(Store { inner: Arc::new(Inner { table, deciding, contributors, announcer }) })
+    }
+}
+
+impl<E> fmt::Debug for StoreBuilder<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreBuilder").field("table", &self.table.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,384 @@
+//! The store: one handle through which a type is written and read.
+//!
+//! - this file: [`Store`], and what each write does
+//! - `build`: [`StoreBuilder`]
+//! - `read`: reads by key and through an index
+//! - `transaction`: [`Transaction`], several entities at a time
+//! - `work`: settling what writers left
+
+use std::fmt;
+use std::sync::Arc;
+
+use rowkey::table::EncodedRow;
+use rowkey::{ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
+
+use crate::deciding::Deciding;
+use crate::execute::announce::Announcer;
+use crate::execute::rounds::Rounds;
+use crate::execute::settle::{Settled, Settler};
+use crate::execute::{Executor, Ran};
+use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
+use crate::row::{Head, HeadRow, Keys, keys_of};
+use crate::version::{Version, Versioned};
+
+mod build;
+mod read;
+mod settle;
+mod transaction;
+mod work;
+
+pub use build::StoreBuilder;
+pub use transaction::{Submitted, Transaction};
+pub use work::Worked;
+
+/// A store of one type of entity: all that the type declares is kept in step by each write.
+///
+/// ```
+/// use rowkey::{Entity, StorageAccount};
+/// use rowkey_store::Store;
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+/// #[entity(index(name = by_name, row = "name_{name}", many))]
+/// #[entity(unique(name = by_email, value = "{email:lower}"))]
+/// struct User { tenant: String, id: u32, name: String, email: String }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let users = Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+/// users.create_if_missing().await?;
+///
+/// let ada =
+///     User { tenant: "contoso".into(), id: 1, name: "Ada".into(), email: "Ada@contoso.com".into() };
+/// users.insert(&ada).await?;
+/// let found = users.find(User::by_email("ada@contoso.com")).await?.ok_or("not found")?;
+/// assert_eq!(found.entity, ada);
+///
+/// let other = User { tenant: "fabrikam".into(), id: 2, ..ada.clone() };
+/// let taken = users.insert(&other).await.unwrap_err();
+/// assert_eq!(taken.index(), Some("by_email"));
+///
+/// users.update(User::key("contoso", 1), |user| user.name = "Ada L.".into()).await?;
+/// # Ok(()) }
+/// ```
+///
+/// Cost in requests: a type whose declarations all lie in its partition is written by one transaction,
+/// and each of `insert` and `replace_if` is that request alone or with one read. Declarations elsewhere
+/// add a message, the op row's deletion, and what their pages say.
+pub struct Store<E> {
+    inner: Arc<Inner<E>>,
+}
+
+struct Inner<E> {
+    /// Reads that decide nothing go here.
+    table: Table,
+    deciding: Deciding,
+    contributors: Vec<Box<dyn Contributor<E>>>,
+    announcer: Option<Arc<Announcer>>,
+}
+
+/// What a write gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The new version of the entity.
+    pub version: Version,
+    /// Whether everything elsewhere agrees already. What is pending is settled by a worker.
+    pub settled: Settled,
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Stores a new entity. Without declarations elsewhere one request.
+    ///
+    /// Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys, and if a value is taken;
+    /// [`Error::index`] then says of which declaration.
+    pub async fn insert(&self, entity: &E) -> Result<Written> {
+        let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
+        let written = self.write(&keys, None, Some(entity)).await;
+        written
+            .and_then(|(written, _)| self.version(written))
+            .map_err(|error| self.named("Insert", error))
+    }
+
+    /// Writes an entity over one of this version. One read and the write.
+    ///
+    /// Fails with [`ErrorKind::Conflict`] if the entity has another version or is not there.
+    pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
+        let replace = async {
+            let keys = keys_of(entity)?;
+            let before = self.read(&keys).await?.filter(|head| head.is(version));
+            let Some(before) = before else { return Err(conflict()) };
+            self.write(&keys, Some(before), Some(entity)).await.and_then(|(w, _)| self.version(w))
+        };
+        replace.await.map_err(|error| self.named("Replace", error))
+    }
+
+    /// Stores an entity, whether or not there is one with its keys. One read and the write.
+    pub async fn upsert(&self, entity: &E) -> Result<Written> {
+        let upsert = async {
+            let keys = keys_of(entity)?;
+            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            loop {
+                let before = self.read(&keys).await?;
+                let error = match self.write(&keys, before, Some(entity)).await {
+                    Ok((written, _)) => return self.version(written),
+                    Err(error) => error,
+                };
+                if !is_race(&error) || !rounds.again().await {
+                    return Err(error);
+                }
+            }
+        };
+        upsert.await.map_err(|error| self.named("Upsert", error))
+    }
+
+    /// Reads the entity, changes it and writes it under the version that was read, again and again while
+    /// other writers come first. Two requests without declarations elsewhere.
+    ///
+    /// `change` may run several times. Fails with [`ErrorKind::NotFound`] if there is no entity, and with
+    /// [`ErrorKind::Invalid`] if the change alters a part of the key.
+    pub async fn update(
+        &self,
+        key: Key<E>,
+        mut change: impl FnMut(&mut E) + Send,
+    ) -> Result<Versioned<E>> {
+        let change = |entity: &mut E| {
+            change(entity);
+            Ok::<_, std::convert::Infallible>(())
+        };
+        match self.try_update(key, change).await? {
+            Ok(versioned) => Ok(versioned),
+            Err(refused) => match refused {},
+        }
+    }
+
+    /// The same with a change that may refuse: then nothing is written, and its error is the inner one.
+    pub async fn try_update<R: Send>(
+        &self,
+        key: Key<E>,
+        mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send,
+    ) -> Result<std::result::Result<Versioned<E>, R>> {
+        let update = async {
+            let keys = parts(&key)?;
+            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            loop {
+                let Some(before) = self.read(&keys).await? else {
+                    return Err(Error::refused(ErrorKind::NotFound, "there is no such entity"));
+                };
+                let mut after = before.entity.clone();
+                if let Err(refused) = change(&mut after) {
+                    return Ok(Err(refused));
+                }
+                if keys_of(&after)? != keys {
+                    let what = "the change alters a part of the key, and keys cannot change";
+                    return Err(Error::refused(ErrorKind::Invalid, what)
+                        .advise("delete the entity and insert the other one, in one transaction"));
+                }
+                let error = match self.write(&keys, Some(before), Some(&after)).await {
+                    Ok((written, _)) => {
+                        let version = self.version(written)?.version;
+                        return Ok(Ok(Versioned { entity: after, version }));
+                    }
+                    Err(error) => error,
+                };
+                if !is_race(&error) || !rounds.again().await {
+                    return Err(error);
+                }
+            }
+        };
+        update.await.map_err(|error| self.named("Update", error))
+    }
+
+    /// Deletes the entity with all that belongs to it; says whether there was one. One read and the
+    /// write.
+    pub async fn delete(&self, key: Key<E>) -> Result<bool> {
+        let delete = async {
+            let keys = parts(&key)?;
+            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            loop {
+                let Some(before) = self.read(&keys).await? else { return Ok(false) };
+                let Err(error) = self.write(&keys, Some(before), None).await else {
+                    return Ok(true);
+                };
+                if !is_race(&error) || !rounds.again().await {
+                    return Err(error);
+                }
+            }
+        };
+        delete.await.map_err(|error| self.named("Delete", error))
+    }
+
+    /// Deletes the entity if it is of this version. One read and the write.
+    ///
+    /// Fails with [`ErrorKind::Conflict`] if it has another version or is not there.
+    pub async fn delete_if(&self, key: Key<E>, version: &Version) -> Result<()> {
+        let delete = async {
+            let keys = parts(&key)?;
+            let before = self.read(&keys).await?.filter(|head| head.is(version));
+            let Some(before) = before else { return Err(conflict()) };
+            self.write(&keys, Some(before), None).await.map(drop)
+        };
+        delete.await.map_err(|error| self.named("Delete", error))
+    }
+
+    /// A transaction of several entities, of this type and of others in the same table and partition.
+    pub fn transaction(&self) -> Transaction<'_, E> {
+        Transaction::new(self)
+    }
+
+    /// The table of the entities.
+    pub fn table(&self) -> &Table {
+        &self.inner.table
+    }
+
+    /// Writes one change: makes its plan and runs it, again while rows that it reads change.
+    async fn write(
+        &self,
+        keys: &Keys,
+        before: Option<ReadHead<E>>,
+        after: Option<&E>,
+    ) -> Result<(OneWritten, Op)> {
+        let mut rounds = Rounds::new(&self.inner.table, keys);
+        let executor = self.executor();
+        loop {
+            let op = Op::random(self.inner.deciding.clock().now())?;
+            let mut plan = Plan::new(keys.0.clone(), op.clone());
+            self.add(&mut plan, keys, before.as_ref(), after).await?;
+            match executor.run(plan).await? {
+                Ran::Done { etags, settled } => {
+                    let etag = etags.into_iter().next().flatten();
+                    return Ok((OneWritten { etag, settled, mark: op.mark().to_owned() }, op));
+                }
+                Ran::Stale(error) => {
+                    if !rounds.again().await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a change of one entity to a plan, with all that it brings with it.
+    async fn add(
+        &self,
+        plan: &mut Plan,
+        keys: &Keys,
+        before: Option<&ReadHead<E>>,
+        after: Option<&E>,
+    ) -> Result<()> {
+        let op = plan.op.clone();
+        let change = Change { before: before.map(|head| &head.entity), after, keys, op: &op };
+        let write = match (before, after) {
+            (None, None) => return Ok(()),
+            (None, Some(entity)) => Write::Insert(head_row(entity, &op)?),
+            (Some(before), Some(entity)) => {
+                Write::Replace(head_row(entity, &op)?, Match::ETag(before.etag.clone()))
+            }
+            (Some(before), None) => Write::Delete(Match::ETag(before.etag.clone())),
+        };
+        plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
+        for contributor in &self.inner.contributors {
+            for row_key in contributor.reads(change)? {
+                if !plan.rows.contains_key(&row_key) {
+                    let row = (keys.0.clone(), row_key.clone());
+                    let stored = self.inner.deciding.row(&row).await?;
+                    let before = stored.map(|stored| (stored.entity, stored.etag));
+                    let after = before.as_ref().map(|(row, _)| row.clone());
+                    plan.rows.insert(row_key, ReadRow { before, after });
+                }
+            }
+            let name = contributor.name();
+            let mut contribution =
+                Contribution { plan, contributor: name, of: self.inner.of(), row_key: &keys.1 };
+            contributor
+                .contribute(change, &mut contribution)
+                .map_err(|error| error.during(name.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the head on the primary.
+    async fn read(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
+        let read = self.inner.deciding.row_as::<Head<E>>(keys).await?;
+        Ok(read.map(|stored| {
+            let Head { entity, mark } = stored.entity;
+            ReadHead { entity, mark, etag: stored.etag }
+        }))
+    }
+
+    fn executor(&self) -> Executor {
+        Executor {
+            table: self.inner.deciding.clone(),
+            announcer: self.inner.announcer.clone(),
+            settlers: vec![Arc::clone(&self.inner) as Arc<dyn Settler>],
+        }
+    }
+
+    fn version(&self, written: OneWritten) -> Result<Written> {
+        let version = match &written.etag {
+            Some(etag) => Version::of_head(etag),
+            // The answer was lost; the mark tells as much.
+            None => Version::of_mark(&written.mark),
+        };
+        Ok(Written { version, settled: written.settled })
+    }
+
+    #[cold]
+    fn named(&self, operation: &'static str, error: Error) -> Error {
+        error.of(operation, self.inner.table.name())
+    }
+}
+
+/// What a write of one entity gave.
+struct OneWritten {
+    etag: Option<ETag>,
+    mark: String,
+    settled: Settled,
+}
+
+/// A head that was read to be written.
+struct ReadHead<E> {
+    entity: E,
+    mark: Option<String>,
+    etag: ETag,
+}
+
+impl<E> ReadHead<E> {
+    fn is(&self, version: &Version) -> bool {
+        version.is(&self.etag, self.mark.as_deref())
+    }
+}
+
+fn head_row<E: Entity>(entity: &E, op: &Op) -> Result<EncodedRow> {
+    EncodedRow::of(&HeadRow { entity, mark: op.mark() })
+}
+
+fn parts<E>(key: &Key<E>) -> Result<Keys> {
+    let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
+    Ok((partition_key.to_owned(), row_key.to_owned()))
+}
+
+fn conflict() -> Error {
+    let what = "it was changed or deleted since it was read";
+    Error::refused(ErrorKind::Conflict, what).advise("read it again")
+}
+
+/// Whether another writer came first, so that reading and writing again may succeed.
+fn is_race(error: &Error) -> bool {
+    error.outcome() != Outcome::Unknown
+        && error.index().is_none()
+        && matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict)
+}
+
+impl<E> Clone for Store<E> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<E> fmt::Debug for Store<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("table", &self.inner.table.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! Reads: by key, and of one entity through an index.
+
+use rowkey::index::{Copied, IndexKey, Scope};
+use rowkey::{DynamicEntity, Entity, Error, Key, Result};
+
+use super::Store;
+use crate::row::{Claim, Copy, Head, Keys, Pointer, index_keys};
+use crate::version::{Version, Versioned};
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Reads the entity at a key; `None` if there is none. One request.
+    pub async fn get(&self, key: Key<E>) -> Result<Option<Versioned<E>>> {
+        let read = self.inner.table.get_as::<Head<E>>(key).await?;
+        Ok(read.map(|stored| Versioned {
+            entity: stored.entity.entity,
+            version: Version::of_head(&stored.etag),
+        }))
+    }
+
+    /// Reads many entities at their keys, 16 at a time, in the order of the keys. A request each.
+    pub async fn get_many(
+        &self,
+        keys: impl IntoIterator<Item = Key<E>> + Send,
+    ) -> Result<Vec<Option<Versioned<E>>>> {
+        use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+        let keys: Vec<_> = keys.into_iter().collect();
+        stream::iter(keys.into_iter().map(|key| self.get(key))).buffered(16).try_collect().await
+    }
+
+    /// Whether there is an entity at a key. One request, whose answer has no properties.
+    pub async fn exists(&self, key: Key<E>) -> Result<bool> {
+        Ok(self.inner.table.get_as::<crate::row::Marked>(key).await?.is_some())
+    }
+
+    /// Finds the entity that has a value: in an index where each value stands for one entity, or by a
+    /// unique value.
+    ///
+    /// One request if the index lies in the partition and its copies are whole; otherwise two, because the
+    /// entity itself is read and decides. A row that its entity does not demand any more is passed over.
+    pub async fn find<S>(&self, key: IndexKey<E, S>) -> Result<Option<Versioned<E>>> {
+        let (index, position) = (*key.index(), key.position());
+        let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
+        let keys = (partition_key.to_owned(), row_key.to_owned());
+        let at = || Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+        let table = &self.inner.table;
+        let owner = match (index.scope, index.copy) {
+            (Scope::SamePartition, Copied::All) => {
+                let Some(copy) = table.get_as::<Copy<E>>(at()).await? else { return Ok(None) };
+                if let Copy { value: entity, mark: Some(mark), .. } = copy.entity {
+                    return Ok(Some(Versioned { entity, version: Version::of_mark(&mark) }));
+                }
+                // The copy was not written by a store, so it has no version.
+                copy.entity.primary
+            }
+            (Scope::Claim, _) => match table.get(at()).await? {
+                Some(claim) => Claim::read(&claim.entity)?.owner,
+                None => return Ok(None),
+            },
+            _ => match table.get_as::<Pointer>(at()).await? {
+                Some(pointer) => pointer.entity.0,
+                None => return Ok(None),
+            },
+        };
+        self.demanding(&owner, position, &keys).await
+    }
+
+    /// The entity at `owner`, if it has the row `keys` in an index.
+    async fn demanding(
+        &self,
+        owner: &Keys,
+        position: usize,
+        keys: &Keys,
+    ) -> Result<Option<Versioned<E>>> {
+        let found = self.get(Key::new(&*owner.0, &*owner.1)).await?;
+        let Some(found) = found else { return Ok(None) };
+        let demanded = index_keys(&found.entity, position)?;
+        Ok(Some(found).filter(|_| demanded.as_ref() == Some(keys)))
+    }
+}

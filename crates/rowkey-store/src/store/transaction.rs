@@ -1,0 +1,239 @@
+//! Transactions of a store: several entities with all that belongs to them, all or nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::table::EncodedRow;
+use rowkey::{Entity, Error, ErrorKind, Key, Result};
+
+use super::{ReadHead, Store, conflict, parts};
+use crate::execute::rounds::Rounds;
+use crate::execute::settle::{Settled, Settler};
+use crate::execute::{Executor, Ran};
+use crate::plan::{Edit, Explanation, Op, Plan, Source, Write};
+use crate::row::{Keys, keys_of};
+use crate::version::Version;
+
+/// A transaction in the making, from [`Store::transaction`].
+///
+/// All its entities lie in one partition of one table; with the rows that belong to them there are at
+/// most 100 operations in 4 MiB. A value that one entity gives up may be taken by another.
+#[must_use = "a transaction does nothing until `submit`"]
+pub struct Transaction<'t, E> {
+    store: &'t Store<E>,
+    steps: Vec<Step<'t>>,
+    settlers: Vec<Arc<dyn Settler>>,
+}
+
+/// Adds its part to a plan.
+type Add<'t> = Box<dyn for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't>;
+
+struct Step<'t> {
+    partition_key: Result<String>,
+    add: Add<'t>,
+}
+
+/// What a transaction gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The new version of each entity in their order; `None` for one that was deleted.
+    pub versions: Vec<Option<Version>>,
+    /// Whether everything elsewhere agrees already. What is pending is settled by a worker.
+    pub settled: Settled,
+}
+
+impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
+    pub(super) fn new(store: &'t Store<E>) -> Self {
+        let settlers = vec![Arc::clone(&store.inner) as Arc<dyn Settler>];
+        Self { store, steps: Vec::new(), settlers }
+    }
+
+    /// Stores a new entity.
+    pub fn insert(self, entity: &'t E) -> Self {
+        let store = self.store;
+        self.insert_into(store, entity)
+    }
+
+    /// Stores a new entity of another store of the same table.
+    pub fn with<F>(mut self, store: &'t Store<F>, entity: &'t F) -> Self
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        let is_known = |settler: &Arc<dyn Settler>| settler.of() == store.inner.of();
+        if !self.settlers.iter().any(is_known) {
+            self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
+        }
+        self.insert_into(store, entity)
+    }
+
+    /// Writes an entity over one of this version.
+    pub fn replace_if(self, entity: &'t E, version: Version) -> Self {
+        let store = self.store;
+        self.change(keys_of(entity), store, Some(entity), Some(version))
+    }
+
+    /// Deletes an entity of this version, with all that belongs to it.
+    pub fn delete_if(self, key: Key<E>, version: Version) -> Self {
+        let store = self.store;
+        self.change(parts(&key), store, None, Some(version))
+    }
+
+    /// Stores a new row of a plain type beside the entities.
+    pub fn row<R: Entity>(mut self, row: &R) -> Self {
+        let row = EncodedRow::of(row);
+        let partition_key = match &row {
+            Ok(row) => Ok(row.keys().0.to_owned()),
+            // The error is returned when the row is added.
+            Err(_) => Ok(self.first_partition().unwrap_or_default()),
+        };
+        let row = row.map_err(Arc::new);
+        let add = boxed(move |plan: &mut Plan| {
+            let added = match &row {
+                Ok(row) => plan.push(Edit {
+                    row_key: row.keys().1.to_owned(),
+                    write: Write::Insert(row.clone()),
+                    source: Source::Note,
+                }),
+                Err(error) => Err(Error::refused(error.kind(), error.to_string())),
+            };
+            async { added }.boxed()
+        });
+        self.steps.push(Step { partition_key, add });
+        self
+    }
+
+    /// Sends the transaction: all of it happens, or nothing.
+    ///
+    /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one that was given,
+    /// and with [`ErrorKind::AlreadyExists`] as [`Store::insert`] does.
+    pub async fn submit(self) -> Result<Submitted> {
+        let table = self.store.inner.table.clone();
+        self.run().await.map_err(|error| error.of("Transaction", table.name()))
+    }
+
+    async fn run(self) -> Result<Submitted> {
+        let inner = &self.store.inner;
+        let executor = Executor {
+            table: inner.deciding.clone(),
+            announcer: inner.announcer.clone(),
+            settlers: self.settlers.clone(),
+        };
+        let mut rounds = Rounds::new(&inner.table, self.first_partition());
+        loop {
+            let plan = self.plan().await?;
+            let mark = plan.op.mark().to_owned();
+            let deleted: Vec<_> =
+                plan.heads().map(|edit| matches!(edit.write, Write::Delete(_))).collect();
+            match executor.run(plan).await? {
+                Ran::Done { etags, settled } => {
+                    let versions = etags.into_iter().zip(deleted).map(|(etag, deleted)| {
+                        let of_etag = |etag| Version::of_head(&etag);
+                        (!deleted).then(|| etag.map_or_else(|| Version::of_mark(&mark), of_etag))
+                    });
+                    return Ok(Submitted { versions: versions.collect(), settled });
+                }
+                Ran::Stale(error) => {
+                    if !rounds.again().await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the transaction would send, without sending it. Reads what the plan needs.
+    pub async fn explain(&self) -> Result<Explanation> {
+        Ok(Explanation::of(&self.plan().await?))
+    }
+
+    async fn plan(&self) -> Result<Plan> {
+        let Some(partition_key) = self.first_partition() else {
+            return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
+        };
+        let op = Op::random(self.store.inner.deciding.clock().now())?;
+        let mut plan = Plan::new(partition_key, op);
+        for step in &self.steps {
+            match &step.partition_key {
+                Ok(own) if *own == plan.partition_key => {}
+                Ok(_) => {
+                    let what = "its entities lie in several partitions";
+                    return Err(Error::refused(ErrorKind::Invalid, what)
+                        .advise("write those of one partition in one transaction"));
+                }
+                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+            }
+            (step.add)(&mut plan).await?;
+        }
+        Ok(plan)
+    }
+
+    fn first_partition(&self) -> Option<String> {
+        self.steps.iter().find_map(|step| step.partition_key.as_ref().ok().cloned())
+    }
+
+    fn insert_into<F>(self, store: &'t Store<F>, entity: &'t F) -> Self
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        self.change(keys_of(entity), store, Some(entity), None)
+    }
+
+    fn change<F>(
+        mut self,
+        keys: Result<Keys>,
+        store: &'t Store<F>,
+        after: Option<&'t F>,
+        version: Option<Version>,
+    ) -> Self
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        let (partition_key, keys) = match keys {
+            Ok(keys) => (Ok(keys.0.clone()), keys),
+            Err(error) => (Err(error), Keys::default()),
+        };
+        let version = Arc::new(version);
+        let keys = Arc::new(keys);
+        let add = boxed(move |plan| add(store, plan, &keys, after, &version));
+        self.steps.push(Step { partition_key, add });
+        self
+    }
+}
+
+/// Lets the compiler see that a closure borrows from the plan alone.
+fn boxed<'t>(
+    add: impl for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't,
+) -> Add<'t> {
+    Box::new(add)
+}
+
+/// Adds a change of one entity, under the version that it must have.
+fn add<'p, F: Entity + Clone + Send + Sync + 'static>(
+    store: &Store<F>,
+    plan: &'p mut Plan,
+    keys: &Arc<Keys>,
+    after: Option<&F>,
+    version: &Arc<Option<Version>>,
+) -> BoxFuture<'p, Result<()>> {
+    let (store, keys, version) = (store.clone(), Arc::clone(keys), Arc::clone(version));
+    let after = after.cloned();
+    async move {
+        let before: Option<ReadHead<F>> = match &*version {
+            None => None,
+            Some(version) => {
+                let head = store.read(&keys).await?.filter(|head| head.is(version));
+                Some(head.ok_or_else(conflict)?)
+            }
+        };
+        store.add(plan, &keys, before.as_ref(), after.as_ref()).await
+    }
+    .boxed()
+}
+
+impl<E> fmt::Debug for Transaction<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("steps", &self.steps.len()).finish_non_exhaustive()
+    }
+}

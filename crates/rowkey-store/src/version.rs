@@ -1,0 +1,130 @@
+//! Versions of entities: what a conditional write compares.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rowkey::{ETag, Error, ErrorKind, Result};
+
+/// The version of an entity that was read or written.
+///
+/// It is the ETag of the entity's own row, or, for an entity that was read through an index, the mark of
+/// the operation that wrote both. Both are accepted wherever a version is: a mark costs one read more,
+/// because the ETag has to be looked up.
+///
+/// As text it is an HTTP entity tag: put it into the `ETag` header of an answer, and parse the `If-Match`
+/// header of a request. (`If-Match: *` asks for no version: use
+/// [`Store::update`](crate::Store::update).)
+///
+/// ```
+/// use rowkey_store::Version;
+///
+/// let version: Version = "\"op-00000000000000ff\"".parse()?;
+/// assert_eq!(version.to_string(), "\"op-00000000000000ff\"");
+/// let version: Version = "W/\"datetime'2026-11-22T10%3A00%3A00.0000000Z'\"".parse()?;
+/// assert!(version.to_string().starts_with("W/"));
+/// assert!("*".parse::<Version>().is_err());
+/// # Ok::<_, rowkey::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Version(Kind);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Tag(String),
+    Mark(String),
+}
+
+const MARK_HEAD: &str = "\"op-";
+
+impl Version {
+    pub(crate) fn of_head(etag: &ETag) -> Self {
+        Self(Kind::Tag(etag.as_str().to_owned()))
+    }
+
+    pub(crate) fn of_mark(mark: &str) -> Self {
+        Self(Kind::Mark(mark.to_owned()))
+    }
+
+    /// Whether a head with this ETag and this mark is of the version.
+    pub(crate) fn is(&self, etag: &ETag, mark: Option<&str>) -> bool {
+        match &self.0 {
+            Kind::Tag(tag) => tag == etag.as_str(),
+            Kind::Mark(own) => mark == Some(own),
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let mark = text.strip_prefix(MARK_HEAD).and_then(|mark| mark.strip_suffix('"'));
+        if let Some(mark) = mark
+            && mark.len() == 16
+            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            return Ok(Self(Kind::Mark(mark.to_owned())));
+        }
+        let tag = text.strip_prefix("W/").unwrap_or(text);
+        let is_tag = tag.len() >= 2
+            && tag.starts_with('"')
+            && tag.ends_with('"')
+            && !tag[1..tag.len() - 1].contains(['"', '\r', '\n']);
+        if is_tag && mark.is_none() {
+            return Ok(Self(Kind::Tag(text.to_owned())));
+        }
+        let what = "the text is not the version of an entity";
+        Err(Error::refused(ErrorKind::Invalid, what).advise("give one entity tag, in its quotes"))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Tag(tag) => f.write_str(tag),
+            Kind::Mark(mark) => write!(f, "{MARK_HEAD}{mark}\""),
+        }
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({self})")
+    }
+}
+
+/// An entity and its version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versioned<E> {
+    /// The entity.
+    pub entity: E,
+    /// The version that was read.
+    pub version: Version,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_entity_tag_is_refused_without_quoting_it() {
+        for text in
+            ["", "*", "secret", "\"", "W/secret", "\"a\", \"secret\"", "\"op-secret\"", "\"a\r\n\""]
+        {
+            let error = text.parse::<Version>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_that_of_a_head_by_its_tag_or_its_mark() {
+        let etag = ETag::new("W/\"1\"");
+        let by_tag: Version = "W/\"1\"".parse().unwrap();
+        let by_mark = Version::of_mark("00000000000000ff");
+        assert!(by_tag.is(&etag, None) && by_tag == Version::of_head(&etag));
+        assert!(by_mark.is(&etag, Some("00000000000000ff")) && !by_mark.is(&etag, None));
+        assert!(!by_tag.is(&ETag::new("W/\"2\""), Some("00000000000000ff")));
+    }
+}

@@ -1,0 +1,12 @@
+//! Models of what several programs do to one table at once, checked in every order of events.
+//!
+//! | module | what it models |
+//! |---|---|
+//! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |
+//! | [`rollout`] | a declaration that a new program adds while an old one still writes |
+//!
+//! Each model has rules. With all of them it holds at the size that its tests state; for each rule there is a
+//! test that it does not hold without it.
+
+pub mod plan;
+pub mod rollout;

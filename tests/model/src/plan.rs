@@ -1,0 +1,521 @@
+//! One write plan: prepare, commit, settle.
+//!
+//! Two entities may hold one unique value, each has a blob and a copy in an index elsewhere. Each operation
+//! is done by a writer of its own: it puts a message, claims the value, uploads the blob, sends the
+//! transaction that inserts its op row and writes the head, then settles what follows and forgets the
+//! operation. A writer may stop between any two steps. A transaction may be answered, may be executed with
+//! its answer lost, may be lost, or may land after its writer has given up; a writer may send it again.
+//! Messages appear at any time. Workers, claimants of a value and a sweep of blobs complete or
+//! undo what others left.
+//!
+//! Deciding reads and the conditional write after them are one step where the ETag makes them one.
+
+use stateright::{Model, Property};
+
+/// Entities, by number.
+pub const ENTITIES: usize = 2;
+/// Operations at most.
+pub const OPS: usize = 3;
+
+/// What an operation does to its entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Inserts it, with the unique value. It does not read the head: the commit is refused if there is one.
+    Insert,
+    /// Writes it, with the unique value, over the head that was read.
+    Take,
+    /// Writes it, without the unique value, over the head that was read.
+    Release,
+    /// Writes it over the head that was read and has the value, and leaves the claim alone.
+    Keep,
+    /// Deletes the head that was read.
+    Delete,
+}
+
+/// An operation: an entity and what happens to it.
+pub type Op = (usize, Change);
+
+/// What must be done, each with the disaster that follows without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// A worker that finds no op row inserts a void before it gives up the message.
+    pub worker_voids: bool,
+    /// A claimant inserts a void before it takes a claim over.
+    pub claimant_voids: bool,
+    /// A sweep inserts a void before it deletes a blob that no head names.
+    pub sweep_voids: bool,
+    /// A writer deletes its op row only if all its requests were answered.
+    pub op_row_outlives_doubt: bool,
+    /// Op rows and voids are kept until nothing that was sent can land any more.
+    pub rows_outlive_requests: bool,
+    /// What undoes an operation looks at the heads, for the operation may have been committed, settled
+    /// and forgotten.
+    pub undo_reads_heads: bool,
+    /// A writer rewrites the claim of its own entity, too, after it voided the operation that wrote it.
+    pub own_claims_are_voided: bool,
+}
+
+impl Rules {
+    /// All rules.
+    pub const ALL: Self = Self {
+        worker_voids: true,
+        claimant_voids: true,
+        sweep_voids: true,
+        op_row_outlives_doubt: true,
+        rows_outlive_requests: true,
+        undo_reads_heads: true,
+        own_claims_are_voided: true,
+    };
+}
+
+/// The model: which operations there are, and which rules hold.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The operations.
+    pub ops: Vec<Op>,
+    /// The entities that exist from the start; with the unique value or without.
+    pub stored: [Option<bool>; ENTITIES],
+    /// The rules.
+    pub rules: Rules,
+}
+
+/// An entity's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Head {
+    /// The operation that wrote it, which is its version; `None` for one that was there before.
+    by: Option<usize>,
+    /// Whether it holds the unique value.
+    value: bool,
+}
+
+/// The row that claims the unique value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    entity: usize,
+    by: Option<usize>,
+}
+
+/// What stands at an operation's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpRow {
+    /// Nothing.
+    Absent,
+    /// It was committed.
+    Committed,
+    /// It never will be.
+    Void,
+}
+
+/// An operation's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// Not put, or deleted.
+    Absent,
+    /// Not received yet.
+    Hidden,
+    /// A worker may have it.
+    Visible,
+}
+
+/// How far a writer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It has not begun.
+    Start,
+    /// It has read the head, and put its message.
+    Announced,
+    /// It has claimed the value, where it needs it.
+    Claimed,
+    /// Its blob is there.
+    Uploaded,
+    /// Its transaction is on its way.
+    Waiting,
+    /// Its transaction was committed, and it knows.
+    Committed,
+    /// It has settled.
+    Settled,
+    /// It has forgotten the operation, but for the message.
+    Forgotten,
+    /// It was refused before or at the commit, and undoes what it prepared.
+    Refused,
+    /// It is done, or it has stopped.
+    Ended,
+}
+
+/// A writer, and what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Writer {
+    phase: Phase,
+    /// The head that it read.
+    read: Option<Head>,
+    /// The claim of its entity as it stood before the commit.
+    claim: Option<Claim>,
+    /// Whether a transaction of its was never answered.
+    has_doubt: bool,
+}
+
+/// Everything that is stored or on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    heads: [Option<Head>; ENTITIES],
+    /// The index elsewhere: whether the entity is listed under the value.
+    index: [bool; ENTITIES],
+    claim: Option<Claim>,
+    blobs: [bool; OPS],
+    rows: [OpRow; OPS],
+    messages: [Message; OPS],
+    writers: [Writer; OPS],
+    /// Transactions that may still land, of each operation.
+    in_flight: [u8; OPS],
+    /// How often each operation was committed.
+    commits: [u8; OPS],
+}
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A writer does its next step.
+    Step(usize),
+    /// A writer sends its unanswered transaction again.
+    Repeat(usize),
+    /// A writer stops for good.
+    Stop(usize),
+    /// A transaction lands; whether its answer comes back.
+    Land(usize, bool),
+    /// A transaction is lost.
+    Lose(usize),
+    /// A message appears.
+    Appear(usize),
+    /// A worker does the next step for a message.
+    Work(usize),
+    /// A sweep does the next step for a blob.
+    Sweep(usize),
+    /// A sweep does the next step for the claim.
+    SweepClaim,
+    /// An op row or a void is deleted because it is old.
+    Expire(usize),
+}
+
+impl Plan {
+    fn op(&self, op: usize) -> Op {
+        self.ops[op]
+    }
+
+    /// Whether an operation wants the unique value.
+    fn wants_value(&self, op: usize) -> bool {
+        matches!(self.op(op).1, Change::Insert | Change::Take)
+    }
+
+    fn has_blob(&self, op: usize) -> bool {
+        self.op(op).1 != Change::Delete
+    }
+
+    /// Executes a transaction; whether it was committed.
+    fn commit(&self, world: &mut World, op: usize) -> bool {
+        let (entity, change) = self.op(op);
+        let expected = if change == Change::Insert { None } else { world.writers[op].read };
+        if world.rows[op] != OpRow::Absent || world.heads[entity] != expected {
+            return false;
+        }
+        world.rows[op] = OpRow::Committed;
+        world.commits[op] += 1;
+        world.heads[entity] = match change {
+            Change::Delete => None,
+            _ => Some(Head { by: Some(op), value: change == Change::Keep || self.wants_value(op) }),
+        };
+        true
+    }
+
+    /// Whether a head names the blob of an operation.
+    fn is_named(world: &World, op: usize) -> bool {
+        world.heads.iter().flatten().any(|head| head.by == Some(op))
+    }
+
+    fn holds(world: &World, entity: usize) -> bool {
+        world.heads[entity].is_some_and(|head| head.value)
+    }
+
+    /// Makes everything elsewhere agree with what is, for a decided operation: the index, the claim that it
+    /// made or may have left, its blob and the one that it replaced.
+    fn settle(&self, world: &mut World, op: usize) {
+        let entity = self.op(op).0;
+        let has_value = Self::holds(world, entity);
+        world.index[entity] = has_value;
+        let writer = world.writers[op];
+        // The claim that any other operation wrote is that one's to release.
+        let is_released = world.claim.is_some_and(|claim| {
+            claim.entity == entity && (claim.by == Some(op) || writer.claim == Some(claim))
+        });
+        if !has_value && is_released {
+            world.claim = None;
+        }
+        let before = writer.read.and_then(|head| head.by);
+        for blob in [Some(op), before].into_iter().flatten() {
+            if !Self::is_named(world, blob) {
+                world.blobs[blob] = false;
+            }
+        }
+    }
+
+    /// Takes back what an operation prepared that is presumed dead.
+    fn undo(&self, world: &mut World, op: usize) {
+        if self.rules.undo_reads_heads {
+            self.settle(world, op);
+            return;
+        }
+        if world.claim.is_some_and(|claim| claim.by == Some(op)) {
+            world.claim = None;
+        }
+        world.blobs[op] = false;
+    }
+
+    /// Claims the value; returns the next phase, or none while another operation's claim is decided.
+    fn claim(&self, world: &mut World, op: usize) -> Option<Phase> {
+        let entity = self.op(op).0;
+        let mine = Some(Claim { entity, by: Some(op) });
+        let Some(claim) = world.claim else {
+            world.claim = mine;
+            return Some(Phase::Claimed);
+        };
+        if claim.entity != entity && Self::holds(world, claim.entity) {
+            return Some(Phase::Refused);
+        }
+        // Rewritten even if the entity has it: the claim names the last operation that may need it.
+        let wrote_head = world.writers[op].read.is_some_and(|head| head.by == claim.by);
+        let is_own = claim.entity == entity;
+        let is_decided = is_own && (wrote_head || !self.rules.own_claims_are_voided);
+        if let Some(by) = claim.by
+            && !is_decided
+            && self.rules.claimant_voids
+            && world.rows[by] == OpRow::Absent
+        {
+            world.rows[by] = OpRow::Void;
+            return None;
+        }
+        world.claim = mine;
+        Some(Phase::Claimed)
+    }
+
+    fn step(&self, world: &mut World, op: usize) {
+        let (entity, change) = self.op(op);
+        let phase = match world.writers[op].phase {
+            Phase::Start => {
+                let read = world.heads[entity].filter(|_| change != Change::Insert);
+                world.writers[op].read = read;
+                let has_value = read.is_some_and(|head| head.value);
+                let goes_on = match change {
+                    Change::Insert => true,
+                    Change::Keep => has_value,
+                    Change::Take | Change::Release | Change::Delete => read.is_some(),
+                };
+                if !goes_on {
+                    Phase::Ended
+                } else {
+                    world.messages[op] = Message::Hidden;
+                    Phase::Announced
+                }
+            }
+            Phase::Announced if self.wants_value(op) => match self.claim(world, op) {
+                Some(phase) => phase,
+                None => return,
+            },
+            Phase::Announced => {
+                // What may have to be released after the commit.
+                world.writers[op].claim = world.claim.filter(|claim| claim.entity == entity);
+                Phase::Claimed
+            }
+            Phase::Claimed => {
+                world.blobs[op] = self.has_blob(op);
+                Phase::Uploaded
+            }
+            Phase::Uploaded => {
+                world.in_flight[op] += 1;
+                Phase::Waiting
+            }
+            Phase::Committed => {
+                self.settle(world, op);
+                Phase::Settled
+            }
+            Phase::Settled => {
+                if !(self.rules.op_row_outlives_doubt && world.writers[op].has_doubt) {
+                    world.rows[op] = OpRow::Absent;
+                }
+                Phase::Forgotten
+            }
+            Phase::Forgotten => {
+                world.messages[op] = Message::Absent;
+                Phase::Ended
+            }
+            Phase::Refused if world.writers[op].has_doubt => {
+                // An earlier attempt may land yet: the worker decides.
+                Phase::Ended
+            }
+            Phase::Refused => {
+                self.undo(world, op);
+                world.messages[op] = Message::Absent;
+                Phase::Ended
+            }
+            Phase::Waiting | Phase::Ended => return,
+        };
+        world.writers[op].phase = phase;
+    }
+
+    fn work(&self, world: &mut World, op: usize) {
+        match world.rows[op] {
+            OpRow::Committed => self.settle(world, op),
+            OpRow::Absent if self.rules.worker_voids => {
+                world.rows[op] = OpRow::Void;
+                return;
+            }
+            OpRow::Absent | OpRow::Void => self.undo(world, op),
+        }
+        world.messages[op] = Message::Absent;
+    }
+
+    fn sweep(&self, world: &mut World, op: usize) {
+        if self.rules.sweep_voids && world.rows[op] == OpRow::Absent {
+            world.rows[op] = OpRow::Void;
+        } else {
+            world.blobs[op] = false;
+        }
+    }
+
+    /// A slow writer may claim after a worker has given its operation up, and stop: only a sweep finds that.
+    fn sweep_claim(world: &mut World) {
+        match world.claim.and_then(|claim| claim.by) {
+            Some(by) if world.rows[by] == OpRow::Absent => world.rows[by] = OpRow::Void,
+            _ => world.claim = None,
+        }
+    }
+
+    /// Whether nothing more will happen.
+    fn is_quiet(&self, world: &World) -> bool {
+        let mut actions = Vec::new();
+        self.actions(world, &mut actions);
+        actions.is_empty()
+    }
+}
+
+impl Model for Plan {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let heads = self.stored.map(|stored| stored.map(|value| Head { by: None, value }));
+        let owner = self.stored.iter().position(|stored| *stored == Some(true));
+        let writer = Writer { phase: Phase::Start, read: None, claim: None, has_doubt: false };
+        vec![World {
+            heads,
+            index: self.stored.map(|stored| stored == Some(true)),
+            claim: owner.map(|entity| Claim { entity, by: None }),
+            blobs: [false; OPS],
+            rows: [OpRow::Absent; OPS],
+            messages: [Message::Absent; OPS],
+            writers: [writer; OPS],
+            in_flight: [0; OPS],
+            commits: [0; OPS],
+        }]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.claim.is_some_and(|claim| !Self::holds(world, claim.entity)) {
+            actions.push(Action::SweepClaim);
+        }
+        for op in 0..self.ops.len() {
+            let writer = &world.writers[op];
+            match writer.phase {
+                Phase::Ended => {}
+                Phase::Waiting => {
+                    actions.push(Action::Stop(op));
+                    if world.in_flight[op] == 1 && !writer.has_doubt {
+                        actions.push(Action::Repeat(op));
+                    }
+                }
+                Phase::Start => actions.push(Action::Step(op)),
+                _ => actions.extend([Action::Step(op), Action::Stop(op)]),
+            }
+            if world.in_flight[op] > 0 {
+                actions.extend([Action::Land(op, true), Action::Land(op, false), Action::Lose(op)]);
+            }
+            match world.messages[op] {
+                Message::Absent => {}
+                Message::Hidden => actions.push(Action::Appear(op)),
+                Message::Visible => actions.push(Action::Work(op)),
+            }
+            if world.blobs[op] && !Self::is_named(world, op) {
+                actions.push(Action::Sweep(op));
+            }
+            let may_land = world.in_flight[op] > 0 || writer.phase != Phase::Ended;
+            if world.rows[op] != OpRow::Absent && !(self.rules.rows_outlive_requests && may_land) {
+                actions.push(Action::Expire(op));
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Step(op) => self.step(&mut next, op),
+            Action::Repeat(op) => {
+                next.in_flight[op] += 1;
+                next.writers[op].has_doubt = true;
+            }
+            Action::Stop(op) => next.writers[op].phase = Phase::Ended,
+            Action::Land(op, is_answered) => {
+                next.in_flight[op] -= 1;
+                let is_committed = self.commit(&mut next, op);
+                let is_waiting = next.writers[op].phase == Phase::Waiting;
+                if is_answered && is_waiting {
+                    // 409 on its own op row tells a writer that an earlier attempt was committed.
+                    let is_done = is_committed || next.rows[op] == OpRow::Committed;
+                    next.writers[op].phase =
+                        if is_done { Phase::Committed } else { Phase::Refused };
+                } else {
+                    next.writers[op].has_doubt = true;
+                }
+            }
+            Action::Lose(op) => {
+                next.in_flight[op] -= 1;
+                next.writers[op].has_doubt = true;
+            }
+            Action::Appear(op) => next.messages[op] = Message::Visible,
+            Action::Work(op) => self.work(&mut next, op),
+            Action::Sweep(op) => self.sweep(&mut next, op),
+            Action::SweepClaim => Self::sweep_claim(&mut next),
+            Action::Expire(op) => next.rows[op] = OpRow::Absent,
+        }
+        (next != *world).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("a value has one holder", |_, world: &World| {
+                world.heads.iter().flatten().filter(|head| head.value).count() < 2
+            }),
+            Property::always("a holder has the claim", |_, world: &World| {
+                (0..ENTITIES)
+                    .filter(|entity| Self::holds(world, *entity))
+                    .all(|entity| world.claim.is_some_and(|claim| claim.entity == entity))
+            }),
+            Property::always("a head's blob is there", |_, world: &World| {
+                let named = world.heads.iter().flatten().filter_map(|head| head.by);
+                named.into_iter().all(|op| world.blobs[op])
+            }),
+            Property::always("an operation is committed once", |_, world: &World| {
+                world.commits.iter().all(|commits| *commits < 2)
+            }),
+            Property::always("in the end the index agrees", |model: &Self, world: &World| {
+                let agrees = (0..ENTITIES).all(|e| world.index[e] == Self::holds(world, e));
+                agrees || !model.is_quiet(world)
+            }),
+            Property::always("in the end nothing is left over", |model: &Self, world: &World| {
+                let claim = world.claim.is_none_or(|claim| Self::holds(world, claim.entity));
+                let blobs = (0..OPS).all(|op| !world.blobs[op] || Self::is_named(world, op));
+                claim && blobs || !model.is_quiet(world)
+            }),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

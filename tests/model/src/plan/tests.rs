@@ -1,0 +1,107 @@
+//! The model holds with all rules, at the sizes stated here, and not without any one of them.
+
+use stateright::{Checker as _, Model as _};
+
+use super::*;
+
+/// What is wrong, and how many states there are.
+fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'static str>, usize) {
+    let plan = Plan { ops: ops.to_vec(), stored, rules };
+    let checker = plan.checker().threads(2).spawn_bfs().join();
+    let mut found = Vec::new();
+    for (name, path) in checker.discoveries() {
+        // Shown when a test fails.
+        println!("{name}: {:?}", path.into_actions());
+        found.push(name);
+    }
+    found.sort_unstable();
+    (found, checker.unique_state_count())
+}
+
+const CHANGES: [Change; 5] =
+    [Change::Insert, Change::Take, Change::Release, Change::Keep, Change::Delete];
+
+/// Every two operations on every two entities, of which one may hold the value.
+#[test]
+fn any_two_operations_leave_everything_right() {
+    let stored = [
+        [None, None],
+        [Some(false), None],
+        [Some(true), None],
+        [Some(false), Some(false)],
+        [Some(true), Some(false)],
+    ];
+    let ops = || (0..ENTITIES).flat_map(|entity| CHANGES.map(|change| (entity, change)));
+    let mut states = 0;
+    for stored in stored {
+        for (at, first) in ops().enumerate() {
+            // Operations run at the same time: their order in the list means nothing.
+            for second in ops().skip(at) {
+                let (found, count) = check(stored, &[first, second], Rules::ALL);
+                assert_eq!(found, Vec::<&str>::new(), "{stored:?} {first:?} {second:?}");
+                states += count;
+            }
+        }
+    }
+    println!("{states} states");
+}
+
+/// Three operations, chosen for what three bring: a value that goes round, an entity that comes back.
+#[test]
+fn three_operations_leave_everything_right() {
+    use Change::{Delete, Insert, Release, Take};
+    for (stored, ops) in [
+        ([None, None], [(0, Insert), (0, Delete), (1, Insert)]),
+        ([Some(true), Some(false)], [(0, Release), (1, Take), (0, Take)]),
+        ([Some(true), Some(false)], [(0, Take), (0, Release), (1, Take)]),
+    ] {
+        let (found, count) = check(stored, &ops, Rules::ALL);
+        assert_eq!(found, Vec::<&str>::new(), "{ops:?}");
+        println!("{count} states for {ops:?}");
+    }
+}
+
+/// Without a rule, the named disaster is found.
+#[test]
+fn each_rule_is_needed() {
+    use Change::{Delete, Insert, Take};
+    let all = Rules::ALL;
+    let empty = [None, None];
+    for (rules, stored, ops, disaster) in [
+        (Rules { worker_voids: false, ..all }, empty, vec![(0, Insert)], "a head's blob is there"),
+        (
+            Rules { claimant_voids: false, ..all },
+            empty,
+            vec![(0, Insert), (1, Insert)],
+            "a value has one holder",
+        ),
+        (Rules { sweep_voids: false, ..all }, empty, vec![(0, Insert)], "a head's blob is there"),
+        (
+            Rules { op_row_outlives_doubt: false, ..all },
+            empty,
+            vec![(0, Insert), (0, Delete)],
+            "an operation is committed once",
+        ),
+        (
+            Rules { rows_outlive_requests: false, ..all },
+            empty,
+            vec![(0, Insert)],
+            "a head's blob is there",
+        ),
+        (
+            Rules { undo_reads_heads: false, ..all },
+            empty,
+            vec![(0, Insert)],
+            "a holder has the claim",
+        ),
+        (
+            Rules { own_claims_are_voided: false, ..all },
+            [Some(false), None],
+            vec![(0, Take), (0, Take)],
+            "a holder has the claim",
+        ),
+    ] {
+        let (found, _) = check(stored, &ops, rules);
+        assert!(found.contains(&disaster), "{rules:?} {ops:?}: {found:?}");
+    }
+}

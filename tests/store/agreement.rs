@@ -1,0 +1,112 @@
+//! Several writers, a secondary that lags, and a queue that is down.
+
+use futures_util::future::join_all;
+use rowkey::ClientOptions;
+use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_store::Settled;
+use rowkey_tests::TestResult;
+
+use super::rows::{Order, agreed, order, start, store};
+
+#[tokio::test]
+async fn eight_writers_of_one_value_leave_one_owner() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let all: Vec<_> = (0..8).map(|id| Order { number: Some("X".into()), ..order(id) }).collect();
+    let written = join_all(all.iter().map(|order| orders.insert(order))).await;
+    assert_eq!(written.iter().filter(|written| written.is_ok()).count(), 1);
+    for error in written.into_iter().filter_map(Result::err) {
+        assert_eq!(error.index(), Some("by_number"), "{error}");
+    }
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn eight_writers_of_one_entity_lose_no_change() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&Order { cents: 0, ..order(1) }).await?;
+    let add = |at: usize| {
+        let orders = orders.clone();
+        async move {
+            let change = |order: &mut Order| {
+                order.cents += 1;
+                order.courier = Some(format!("courier-{at}"));
+                order.number = Some(format!("N{at}"));
+            };
+            orders.update(Order::key("contoso", 1), change).await
+        }
+    };
+    for updated in join_all((0..8).map(add)).await {
+        updated?;
+    }
+    for _ in 0..4 {
+        server.clock().advance(std::time::Duration::from_secs(61));
+        orders.work_once().await?;
+    }
+    assert_eq!(agreed(&server.snapshot(), true), [("order_0001".into(), 8)]);
+    Ok(())
+}
+
+/// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
+#[tokio::test]
+async fn what_a_lagging_secondary_says_never_becomes_a_write() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
+    let account = account.with_options(options);
+    let orders = store(&account)?;
+    let _behind = server.hold_back_secondary();
+    for round in 0..6 {
+        let fault = Fault::on(Operation::GetEntity).times(1 + round % 2);
+        let injected = server.inject(fault.reject(ErrorCode::SERVER_BUSY));
+        let change = |order: &mut Order| {
+            order.cents += 1;
+            order.courier = Some(format!("courier-{round}"));
+            order.number = Some(format!("N{round}"));
+        };
+        orders.update(Order::key("contoso", 1), change).await?;
+        drop(injected);
+        agreed(&server.snapshot(), true);
+    }
+    let taken = Order { number: Some("N5".into()), ..order(2) };
+    let injected =
+        server.inject(Fault::on(Operation::GetEntity).times(1).reject(ErrorCode::SERVER_BUSY));
+    assert_eq!(orders.insert(&taken).await.unwrap_err().index(), Some("by_number"));
+    drop(injected);
+    assert_eq!(agreed(&server.snapshot(), true), [("order_0001".into(), 106)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_queue_the_backlog_takes_the_message() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
+    for id in 1..4 {
+        assert_eq!(orders.insert(&order(id)).await?.settled, Settled::Done);
+    }
+    assert_eq!(down.hits(), 1, "the queue is left alone after it failed");
+    assert_eq!(agreed(&server.snapshot(), true).len(), 3);
+
+    // A writer that stops after its commit leaves a row of the backlog.
+    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    {
+        let four = order(4);
+        let insert = orders.insert(&four);
+        futures_util::future::select(
+            std::pin::pin!(insert),
+            std::pin::pin!(held.wait_until_held()),
+        )
+        .await;
+    }
+    drop(held);
+    let found = orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?;
+    assert_eq!(found, None, "it is not settled yet");
+    orders.drain_backlog().await?;
+    agreed(&server.snapshot(), true);
+    assert!(orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?.is_some());
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A contributor of a program's own: a count of orders for each customer, in the partition.
+
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Result};
+use rowkey_store::{Change, Contribution, Contributor, Store};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::sweep_every_way;
+
+use super::rows::{Order, order, start};
+
+struct Count;
+
+impl Contributor<Order> for Count {
+    fn name(&self) -> &'static str {
+        "orders of a customer"
+    }
+
+    fn operations(&self) -> usize {
+        2
+    }
+
+    fn reads(&self, change: Change<'_, Order>) -> Result<Vec<String>> {
+        let of = |order: &Order| format!("count_{}", order.customer);
+        Ok([change.before, change.after].into_iter().flatten().map(of).collect())
+    }
+
+    fn contribute(&self, change: Change<'_, Order>, plan: &mut Contribution<'_>) -> Result<()> {
+        for (order, by) in [(change.before, -1), (change.after, 1)] {
+            let Some(order) = order else { continue };
+            let row_key = format!("count_{}", order.customer);
+            plan.edit(&row_key, |row| {
+                let stored = row.as_ref().and_then(|row| row.get("Count"));
+                let before = if let Some(Value::Int32(count)) = stored { *count } else { 0 };
+                *row = (before + by > 0).then(|| {
+                    let mut row = DynamicEntity::new(&*order.tenant, &*row_key);
+                    row.set("Count", before + by);
+                    row
+                });
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn counts(snapshot: &rowkey_server::Snapshot) -> (usize, i32) {
+    let rows = snapshot.table("orders").unwrap();
+    let heads = rows.entities().filter(|row| row.row_key().starts_with("order_")).count();
+    let count = rows.entities().find(|row| row.row_key() == "count_ada");
+    let count = count.and_then(|row| row.get("Count"));
+    (heads, if let Some(Value::Int32(count)) = count { count } else { 0 })
+}
+
+#[tokio::test]
+async fn rows_that_are_read_and_edited_stay_right_whatever_fails() -> TestResult {
+    let (server, _) = start().await?;
+    let connect = |account: &rowkey::StorageAccount| {
+        Store::<Order>::builder(account.table("orders"))
+            .queue(account.queue("orders"))
+            .with(Count)
+            .build()
+    };
+    sweep_every_way(
+        &server,
+        async |account| {
+            let orders = connect(account)?;
+            orders.insert(&order(1)).await?;
+            let (two, three) = (order(2), order(3));
+            orders.transaction().insert(&two).insert(&three).submit().await?;
+            orders.update(Order::key("contoso", 2), |order| order.customer = "bob".into()).await?;
+            orders.delete(Order::key("contoso", 1)).await.map(drop)
+        },
+        async |_| Ok(()),
+        |snapshot| {
+            let rows = snapshot.table("orders").unwrap();
+            let of_ada = rows.entities().filter(|row| row.row_key().starts_with("customer_ada_"));
+            assert_eq!(i32::try_from(of_ada.count()).unwrap(), counts(snapshot).1);
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn many_writers_of_one_row_that_is_edited_lose_nothing() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = Store::<Order>::builder(account.table("orders"))
+        .queue(account.queue("orders"))
+        .with(Count)
+        .build()?;
+    let all: Vec<_> = (0..12).map(order).collect();
+    let inserts = all.iter().map(|order| orders.insert(order));
+    for inserted in futures_util::future::join_all(inserts).await {
+        inserted?;
+    }
+    assert_eq!(counts(&server.snapshot()), (12, 12));
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! The store against servers: what each write promises, what it costs in requests, and the sweep over
+//! every request of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod agreement;
+mod contributors;
+mod faults;
+mod rows;
+mod transactions;
+mod versions;
+mod writes;
