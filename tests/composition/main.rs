@@ -24,6 +24,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bypassed;
+mod lost_answers;
 
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_eventual::remote_index::RemoteIndex;
