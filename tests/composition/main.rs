@@ -25,6 +25,7 @@
 
 mod bypassed;
 mod lost_answers;
+mod two_helpers;
 
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_eventual::remote_index::RemoteIndex;
@@ -85,4 +86,11 @@ async fn start() -> (Server, StorageAccount) {
     source(&account).create_if_missing().await.unwrap();
     by_city(&account).create_if_missing().await.unwrap();
     (server, account)
+}
+
+/// The copies in the index of a city.
+fn copies_in(server: &Server, city: &str) -> usize {
+    let snapshot = server.snapshot();
+    let cities = snapshot.table("cities").unwrap();
+    cities.partition(&format!("city_{city}")).count()
 }
