@@ -24,12 +24,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bypassed;
+mod lagging_secondary;
 mod lost_answers;
 mod two_helpers;
 
-use rowkey::{Entity, Key, StorageAccount};
+use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_eventual::remote_index::RemoteIndex;
 use rowkey_eventual::source::Source;
+use rowkey_eventual::worker::Step;
 use rowkey_patterns::local_index::LocalIndex;
 use rowkey_server::Server;
 use rowkey_tests::sweep::account;
@@ -88,9 +90,21 @@ async fn start() -> (Server, StorageAccount) {
     (server, account)
 }
 
+/// Works off all messages that are visible.
+async fn settle(source: &Source<Employee>) {
+    let worker = source.worker();
+    while worker.step().await.unwrap() != Step::Idle {}
+}
+
 /// The copies in the index of a city.
 fn copies_in(server: &Server, city: &str) -> usize {
     let snapshot = server.snapshot();
     let cities = snapshot.table("cities").unwrap();
     cities.partition(&format!("city_{city}")).count()
+}
+
+/// The account of a program that reads the secondary when the primary fails.
+fn reading_secondary(account: &StorageAccount) -> StorageAccount {
+    let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
+    account.with_options(options)
 }
