@@ -26,6 +26,7 @@
 mod bypassed;
 mod lagging_secondary;
 mod lost_answers;
+mod ranges;
 mod two_helpers;
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
