@@ -28,6 +28,7 @@ mod lagging_secondary;
 mod lost_answers;
 mod ranges;
 mod two_helpers;
+mod versions;
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_eventual::remote_index::RemoteIndex;
