@@ -27,6 +27,7 @@ mod bypassed;
 mod lagging_secondary;
 mod lost_answers;
 mod ranges;
+mod throttled;
 mod two_helpers;
 mod versions;
 
