@@ -24,6 +24,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bypassed;
+mod dropped_callers;
 mod lagging_secondary;
 mod lost_answers;
 mod ranges;
