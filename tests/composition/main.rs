@@ -25,6 +25,7 @@
 
 mod bypassed;
 mod dropped_callers;
+mod foreign_rows;
 mod lagging_secondary;
 mod lost_answers;
 mod ranges;
