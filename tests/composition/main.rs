@@ -28,6 +28,7 @@ mod dropped_callers;
 mod foreign_rows;
 mod lagging_secondary;
 mod lost_answers;
+mod pages;
 mod ranges;
 mod throttled;
 mod two_helpers;
