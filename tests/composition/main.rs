@@ -26,6 +26,7 @@
 mod bypassed;
 mod dropped_callers;
 mod foreign_rows;
+mod ignored_declarations;
 mod lagging_secondary;
 mod lost_answers;
 mod pages;
