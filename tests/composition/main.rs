@@ -31,6 +31,7 @@ mod lagging_secondary;
 mod lost_answers;
 mod pages;
 mod ranges;
+mod scan_policy;
 mod throttled;
 mod two_helpers;
 mod versions;
