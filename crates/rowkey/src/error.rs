@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use rowkey_wire::code::ErrorCode;
 
@@ -94,6 +95,7 @@ struct Inner {
     status: Option<u16>,
     request_id: Option<Box<str>>,
     attempts: u32,
+    retry_after: Option<Duration>,
     /// Whether the operation would have changed something.
     changes: bool,
     service_message: Option<Box<str>>,
@@ -185,6 +187,7 @@ impl Error {
             status: None,
             request_id: None,
             attempts: 0,
+            retry_after: None,
             changes: false,
             service_message: None,
             source: None,
@@ -260,6 +263,12 @@ impl Error {
         self.0.index
     }
 
+    /// Notes how long the service asked to wait.
+    pub(crate) fn after(mut self, wait: Option<Duration>) -> Self {
+        self.0.retry_after = wait;
+        self
+    }
+
     /// Adds the cause. Its messages must not quote credentials, keys or values.
     #[must_use = "the error itself is what tells the caller"]
     pub fn with_source(
@@ -298,6 +307,12 @@ impl Error {
     /// How many times the operation was tried; 0 when it was refused before the first attempt.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
+    }
+
+    /// How long the service asked to wait before the next request (`Retry-After`), as its last
+    /// response said: the value is the service's own, and may be of any length.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
     }
 
     /// Which operation of a transaction failed, counted from 0, when the service said so.

@@ -300,19 +300,15 @@ impl Pipeline {
             attempts,
             ambiguous,
         };
-        let mut error = Error::from_response(call, failure);
+        let wait = retry::retry_after(headers, now);
+        let mut error = Error::from_response(call, failure).after(wait);
         if let Some(operation) = operation.filter(|_| call.batch.is_some()) {
             error = error.at_operation(operation);
         }
         if let Some(advice) = super::http::advice(status, headers, now) {
             error = error.advise(advice);
         }
-        Failed {
-            error,
-            outcome,
-            transient: retry::is_transient(status),
-            wait: retry::retry_after(headers, now),
-        }
+        Failed { error, outcome, transient: retry::is_transient(status), wait }
     }
 }
 

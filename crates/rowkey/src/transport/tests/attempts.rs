@@ -69,6 +69,22 @@ async fn every_attempt_has_a_date_an_id_and_a_signature_of_its_own() {
 }
 
 #[tokio::test]
+async fn an_error_carries_the_wait_that_the_service_asked_for() {
+    let busy = |headers| answer("503 Busy", headers, "");
+    for (act, wait) in [
+        (busy("x-ms-error-code: ServerBusy\r\nRetry-After: 2\r\n"), Some(secs(2))),
+        (busy("x-ms-error-code: ServerBusy\r\n"), None),
+        (Act::Close, None),
+    ] {
+        let script = Script::start([act]);
+        let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+        let (account, _) = script.account(ClientOptions { retry, ..options() });
+        let error = send(&account, Safety::Read).await.unwrap_err();
+        assert_eq!(error.retry_after(), wait, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_read_is_repeated_after_every_transient_failure() {
     for failure in [
         Act::Reset,
