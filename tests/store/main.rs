@@ -6,6 +6,7 @@
 mod agreement;
 mod contributors;
 mod faults;
+mod job;
 mod rows;
 mod transactions;
 mod versions;

@@ -1,5 +1,5 @@
-//! What the tests share: an account on the server under test, names that nobody else uses, and the
-//! [`sweep`] over all requests of a scenario.
+//! What the tests share: an account on the server under test, names that nobody else uses, the
+//! [`sweep`] over all requests of a scenario, and a [`timeline`] for what takes long.
 //!
 //! The same test bodies run on three arms, chosen by `ROWKEY_ARM`: `ours` (the default, a server of
 //! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
@@ -7,6 +7,7 @@
 
 pub mod random;
 pub mod sweep;
+pub mod timeline;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -14,11 +14,13 @@
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
 //! - [`Version`]: what a conditional write compares
 //! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
+//! - [`job`]: jobs over whole tables, paced, resumable, with one report
 //! - [`Deciding`]: reads that decide are made on the primary
 //! - [`Explanation`]: a plan as text
 
 mod deciding;
 mod execute;
+pub mod job;
 mod plan;
 mod row;
 mod store;

@@ -1,0 +1,270 @@
+//! How far a job is, as text that can be stored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rowkey::{Continuation, Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::report::Report;
+
+/// The format that this version writes, and the only one that it reads.
+const VERSION: u32 = 1;
+
+/// How far a job is: what it found until here, and what is left.
+///
+/// It is consistent at any time: what the report counts is behind it, and everything else is ahead. A
+/// job that resumes from it does each item at least once, and skips none: what was done after it is
+/// done again. It is bound to the job's name, table and parameters.
+///
+/// Store it as text (`to_string` and `parse`, or serde). Its size is that of the report, of the keys
+/// that the table is split at, and of one continuation token for each range in progress. It holds keys:
+/// treat it as you treat the data.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    version: u32,
+    job: String,
+    table: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parameters: Vec<(String, String)>,
+    /// The keys that ranges begin at, but for the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) splits: Vec<String>,
+    /// How many units of work (ranges, groups) were begun. Those of them that are not open are done.
+    begun: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    open: Vec<Open>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    finished: bool,
+    report: Report,
+}
+
+/// A unit of work that was begun and is not done.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Open {
+    at: u64,
+    /// Where a range goes on; `None` at its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<Continuation>,
+}
+
+/// A checkpoint of any version.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+impl Checkpoint {
+    /// Where a job begins.
+    pub(super) fn new(job: &str, table: &str, parameters: &[(String, String)]) -> Self {
+        Self {
+            version: VERSION,
+            job: job.to_owned(),
+            table: table.to_owned(),
+            parameters: parameters.to_vec(),
+            splits: Vec::new(),
+            begun: 0,
+            open: Vec::new(),
+            finished: false,
+            report: Report::default(),
+        }
+    }
+
+    /// What was found and done until here, by all runs that led here.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// How many units of work are done: ranges of a walk, groups of a load.
+    pub fn done(&self) -> u64 {
+        self.begun - self.open.len() as u64
+    }
+
+    /// Refuses a checkpoint that is not of the job that begins with `self`.
+    pub(super) fn check(&self, resumed: &Self) -> Result<()> {
+        let what = if resumed.version != VERSION {
+            return Err(wrong_version(resumed.version));
+        } else if resumed.job != self.job {
+            format!("the checkpoint is of the job `{}`, not of `{}`", resumed.job, self.job)
+        } else if !resumed.table.eq_ignore_ascii_case(&self.table) {
+            format!("the checkpoint is of the table {}", resumed.table)
+        } else if resumed.parameters != self.parameters {
+            // Values may quote what is stored.
+            let differs = |one: &[(String, String)], other: &[(String, String)]| {
+                one.iter().find(|each| !other.contains(each)).map(|(name, _)| name.clone())
+            };
+            let name = differs(&self.parameters, &resumed.parameters)
+                .or_else(|| differs(&resumed.parameters, &self.parameters));
+            format!("the checkpoint is of a job with another `{}`", name.unwrap_or_default())
+        } else if resumed.open.iter().any(|open| open.at >= resumed.begun)
+            || !resumed.open.is_sorted_by(|one, next| one.at < next.at)
+        {
+            "the checkpoint contradicts itself".to_owned()
+        } else {
+            return Ok(());
+        };
+        let advice = "resume the job that wrote it, or begin anew without a checkpoint";
+        Err(Error::refused(ErrorKind::Invalid, what).advise(advice))
+    }
+
+    /// Whether a unit of work is done.
+    pub(super) fn is_done(&self, at: u64) -> bool {
+        at < self.begun && self.find(at).is_err()
+    }
+
+    /// Where a unit of work that is open goes on.
+    pub(super) fn next_of(&self, at: u64) -> Option<Continuation> {
+        self.find(at).ok().and_then(|found| self.open[found].next.clone())
+    }
+
+    /// Notes that the unit of work is open, and all before it are open or done.
+    pub(super) fn begin(&mut self, at: u64) {
+        for at in self.begun..=at {
+            self.open.push(Open { at, next: None });
+        }
+        self.begun = self.begun.max(at + 1);
+    }
+
+    /// Notes what was done of an open unit of work, and where it goes on if it is not done.
+    pub(super) fn advance(&mut self, at: u64, next: Option<Continuation>, report: Report) {
+        self.report.merge(report);
+        if let Ok(found) = self.find(at) {
+            match next {
+                Some(next) => self.open[found].next = Some(next),
+                None => drop(self.open.remove(found)),
+            }
+        }
+    }
+
+    /// Refuses an end at which something is left: a stream that is shorter than it was.
+    pub(super) fn check_complete(&self) -> Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let what = format!("{} groups of an earlier run did not come again", self.open.len());
+        Err(Error::refused(ErrorKind::Invalid, what).advise("resume with the same stream"))
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    fn find(&self, at: u64) -> Result<usize, usize> {
+        self.open.binary_search_by_key(&at, |open| open.at)
+    }
+}
+
+fn wrong_version(version: u32) -> Error {
+    let what = format!("the checkpoint has version {version}; version {VERSION} is supported");
+    Error::refused(ErrorKind::Invalid, what).advise("resume it with the program that wrote it")
+}
+
+impl fmt::Display for Checkpoint {
+    /// The text to store.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Checkpoint {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // The errors of serde_json quote the text.
+        let invalid = |_| Error::refused(ErrorKind::Invalid, "invalid checkpoint");
+        let Version { version } = serde_json::from_str(text).map_err(invalid)?;
+        if version != VERSION {
+            return Err(wrong_version(version));
+        }
+        serde_json::from_str(text).map_err(invalid)
+    }
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoint")
+            .field("job", &self.job)
+            .field("table", &self.table)
+            .field("done", &self.done())
+            .field("open", &self.open.len())
+            .field("finished", &self.finished)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Verdict;
+    use super::*;
+
+    fn begun() -> Checkpoint {
+        let parameters = [("repair".to_owned(), "true".to_owned())];
+        let mut checkpoint = Checkpoint::new("verify", "orders", &parameters);
+        checkpoint.begin(2);
+        checkpoint.advance(1, None, Report::of(Verdict::Right, 7));
+        let next = r#"{"q":"00000000000000ff","pk":"1!4!cGs-"}"#.parse().unwrap();
+        checkpoint.advance(0, Some(next), Report::of(Verdict::Stale, 1));
+        checkpoint
+    }
+
+    #[test]
+    fn what_is_begun_is_open_until_it_is_done() {
+        let checkpoint = begun();
+        assert_eq!([0, 1, 2, 3].map(|at| checkpoint.is_done(at)), [false, true, false, false]);
+        assert!(checkpoint.next_of(0).is_some() && checkpoint.next_of(2).is_none());
+        assert_eq!((checkpoint.done(), checkpoint.report().total.examined), (1, 8));
+        assert_eq!(checkpoint.to_string().parse::<Checkpoint>().unwrap(), checkpoint);
+    }
+
+    #[test]
+    fn checkpoints_stored_by_this_version_must_stay_readable() {
+        let text = r#"{"version":1,"job":"verify","table":"orders","parameters":[["repair","true"]],
+            "splits":["m"],"begun":3,"open":[{"at":0,"next":"{\"q\":\"00000000000000ff\",\"pk\":\"1!4!cGs-\"}"},
+            {"at":2}],"report":{"total":{"examined":8,"right":7,"stale":1},
+            "parts":{"by_email":{"examined":1,"stale":1}},"problems":[{"verdict":"unreadable",
+            "partition_key":"p","row_key":"r","error":"it is wrong"}]}}"#;
+        let checkpoint: Checkpoint = text.parse().unwrap();
+        assert_eq!((checkpoint.done(), checkpoint.is_finished()), (1, false));
+        assert_eq!(checkpoint.report().part("by_email").stale, 1);
+        assert_eq!(checkpoint.report().problems[0].row_key, "r");
+        begun().check(&checkpoint).unwrap();
+    }
+
+    #[test]
+    fn a_foreign_checkpoint_is_refused_and_the_message_says_why_without_values() {
+        let parameters = |value: &str| [("repair".to_owned(), value.to_owned())];
+        let this = Checkpoint::new("verify", "orders", &parameters("secret"));
+        this.check(&Checkpoint::new("verify", "Orders", &parameters("secret"))).unwrap();
+        let contradictory = Checkpoint { begun: 1, ..begun() };
+        let same = Checkpoint::new("verify", "orders", &parameters("true"));
+        for (job, other, why) in [
+            (&this, Checkpoint::new("count", "orders", &parameters("secret")), "job `count`"),
+            (&this, Checkpoint::new("verify", "staff", &parameters("secret")), "table staff"),
+            (&this, Checkpoint::new("verify", "orders", &parameters("x")), "another `repair`"),
+            (&this, Checkpoint::new("verify", "orders", &[]), "another `repair`"),
+            (&this, Checkpoint { version: 2, ..this.clone() }, "version 2"),
+            (&same, contradictory, "contradicts"),
+        ] {
+            let error = job.check(&other).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(!format!("{error:?} {error}").contains("secret"));
+        }
+    }
+
+    #[test]
+    fn other_text_is_refused_without_showing_it() {
+        let newer = begun().to_string().replace(r#""version":1"#, r#""version":2"#);
+        assert!(newer.parse::<Checkpoint>().unwrap_err().to_string().contains("version 2"));
+        for text in ["", "secret", r#"{"version":"secret"}"#, r#"{"version":1,"job":["secret"]}"#] {
+            let error = text.parse::<Checkpoint>().unwrap_err();
+            assert!(!format!("{error:?} {error}").contains("secret"));
+        }
+    }
+}

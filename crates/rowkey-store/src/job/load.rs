@@ -1,0 +1,216 @@
+//! Loading: a stream of groups of entities, each of one partition, all of which are stored.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt as _};
+use rowkey::{Error, ErrorCode, ErrorKind, Result, Table};
+
+use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
+
+/// Groups that wait for their partition, for each that is in flight.
+const WAITING: usize = 4;
+
+/// Entities of one partition that are stored together: what a load is a stream of.
+pub trait Batch: Send + Sync {
+    /// The PartitionKey of all, and the RowKey of the first.
+    fn keys(&self) -> (&str, &str);
+
+    /// How many entities are stored, with all rows that they bring: what the partition is charged for.
+    fn entities(&self) -> u64;
+
+    /// Stores all, with one request as a rule, and reports what became of them.
+    ///
+    /// It is called again after a [retryable](Error::is_retryable) error, and must be repeatable:
+    /// [`Attempt::after_unknown`] says that an earlier call may have stored everything. The handle that it
+    /// uses should be [`paced`](super::paced). Any other error is the failure of the whole group.
+    fn store(&self, attempt: Attempt) -> impl Future<Output = Result<Report>> + Send;
+}
+
+/// What a job made by [`Job::load`] does.
+pub struct Loading<S> {
+    groups: S,
+    per_partition: usize,
+}
+
+impl<S, B> Job<'_, Loading<S>>
+where
+    S: Stream<Item = B> + Send,
+    B: Batch,
+{
+    /// Stores all groups of a stream.
+    ///
+    /// Those that the service does not take are stored later: throttling loses none. Groups of one
+    /// partition are stored in the order of the stream, one after the other
+    /// ([`groups_per_partition`](Self::groups_per_partition)). A group that fails is reported with its
+    /// keys, and the others go on; a load ends early only when the credential or the table is refused,
+    /// when too many entities failed, or at the deadline of the pace.
+    ///
+    /// A load that resumes must be given the same stream from its beginning, and passes over what is
+    /// done.
+    ///
+    /// ```
+    /// use futures_util::stream;
+    /// use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
+    /// use rowkey_store::job::{Attempt, Batch, Job, Report, Verdict, paced};
+    ///
+    /// struct Rows(Table, Vec<DynamicEntity>);
+    ///
+    /// impl Batch for Rows {
+    ///     fn keys(&self) -> (&str, &str) {
+    ///         (&self.1[0].partition_key, &self.1[0].row_key)
+    ///     }
+    ///
+    ///     fn entities(&self) -> u64 {
+    ///         self.1.len() as u64
+    ///     }
+    ///
+    ///     async fn store(&self, _: Attempt) -> Result<Report> {
+    ///         self.1.iter().fold(self.0.transaction(), Transaction::upsert).submit().await?;
+    ///         Ok(Report::of(Verdict::Right, self.entities()))
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # account.table("events").create().await?;
+    /// let events = paced(&account.table("events"));
+    /// let groups = (0..4).map(|device| {
+    ///     let row = |number| DynamicEntity::new(format!("device-{device}"), format!("{number:04}"));
+    ///     Rows(events.clone(), (0..100).map(row).collect())
+    /// });
+    /// let report = Job::load("import", &events, stream::iter(groups)).run().await?;
+    /// assert_eq!((report.total.right, report.is_clean()), (400, true));
+    /// # Ok(()) }
+    /// ```
+    pub fn load(name: impl Into<String>, table: &Table, groups: S) -> Self {
+        Self::new(name, table, Loading { groups, per_partition: 1 })
+    }
+
+    /// Stores up to this many groups of one partition at once, at least 1, in any order if more than
+    /// one. Default: 1, which is the order of the stream.
+    pub fn groups_per_partition(mut self, groups: usize) -> Self {
+        self.work.per_partition = groups.max(1);
+        self
+    }
+
+    /// Runs to the end of the stream and returns the report of all runs that led here.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], with a checkpoint, as [`load`](Self::load) says. Of kind
+    /// [`Invalid`](ErrorKind::Invalid) before anything is read, if the checkpoint to resume is of
+    /// another job.
+    pub async fn run(self) -> Result<Report, Interrupted> {
+        let (run, table, work) = self.start(Vec::new())?;
+        let is_finished = run.state().checkpoint.is_finished();
+        let loaded = if is_finished { Ok(()) } else { work.load(&run, &table).await };
+        run.end(loaded)
+    }
+}
+
+impl<S, B> Loading<S>
+where
+    S: Stream<Item = B> + Send,
+    B: Batch,
+{
+    async fn load(self, run: &Run<'_>, table: &Table) -> Result<()> {
+        let mut groups = pin!(self.groups.enumerate());
+        let mut waiting: VecDeque<(u64, Target, B)> = VecDeque::new();
+        let mut in_flight = FuturesUnordered::new();
+        let mut busy: HashMap<Target, usize> = HashMap::new();
+        let mut more = true;
+        loop {
+            while in_flight.len() < run.concurrency {
+                let is_free = |(_, target, _): &(u64, Target, B)| {
+                    busy.get(target).is_none_or(|count| *count < self.per_partition)
+                };
+                let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
+                let Some((at, target, group)) = next else { break };
+                *busy.entry(target).or_default() += 1;
+                in_flight.push(store(run, at, target, group));
+            }
+            let may_read = more && waiting.len() < WAITING * run.concurrency;
+            let event = match (may_read, in_flight.is_empty()) {
+                // What waits for a partition is in flight with another group of it.
+                (false, true) => return Ok(()),
+                (false, false) => Either::Left(in_flight.next().await),
+                (true, true) => Either::Right(groups.next().await),
+                (true, false) => match select(in_flight.next(), groups.next()).await {
+                    Either::Left((stored, _)) => Either::Left(stored),
+                    Either::Right((read, _)) => Either::Right(read),
+                },
+            };
+            match event {
+                Either::Left(stored) => {
+                    let Some((target, result)) = stored else { continue };
+                    result?;
+                    if let Some(count) = busy.get_mut(&target) {
+                        *count -= 1;
+                        if *count == 0 {
+                            busy.remove(&target);
+                        }
+                    }
+                }
+                Either::Right(Some((at, group))) if run.open(at as u64) => {
+                    let target = Target::partition(table, group.keys().0);
+                    waiting.push_back((at as u64, target, group));
+                }
+                Either::Right(Some(_)) => {}
+                Either::Right(None) => more = false,
+            }
+        }
+    }
+}
+
+/// Stores one group, and notes what became of it.
+async fn store<B: Batch>(
+    run: &Run<'_>,
+    at: u64,
+    target: Target,
+    group: B,
+) -> (Target, Result<()>) {
+    let stored = run.pace.run(target, group.entities(), |attempt| group.store(attempt)).await;
+    let report = match stored {
+        Ok(report) => report,
+        // The group stays open: a run that resumes stores it.
+        Err(error) if ends_everything(&error) => return (target, Err(error)),
+        Err(error) => {
+            let mut report = Report::default();
+            report.problem(None, Verdict::Failed, group.keys(), &error);
+            report.note(None, Verdict::Failed, group.entities().saturating_sub(1));
+            report
+        }
+    };
+    (target, run.advance(at, None, report))
+}
+
+/// Whether no other group would be stored either. What is retryable has been tried until the deadline.
+fn ends_everything(error: &Error) -> bool {
+    error.is_retryable()
+        || error.kind() == ErrorKind::Auth
+        || error.code() == Some(&ErrorCode::TABLE_NOT_FOUND)
+}
+
+impl Run<'_> {
+    /// Opens a group, unless it is done.
+    fn open(&self, at: u64) -> bool {
+        let mut state = self.state();
+        let is_done = state.checkpoint.is_done(at);
+        if !is_done {
+            state.checkpoint.begin(at);
+        }
+        !is_done
+    }
+}
+
+impl<S> fmt::Debug for Loading<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loading").field("per_partition", &self.per_partition).finish_non_exhaustive()
+    }
+}

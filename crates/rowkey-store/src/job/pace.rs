@@ -1,0 +1,453 @@
+//! Adaptive pacing: how fast a job sends requests, to each partition and to the account.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rowkey::{
+    ClientOptions, Clock, Error, ErrorCode, ErrorKind, Outcome, Result, RetryOptions, ScanPolicy,
+    StorageAccount, Table,
+};
+use tokio::sync::Notify;
+
+use super::limiter::{Failure, Limiter, Ready, back_off};
+
+/// Requests in flight to one partition before anything is known about it.
+const FIRST_WINDOW: u32 = 2;
+/// Requests in flight to the account before anything is known about it.
+const FIRST_ACCOUNT_WINDOW: u32 = 16;
+/// This many targets that push back within a second mean the account, unless the service says so itself.
+const SUSPECTS: usize = 4;
+/// This many targets are remembered before those without news are forgotten.
+const SWEEP_AT: usize = 4096;
+
+/// Sends requests as fast as the service takes them, and repeats those it does not take.
+///
+/// A 503 (`ServerBusy`), a timeout or a lost connection is back-pressure and never the end of an item:
+/// the request waits, as long as `Retry-After` asks or at least 0.25 to 30 seconds, doubling; the rate
+/// of the partition concerned is reduced to 0.7 of what worked, comes back within 5 seconds, and probes
+/// beyond. Other partitions go on. If four partitions push back within a second, or the
+/// service names the account limit, the account's rate is reduced, too. A request fails for good only by
+/// an error that is not [retryable](Error::is_retryable), or at the [deadline](Self::until).
+///
+/// Nothing limits a pace until the service pushes back, but for the ceilings that are set. Clones
+/// share what they learn: use one for all jobs of a process on an account. Time is the account's
+/// [`Clock`].
+///
+/// Costs one lock and no request. Up to 4,096 partitions without news are remembered.
+///
+/// ```
+/// use rowkey::{DynamicEntity, StorageAccount};
+/// use rowkey_store::job::{Pace, Target, paced};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let pace = Pace::new(&account).entities_per_second(500);
+/// let table = paced(&account.table("events"));
+/// # table.create().await?;
+/// let event = DynamicEntity::new("device-7", "1");
+/// pace.run(Target::partition(&table, "device-7"), 1, |_| table.upsert(&event)).await?;
+/// assert_eq!(pace.requests().sent, 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Pace {
+    shared: Arc<Shared>,
+    until: Option<DateTime<Utc>>,
+}
+
+struct Shared {
+    account: StorageAccount,
+    state: Mutex<State>,
+    /// Told when a request in flight ends.
+    ended: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    account: Limiter,
+    targets: HashMap<Target, Limiter>,
+    /// Targets that were reduced within the last second.
+    suspects: Vec<(Target, DateTime<Utc>)>,
+    requests_ceiling: Ceiling,
+    entities_ceiling: Ceiling,
+    random: u64,
+    requests: Requests,
+}
+
+/// What a request counts against: a partition, or a range that is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Target(u64);
+
+/// What a [`Pace`] and its clones have sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Requests {
+    /// Requests that were sent, repetitions included.
+    pub sent: u64,
+    /// Those of them that were refused or not answered, and sent again if the deadline allowed.
+    pub repeated: u64,
+}
+
+/// Which attempt at an operation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Counted from 1.
+    pub number: u32,
+    /// Whether an earlier attempt may have been applied: its answer was lost.
+    pub after_unknown: bool,
+}
+
+/// Returns `table` as jobs use it: the primary alone is read, scans are allowed, and each request is
+/// sent once, because a [`Pace`] repeats it.
+pub fn paced(table: &Table) -> Table {
+    let options = table.options().clone();
+    let retry = RetryOptions { max_attempts: 1, ..options.retry };
+    let scan_policy = ScanPolicy::Allow;
+    table.with_options(ClientOptions { retry, read_from_secondary: false, scan_policy, ..options })
+}
+
+impl Target {
+    /// A partition of a table.
+    pub fn partition(table: &Table, partition_key: &str) -> Self {
+        Self::of(table, (false, partition_key))
+    }
+
+    /// A range of a table, by its number, that a job reads page by page.
+    pub fn range(table: &Table, number: u64) -> Self {
+        Self::of(table, (true, number))
+    }
+
+    fn of(table: &Table, part: impl Hash) -> Self {
+        // Two targets with one hash would only share a pace.
+        let mut hasher = DefaultHasher::new();
+        (table.name().to_ascii_lowercase(), part).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+impl Pace {
+    /// Paces requests to `account`.
+    pub fn new(account: &StorageAccount) -> Self {
+        let now = account.clock().now();
+        let state = State {
+            account: Limiter::new(FIRST_ACCOUNT_WINDOW, now),
+            targets: HashMap::new(),
+            suspects: Vec::new(),
+            requests_ceiling: Ceiling::default(),
+            entities_ceiling: Ceiling::default(),
+            random: RandomState::new().hash_one(0),
+            requests: Requests::default(),
+        };
+        let state = Mutex::new(state);
+        let shared = Shared { account: account.clone(), state, ended: Notify::new() };
+        Self { shared: Arc::new(shared), until: None }
+    }
+
+    /// Sends at most this many requests a second, at least 1.
+    #[must_use = "set it before the pace is used"]
+    pub fn requests_per_second(self, requests: u32) -> Self {
+        self.state().requests_ceiling.per_second = requests.max(1);
+        self
+    }
+
+    /// Reads and writes at most this many entities a second, at least 1, so that other programs have
+    /// the rest of what the table can do.
+    #[must_use = "set it before the pace is used"]
+    pub fn entities_per_second(self, entities: u32) -> Self {
+        self.state().entities_ceiling.per_second = entities.max(1);
+        self
+    }
+
+    /// Draws the spread of waits from this seed: the same waits in each run.
+    #[must_use = "set it before the pace is used"]
+    pub fn seeded(self, seed: u64) -> Self {
+        self.state().random = seed;
+        self
+    }
+
+    /// Sends nothing at or after `deadline`. A request that would have to wait longer fails at once,
+    /// with the last error of the service or with [`ErrorKind::Unavailable`].
+    ///
+    /// Only this handle and clones made of it have the deadline.
+    #[must_use = "the deadline is that of the handle returned"]
+    pub fn until(self, deadline: DateTime<Utc>) -> Self {
+        Self { until: Some(deadline), ..self }
+    }
+
+    /// The account whose requests are paced.
+    pub fn account(&self) -> &StorageAccount {
+        &self.shared.account
+    }
+
+    /// What was sent so far, by all clones.
+    pub fn requests(&self) -> Requests {
+        self.state().requests
+    }
+
+    /// Sends what `operation` sends, about `entities` of one target, until it is answered.
+    ///
+    /// `operation` is called again after an error that is [retryable](Error::is_retryable), and should
+    /// send one request, without retries of its own ([`paced`]). It is told by the [`Attempt`] whether
+    /// an earlier one may have been applied. Any other error is returned; its
+    /// [`outcome`](Error::outcome) is unknown if that of an earlier attempt was.
+    ///
+    /// Dropping the future frees its place and takes nothing back.
+    pub async fn run<T, F: Future<Output = Result<T>>>(
+        &self,
+        target: Target,
+        entities: u64,
+        operation: impl FnMut(Attempt) -> F,
+    ) -> Result<T> {
+        self.run_sized(target, entities, operation, |_| entities).await
+    }
+
+    /// Like [`run`](Self::run), for what is known to be of `size` entities only when it has been read.
+    pub(super) async fn run_sized<T, F: Future<Output = Result<T>>>(
+        &self,
+        target: Target,
+        entities: u64,
+        mut operation: impl FnMut(Attempt) -> F,
+        size: impl Fn(&T) -> u64,
+    ) -> Result<T> {
+        let mut attempt = Attempt { number: 1, after_unknown: false };
+        let mut last = None;
+        loop {
+            let permit = match self.admit(target, entities).await {
+                Ok(permit) => permit,
+                Err(late) => return Err(last.map_or(late, past_deadline)),
+            };
+            match operation(attempt).await {
+                Ok(answer) => {
+                    permit.answered(size(&answer).saturating_sub(entities));
+                    return Ok(answer);
+                }
+                Err(error) => {
+                    let was_unknown = attempt.after_unknown;
+                    attempt.after_unknown |= error.outcome() == Outcome::Unknown;
+                    if !error.is_retryable() {
+                        permit.answered(0);
+                        return Err(if was_unknown { error.after_unknown() } else { error });
+                    }
+                    tracing::debug!(
+                        attempt = attempt.number,
+                        kind = ?error.kind(),
+                        "back-pressure: the request is sent again"
+                    );
+                    permit.failed(&error);
+                    attempt.number = attempt.number.saturating_add(1);
+                    last = Some(if was_unknown { error.after_unknown() } else { error });
+                }
+            }
+        }
+    }
+
+    /// Waits before something is done again that failed `failures` times in a row with a retryable
+    /// error; returns the error if the deadline comes first.
+    pub(super) async fn pause(&self, failures: u32, error: Error) -> Result<()> {
+        let asked = error.retry_after().unwrap_or_default();
+        self.sleep(back_off(failures).max(asked)).await.map_err(|_| past_deadline(error))
+    }
+
+    /// Waits until a request may be sent.
+    async fn admit(&self, target: Target, entities: u64) -> Result<Permit<'_>> {
+        loop {
+            let mut ended = pin!(self.shared.ended.notified());
+            // Before the state is looked at: what ends after that is not missed.
+            ended.as_mut().enable();
+            let now = self.clock().now();
+            if self.until.is_some_and(|until| now >= until) {
+                return Err(self.late());
+            }
+            let ready = self.state().admit(target, entities, now);
+            match ready {
+                Ok(epochs) => return Ok(Permit { pace: self, target, entities, epochs, open: true }),
+                Err(Ready::At(time)) => self.sleep((time - now).to_std().unwrap_or_default()).await?,
+                Err(Ready::Later | Ready::Now) => ended.await,
+            }
+        }
+    }
+
+    async fn sleep(&self, duration: Duration) -> Result<()> {
+        let left = self.until.map(|until| (until - self.clock().now()).to_std().unwrap_or_default());
+        if left.is_some_and(|left| duration >= left) {
+            return Err(self.late());
+        }
+        self.clock().sleep(duration).await;
+        Ok(())
+    }
+
+    fn late(&self) -> Error {
+        past_deadline(Error::refused(ErrorKind::Unavailable, "the request was not sent in time"))
+            .of("Pace", self.shared.account.name())
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.shared.account.clock()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is whole at every unlock, so a panic elsewhere does not spoil it.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn past_deadline(error: Error) -> Error {
+    error.advise("the deadline has come; resume the job from its checkpoint")
+}
+
+impl State {
+    /// Takes the place of a request, or says how long there is none.
+    fn admit(
+        &mut self,
+        target: Target,
+        entities: u64,
+        now: DateTime<Utc>,
+    ) -> Result<Epochs, Ready> {
+        if self.targets.len() >= SWEEP_AT {
+            self.targets.retain(|_, limiter| !limiter.is_idle(now));
+        }
+        let new = || Limiter::new(FIRST_WINDOW, now);
+        let limiter = self.targets.entry(target).or_insert_with(new);
+        let ceiling = self.requests_ceiling.next.max(self.entities_ceiling.next);
+        let ready = [limiter.ready(now), self.account.ready(now)];
+        let latest = ready.iter().filter_map(|ready| match ready {
+            Ready::At(time) => Some(*time),
+            Ready::Later | Ready::Now => None,
+        });
+        let latest = latest.chain(ceiling.filter(|ceiling| *ceiling > now)).max();
+        if let Some(latest) = latest {
+            return Err(Ready::At(latest));
+        }
+        if ready.contains(&Ready::Later) {
+            return Err(Ready::Later);
+        }
+        self.requests.sent += 1;
+        self.requests_ceiling.take(1, now);
+        self.entities_ceiling.take(entities, now);
+        Ok(Epochs { target: limiter.send(entities, now), account: self.account.send(1, now) })
+    }
+
+    fn failed(&mut self, permit: &Permit<'_>, error: &Error, now: DateTime<Utc>) {
+        self.requests.repeated += 1;
+        let is_timeout = error.code() == Some(&ErrorCode::OPERATION_TIMED_OUT);
+        let throttled = error.kind() == ErrorKind::Throttled || is_timeout;
+        let failure = if throttled { Failure::Throttled } else { Failure::Unanswered };
+        let (asked, fraction) = (error.retry_after(), self.fraction());
+        let sent = (permit.entities, permit.epochs.target);
+        let limiter = self.targets.get_mut(&permit.target);
+        let reduced = limiter
+            .is_some_and(|limiter| limiter.failed(failure, sent, asked, fraction, now));
+        self.suspects.retain(|(target, at)| {
+            *target != permit.target && now - *at < chrono::TimeDelta::seconds(1)
+        });
+        if reduced {
+            self.suspects.push((permit.target, now));
+        }
+        // Azure: "Operations per second is over the account limit."
+        let is_said = error.service_message().is_some_and(|text| text.contains("account limit"));
+        if throttled && (is_said || self.suspects.len() >= SUSPECTS) {
+            self.suspects.clear();
+            self.account.failed(failure, (1, permit.epochs.account), asked, fraction, now);
+        } else {
+            self.account.abandoned();
+        }
+    }
+
+    /// A number from 0 to 1: the upper half of `SplitMix64`.
+    fn fraction(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        f64::from(u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(u32::MAX))
+            / f64::from(u32::MAX)
+    }
+}
+
+/// When the request was sent, as its limiters count.
+#[derive(Clone, Copy, Debug)]
+struct Epochs {
+    target: u64,
+    account: u64,
+}
+
+/// The place of a request in flight, until it is answered, fails or is dropped.
+struct Permit<'a> {
+    pace: &'a Pace,
+    target: Target,
+    entities: u64,
+    epochs: Epochs,
+    open: bool,
+}
+
+impl Permit<'_> {
+    fn answered(mut self, more: u64) {
+        let now = self.pace.clock().now();
+        self.close(|permit, state| {
+            state.account.answered(1, 0, now);
+            state.entities_ceiling.take(more, now);
+            if let Some(limiter) = state.targets.get_mut(&permit.target) {
+                limiter.answered(permit.entities, more, now);
+            }
+        });
+    }
+
+    fn failed(mut self, error: &Error) {
+        let now = self.pace.clock().now();
+        self.close(|permit, state| state.failed(permit, error, now));
+    }
+
+    fn close(&mut self, change: impl FnOnce(&Self, &mut State)) {
+        self.open = false;
+        change(self, &mut self.pace.state());
+        self.pace.shared.ended.notify_waiters();
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.close(|permit, state| {
+                state.account.abandoned();
+                if let Some(limiter) = state.targets.get_mut(&permit.target) {
+                    limiter.abandoned();
+                }
+            });
+        }
+    }
+}
+
+/// The most that a caller allows in a second. What is not used is not saved up.
+#[derive(Debug, Default)]
+struct Ceiling {
+    /// 0 is no ceiling.
+    per_second: u32,
+    next: Option<DateTime<Utc>>,
+}
+
+impl Ceiling {
+    fn take(&mut self, count: u64, now: DateTime<Utc>) {
+        if self.per_second > 0 {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            let begin = self.next.map_or(now, |next| next.max(now));
+            self.next = Some(begin + Duration::from_secs(1) * count / self.per_second);
+        }
+    }
+}
+
+impl fmt::Debug for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pace")
+            .field("account", &self.shared.account.name())
+            .field("until", &self.until)
+            .field("requests", &self.requests())
+            .finish_non_exhaustive()
+    }
+}

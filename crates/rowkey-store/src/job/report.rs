@@ -1,0 +1,271 @@
+//! What a job found and did: one vocabulary for all jobs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rowkey::Error;
+use serde::{Deserialize, Serialize};
+
+/// Problems of a report that are kept with their keys. Further ones are only counted.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// What a job says of one item: a row, or what one part of its declaration demands of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is as it has to be; or what the job was to do with it is done.
+    Right,
+    /// It does not exist, and should.
+    Missing,
+    /// It exists and differs from what it is derived from.
+    Stale,
+    /// It exists, and what it is derived from does not.
+    Orphaned,
+    /// It cannot be decoded.
+    Unreadable,
+    /// What was to be done with it failed.
+    Failed,
+    /// It was left as it is on purpose: of another type, or changed by another writer since.
+    Skipped,
+}
+
+/// The counts of a [`Report`], or of one part of it.
+///
+/// `examined` is the sum of all others but `repaired`, which counts those of the missing, stale and
+/// orphaned items that were set right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Items that have a verdict.
+    pub examined: u64,
+    /// [`Verdict::Right`].
+    pub right: u64,
+    /// Missing, stale and orphaned items that are right now.
+    pub repaired: u64,
+    /// [`Verdict::Missing`].
+    pub missing: u64,
+    /// [`Verdict::Stale`].
+    pub stale: u64,
+    /// [`Verdict::Orphaned`].
+    pub orphaned: u64,
+    /// [`Verdict::Unreadable`].
+    pub unreadable: u64,
+    /// [`Verdict::Failed`].
+    pub failed: u64,
+    /// [`Verdict::Skipped`].
+    pub skipped: u64,
+}
+
+/// An item that a job could not read or could not deal with.
+///
+/// It holds keys: treat it as you treat the data. Its `Debug` output does not show them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Problem {
+    /// [`Verdict::Unreadable`] or [`Verdict::Failed`], as a rule.
+    pub verdict: Verdict,
+    /// The part of the declaration that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The PartitionKey as it is stored.
+    pub partition_key: String,
+    /// The RowKey as it is stored; of several entities that failed together, that of the first.
+    pub row_key: String,
+    /// What happened. Quotes no keys.
+    pub error: String,
+}
+
+/// What a job found and did.
+///
+/// ```
+/// use rowkey_store::job::{Report, Verdict};
+///
+/// let mut report = Report::default();
+/// report.note(None, Verdict::Right, 98);
+/// report.note(Some("by_email"), Verdict::Missing, 2);
+/// assert!(!report.is_clean());
+/// report.repaired(Some("by_email"), 2);
+/// assert!(report.is_clean());
+/// assert_eq!((report.total.examined, report.part("by_email").missing), (100, 2));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Everything.
+    pub total: Counts,
+    /// What of it is about one part of the declaration, by the part's name: an index, a list, a claim.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, Counts>,
+    /// Items with their keys, up to [`MAX_PROBLEMS`]; `total` counts all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+impl Report {
+    /// A report of so many items with one verdict.
+    pub fn of(verdict: Verdict, items: u64) -> Self {
+        let mut report = Self::default();
+        report.note(None, verdict, items);
+        report
+    }
+
+    /// Counts items with a verdict, in total and in a part if they are about one.
+    pub fn note(&mut self, part: Option<&str>, verdict: Verdict, items: u64) {
+        self.count(part, |counts| {
+            counts.examined += items;
+            *counts.of(verdict) += items;
+        });
+    }
+
+    /// Counts how many of the missing, stale and orphaned items were set right.
+    pub fn repaired(&mut self, part: Option<&str>, items: u64) {
+        self.count(part, |counts| counts.repaired += items);
+    }
+
+    /// Counts an item and keeps its key and what happened to it.
+    pub fn problem(
+        &mut self,
+        part: Option<&str>,
+        verdict: Verdict,
+        (partition_key, row_key): (&str, &str),
+        error: &Error,
+    ) {
+        self.note(part, verdict, 1);
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem {
+                verdict,
+                part: part.map(str::to_owned),
+                partition_key: partition_key.to_owned(),
+                row_key: row_key.to_owned(),
+                error: error.to_string(),
+            });
+        }
+    }
+
+    /// Whether nothing is wrong, or nothing any more: what was missing, stale or orphaned is repaired,
+    /// nothing was unreadable, nothing failed. What was skipped does not count.
+    pub fn is_clean(&self) -> bool {
+        self.total.is_clean()
+    }
+
+    /// What was found of one part; zeros if nothing was.
+    pub fn part(&self, name: &str) -> Counts {
+        self.parts.get(name).copied().unwrap_or_default()
+    }
+
+    /// Adds what another report says of other items.
+    pub fn merge(&mut self, other: Self) {
+        self.total.add(other.total);
+        for (name, counts) in other.parts {
+            self.parts.entry(name).or_default().add(counts);
+        }
+        let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
+        self.problems.extend(other.problems.into_iter().take(room));
+    }
+
+    fn count(&mut self, part: Option<&str>, change: impl Fn(&mut Counts)) {
+        change(&mut self.total);
+        if let Some(part) = part {
+            change(self.parts.entry(part.to_owned()).or_default());
+        }
+    }
+}
+
+impl Counts {
+    /// Missing, stale and orphaned items, repaired or not.
+    pub fn drifted(&self) -> u64 {
+        self.missing + self.stale + self.orphaned
+    }
+
+    /// As [`Report::is_clean`].
+    pub fn is_clean(&self) -> bool {
+        self.drifted() == self.repaired && self.unreadable == 0 && self.failed == 0
+    }
+
+    fn of(&mut self, verdict: Verdict) -> &mut u64 {
+        match verdict {
+            Verdict::Right => &mut self.right,
+            Verdict::Missing => &mut self.missing,
+            Verdict::Stale => &mut self.stale,
+            Verdict::Orphaned => &mut self.orphaned,
+            Verdict::Unreadable => &mut self.unreadable,
+            Verdict::Failed => &mut self.failed,
+            Verdict::Skipped => &mut self.skipped,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.examined += other.examined;
+        self.right += other.right;
+        self.repaired += other.repaired;
+        self.missing += other.missing;
+        self.stale += other.stale;
+        self.orphaned += other.orphaned;
+        self.unreadable += other.unreadable;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Debug for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Problem")
+            .field("verdict", &self.verdict)
+            .field("part", &self.part)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn each_verdict_is_examined_and_only_what_is_wrong_and_not_repaired_is_unclean() {
+        use Verdict::{Failed, Missing, Orphaned, Right, Skipped, Stale, Unreadable};
+        for (verdict, clean, clean_when_repaired) in [
+            (Right, true, false),
+            (Skipped, true, false),
+            (Missing, false, true),
+            (Stale, false, true),
+            (Orphaned, false, true),
+            (Unreadable, false, false),
+            (Failed, false, false),
+        ] {
+            let mut report = Report::of(verdict, 3);
+            assert_eq!((report.total.examined, report.is_clean()), (3, clean), "{verdict:?}");
+            report.repaired(None, 3);
+            assert_eq!(report.is_clean(), clean_when_repaired, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn merged_reports_count_everything_and_keep_a_bounded_number_of_problems() {
+        let error = Error::refused(ErrorKind::Invalid, "it is wrong");
+        let mut one = Report::default();
+        for _ in 0..MAX_PROBLEMS {
+            one.problem(Some("x"), Verdict::Unreadable, ("secret", "secret"), &error);
+        }
+        let mut other = Report::of(Verdict::Right, 1);
+        other.note(Some("y"), Verdict::Stale, 2);
+        other.repaired(Some("y"), 1);
+        other.problem(Some("x"), Verdict::Failed, ("p", "r"), &error);
+        one.merge(other);
+        let counts = Counts {
+            examined: 1004,
+            right: 1,
+            repaired: 1,
+            stale: 2,
+            unreadable: 1000,
+            failed: 1,
+            ..Counts::default()
+        };
+        assert_eq!((one.total, one.problems.len()), (counts, MAX_PROBLEMS));
+        assert_eq!((one.part("x").failed, one.part("y").drifted(), one.part("z")), (1, 2, Counts::default()));
+        assert!(!format!("{one:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,298 @@
+//! Walking a table in ranges, page by page.
+
+use std::fmt;
+use std::future::{Ready, ready};
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::entity::RowReader;
+use rowkey::table::Stream;
+use rowkey::{
+    DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy, Table,
+};
+
+use super::{Interrupted, Job, Report, Run, Target, Verdict};
+
+/// The most ranges that a walk is split into: each open one has its token in the checkpoint.
+const MAX_RANGES: usize = 256;
+const PARTITION_KEY: &str = "PartitionKey";
+const ROW_KEY: &str = "RowKey";
+
+/// What a job reads: a query, split into ranges of keys that are read at once.
+///
+/// Reads go to the primary whatever the options say, and a table scan is allowed whatever the
+/// [`ScanPolicy`] says: a job that decides by what it reads is deliberate.
+///
+/// A walk costs one request for each page of up to 1,000 entities, and at least one for each range.
+pub struct Walk<P> {
+    table: Table,
+    query: MakeQuery<P>,
+    split_by: &'static str,
+    splits: Vec<String>,
+}
+
+type MakeQuery<P> = Box<dyn Fn(&Table) -> Query<P> + Send + Sync>;
+
+/// The keys of an entity as they are stored, and nothing else: the smallest rows to walk.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// The PartitionKey.
+    pub partition_key: String,
+    /// The RowKey.
+    pub row_key: String,
+}
+
+impl Walk<Keys> {
+    /// The keys of all rows of a table, of all types.
+    pub fn keys(table: &Table) -> Self {
+        Self::new(table, |table| table.scan::<DynamicEntity>().project())
+    }
+}
+
+impl<P: Projection + Send + 'static> Walk<P> {
+    /// What `query` finds: it makes a query of the table that it is given, the same at each call.
+    ///
+    /// A row that does not decode as `P` ends the job; walk [`DynamicEntity`] rows where a step is to
+    /// find those.
+    pub fn new(
+        table: &Table,
+        query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static,
+    ) -> Self {
+        let query = Box::new(query);
+        Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
+    }
+
+    /// Splits a table at these values of the PartitionKey, as they are stored: `["g", "n"]` makes three ranges.
+    ///
+    /// Give keys of partitions that part the entities evenly; those of all partitions, where they are
+    /// known, do. They need not exist or be in order, and of more than 255 some are passed over. Without
+    /// them the table is one range, read sequentially.
+    #[must_use = "the walk itself changes"]
+    pub fn split_partitions(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.split(PARTITION_KEY, keys)
+    }
+
+    /// Splits a query of one partition at these values of the RowKey, as
+    /// [`split_partitions`](Self::split_partitions) splits a table.
+    #[must_use = "the walk itself changes"]
+    pub fn split_rows(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.split(ROW_KEY, keys)
+    }
+
+    fn split(
+        mut self,
+        split_by: &'static str,
+        keys: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
+        // The order of the service, which compares UTF-16 code units.
+        keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
+        keys.dedup();
+        let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
+        self.splits = keys.into_iter().skip(step - 1).step_by(step).collect();
+        self.split_by = split_by;
+        self
+    }
+
+    /// The query of one range.
+    fn range(&self, table: &Table, splits: &[String], at: usize) -> Query<P> {
+        let bound = |operator, key: &String| Filter::dynamic(self.split_by, operator, key.as_str());
+        let mut query = (self.query)(table).scan_policy(ScanPolicy::Allow);
+        if let Some(from) = at.checked_sub(1).and_then(|before| splits.get(before)) {
+            query = query.filter(bound(Operator::GreaterOrEqual, from));
+        }
+        if let Some(to) = splits.get(at) {
+            query = query.filter(bound(Operator::Less, to));
+        }
+        query
+    }
+}
+
+/// What a job made by [`Job::walk`] does.
+pub struct Walking<P, F> {
+    walk: Walk<P>,
+    step: F,
+}
+
+/// What [`Job::count`] does with a page.
+type CountPage<P> = fn(Page<P>) -> Ready<Result<Report>>;
+
+impl<P, F, Fut> Job<'_, Walking<P, F>>
+where
+    P: Projection + Send + 'static,
+    F: Fn(Page<P>) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Report>> + Send,
+{
+    /// Hands each page that `walk` finds to `step`, and adds up what the steps report.
+    ///
+    /// Pages of one range come one after the other, those of several ranges at once. A step that
+    /// returns a [retryable](rowkey::Error::is_retryable) error is given the page again, as it is after a
+    /// pause; any other error ends the job. So a step does each item at least once: what it does must be
+    /// repeatable. It should send its requests through the job's [`Pace`](super::Pace).
+    ///
+    /// ```
+    /// use rowkey::{DynamicEntity, Page, StorageAccount};
+    /// use rowkey_store::job::{Job, Report, Verdict, Walk};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = account.table("orders");
+    /// orders.create().await?;
+    /// orders.insert(&DynamicEntity::new("contoso", "1")).await?;
+    ///
+    /// let walk = Walk::new(&orders, |orders| orders.scan::<DynamicEntity>());
+    /// let job = Job::walk("verify", walk, |page: Page<DynamicEntity>| async move {
+    ///     let mut report = Report::default();
+    ///     for row in &page.entities {
+    ///         let has_total = row.entity.get("Total").is_some();
+    ///         report.note(None, if has_total { Verdict::Right } else { Verdict::Stale }, 1);
+    ///     }
+    ///     Ok(report)
+    /// });
+    /// assert_eq!(job.run().await?.total.stale, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn walk(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
+        let table = walk.table.clone();
+        Self::new(name, &table, Walking { walk, step })
+    }
+
+    /// Runs to the end and returns the report of all runs that led here.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`], with a checkpoint: an error that is not retryable, of a read or a step; too many
+    /// failed items; or the deadline of the pace. Of kind [`Invalid`](rowkey::ErrorKind::Invalid) before
+    /// anything is sent, if the checkpoint to resume is of another job.
+    pub async fn run(self) -> Result<Report, Interrupted> {
+        let splits = self.work.walk.splits.clone();
+        let split_by = self.work.walk.split_by;
+        let (mut run, table, work) = self.parameter("split_by", split_by).start(splits)?;
+        let (splits, is_finished) = {
+            let state = run.state();
+            (state.checkpoint.splits.clone(), state.checkpoint.is_finished())
+        };
+        let ranges = if is_finished { 0 } else { splits.len() + 1 };
+        run.units = Some(splits.len() as u64 + 1);
+        let range = |at| work.range(&run, &table, &splits, at);
+        let walked = stream::iter((0..ranges).filter(|at| !run.is_done(*at)).map(range))
+            .buffer_unordered(run.concurrency)
+            .try_collect::<()>()
+            .await;
+        run.end(walked)
+    }
+}
+
+impl<P: Projection + Send + 'static> Job<'_, Walking<P, CountPage<P>>> {
+    /// Counts what `walk` finds, as [`Verdict::Right`].
+    ///
+    /// Costs one request for each 1,000 entities. [`Walk::keys`] counts all rows and reads the least;
+    /// the rows of one type are those of `table.scan::<E>()`. The count is exact, across resumptions,
+    /// if nothing is written meanwhile.
+    pub fn count(walk: Walk<P>) -> Self {
+        let count: CountPage<P> =
+            |page| ready(Ok(Report::of(Verdict::Right, page.entities.len() as u64)));
+        Self::walk("count", walk, count)
+    }
+}
+
+impl<P, F, Fut> Walking<P, F>
+where
+    P: Projection + Send + 'static,
+    F: Fn(Page<P>) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Report>> + Send,
+{
+    /// Walks one range to its end.
+    async fn range(
+        &self,
+        run: &Run<'_>,
+        table: &Table,
+        splits: &[String],
+        at: usize,
+    ) -> Result<()> {
+        let number = at as u64;
+        let target = Target::range(table, number);
+        let mut next = run.begin(number);
+        // Kept from page to page, as it notices tokens that repeat; begun anew after an error.
+        let mut pages: Option<Stream<Page<P>>> = None;
+        let mut failures = 0;
+        loop {
+            let read = |_| {
+                let mut pages = pages.take().unwrap_or_else(|| {
+                    let query = self.walk.range(table, splits, at);
+                    match next.clone() {
+                        Some(next) => query.resume(next).pages(),
+                        None => query.pages(),
+                    }
+                });
+                async move { Ok((pages.try_next().await?, pages)) }
+            };
+            let size = |(page, _): &(Option<Page<P>>, _)| {
+                page.as_ref().map_or(0, |page| page.entities.len() as u64)
+            };
+            let (page, rest) = run.pace.run_sized(target, 0, read, size).await?;
+            let Some(page) = page else { return run.advance(number, None, Report::default()) };
+            let after = page.continuation.clone();
+            match (self.step)(page).await {
+                Ok(report) => {
+                    failures = 0;
+                    run.advance(number, after.clone(), report)?;
+                    if after.is_none() {
+                        return Ok(());
+                    }
+                    (next, pages) = (after, Some(rest));
+                }
+                Err(error) if error.is_retryable() => {
+                    failures += 1;
+                    run.pace.pause(failures, error).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    fn is_done(&self, at: usize) -> bool {
+        self.state().checkpoint.is_done(at as u64)
+    }
+
+    /// Opens a range, and says where it goes on.
+    fn begin(&self, at: u64) -> Option<rowkey::Continuation> {
+        let mut state = self.state();
+        state.checkpoint.begin(at);
+        state.checkpoint.next_of(at)
+    }
+}
+
+impl Projection for Keys {
+    const COLUMNS: Option<&'static [&'static str]> = Some(&[PARTITION_KEY, ROW_KEY]);
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let (partition_key, row_key) = (row.partition_key()?, row.row_key()?);
+        Ok(Self { partition_key: partition_key.to_owned(), row_key: row_key.to_owned() })
+    }
+}
+
+impl fmt::Debug for Keys {
+    /// Shows no keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+impl<P> fmt::Debug for Walk<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Walk")
+            .field("table", &self.table.name())
+            .field("ranges", &(self.splits.len() + 1))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P, F> fmt::Debug for Walking<P, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.walk.fmt(f)
+    }
+}

@@ -1,0 +1,3 @@
+//! Jobs: pacing, resuming, and what is counted and stored when requests fail.
+
+mod throttled;
