@@ -7,6 +7,7 @@ mod agreement;
 mod contributors;
 mod faults;
 mod job;
+mod jobs;
 mod rows;
 mod transactions;
 mod versions;

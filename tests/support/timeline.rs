@@ -58,7 +58,8 @@ impl Timeline {
             loop {
                 let noticing = Arc::new(Noticing(context.waker().clone(), AtomicBool::new(false)));
                 let waker = Waker::from(Arc::clone(&noticing));
-                if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker))
+                {
                     return Poll::Ready(result);
                 }
                 // What was woken meanwhile has something to do at this time.
@@ -83,8 +84,9 @@ impl Timeline {
             self.server.advance(passed);
             state.now = state.now.max(earliest);
             let now = state.now;
-            let (ended, rest) =
-                std::mem::take(&mut state.sleepers).into_iter().partition(|(until, _)| *until <= now);
+            let (ended, rest) = std::mem::take(&mut state.sleepers)
+                .into_iter()
+                .partition(|(until, _)| *until <= now);
             state.sleepers = rest;
             let ended: Vec<(DateTime<Utc>, Waker)> = ended;
             ended

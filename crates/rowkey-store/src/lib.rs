@@ -29,5 +29,7 @@ mod version;
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target};
-pub use store::{Store, StoreBuilder, Submitted, Transaction, Worked, Written};
+pub use store::{
+    Group, Groups, Step, Store, StoreBuilder, Submitted, Transaction, Worked, Written,
+};
 pub use version::{Version, Versioned};

@@ -23,7 +23,8 @@ pub(crate) const FORMAT: &str = "RowFormat";
 /// The only version so far.
 pub(crate) const FORMAT_VERSION: i32 = 1;
 
-const INDEX: &str = "IndexName";
+/// The property of a copy that names its index.
+pub(crate) const INDEX: &str = "IndexName";
 const OWNER_PARTITION: &str = "OwnerPartition";
 const OWNER_ROW: &str = "OwnerRow";
 const OP_ROW: &str = "OpRow";

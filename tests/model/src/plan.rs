@@ -53,6 +53,8 @@ pub struct Rules {
     pub undo_reads_heads: bool,
     /// A writer rewrites the claim of its own entity, too, after it voided the operation that wrote it.
     pub own_claims_are_voided: bool,
+    /// A writer that gives a value up voids the operation that wrote the claim, unless that wrote the head.
+    pub releasers_void: bool,
 }
 
 impl Rules {
@@ -65,6 +67,7 @@ impl Rules {
         rows_outlive_requests: true,
         undo_reads_heads: true,
         own_claims_are_voided: true,
+        releasers_void: true,
     };
 }
 
@@ -320,8 +323,20 @@ impl Plan {
                 None => return,
             },
             Phase::Announced => {
+                let read = world.writers[op].read;
+                let had_value = read.is_some_and(|head| head.value);
+                let gives_up = had_value && change != Change::Keep;
+                let claim = world.claim.filter(|claim| claim.entity == entity && gives_up);
+                if let Some(by) = claim.and_then(|claim| claim.by)
+                    && read.is_some_and(|head| head.by != Some(by))
+                    && self.rules.releasers_void
+                    && world.rows[by] == OpRow::Absent
+                {
+                    world.rows[by] = OpRow::Void;
+                    return;
+                }
                 // What may have to be released after the commit.
-                world.writers[op].claim = world.claim.filter(|claim| claim.entity == entity);
+                world.writers[op].claim = claim;
                 Phase::Claimed
             }
             Phase::Claimed => {

@@ -47,7 +47,8 @@ fn groups(
     partition: impl Fn(usize) -> String,
 ) -> Vec<Group> {
     let group = |group: usize| {
-        let row = |row| DynamicEntity::new(partition(group), format!("{loader}-{group:02}-{row:02}"));
+        let row =
+            |row| DynamicEntity::new(partition(group), format!("{loader}-{group:02}-{row:02}"));
         let (table, timeline) = (table.clone(), timeline.clone());
         Group { table, timeline, rows: (0..ROWS).map(row).collect() }
     };
@@ -91,12 +92,15 @@ async fn load(
     assert_eq!(reported, stored as u64, "the reports are true");
     let transactions = server.journal().count(Operation::Transaction);
     let seconds = timeline.elapsed().as_secs_f64();
-    eprintln!("seed {seed}, shared {shared}: {stored} rows, {transactions} transactions, {seconds:.1} s");
+    eprintln!(
+        "seed {seed}, shared {shared}: {stored} rows, {transactions} transactions, {seconds:.1} s"
+    );
     Ok(Outcome { transactions, stored, seconds })
 }
 
 #[tokio::test]
-async fn eight_loaders_of_one_partition_store_all_rows_with_few_transactions_refused() -> TestResult {
+async fn eight_loaders_of_one_partition_store_all_rows_with_few_transactions_refused() -> TestResult
+{
     for shared in [true, false] {
         for seed in 1..=2 {
             let outcome = load(Targets::default(), shared, seed, |_, _| "hot".to_owned()).await?;

@@ -13,7 +13,7 @@ use rowkey::{ETag, Error, Outcome, Result};
 
 use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, OpRow, Target};
-use crate::plan::{NewClaim, Plan};
+use crate::plan::{NewClaim, Plan, Released};
 use crate::row::{Claim, Keys};
 
 pub(crate) mod announce;
@@ -92,21 +92,29 @@ impl Executor {
             }
         };
         // A new claim is kept by the head that was just written.
-        let settled = self.settle(&op, &plan.targets, &plan.released).await;
+        let released: Vec<_> = plan.released.into_iter().map(|one| one.reference).collect();
+        let settled = self.settle(&op, &plan.targets, &released).await;
         self.end(&op, announced, settled, in_doubt).await;
         Ok(Ran::Done { etags, settled })
     }
 
-    /// Notes which operations wrote the claims that are given up. A request each.
+    /// Notes which operations wrote the claims that are given up, and sees to it that none of them can
+    /// still be committed. One request each, or two if the claim was written before the head.
     async fn read_released(&self, plan: &mut Plan) -> Result<()> {
         let mut released = Vec::new();
-        for claim in std::mem::take(&mut plan.released) {
+        for Released { reference, mark } in std::mem::take(&mut plan.released) {
             // One that is not there, or is another's, needs no release.
-            let Some(found) = self.table.row(&claim.keys).await? else { continue };
+            let Some(found) = self.table.row(&reference.keys).await? else { continue };
             let found = Claim::read(&found.entity)?;
-            if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {
-                released.push(ClaimRef { before: Some(found.op), ..claim });
+            if found.owner != (plan.partition_key.clone(), reference.row_key.clone()) {
+                continue;
             }
+            // An insert of the same entity may have written it, and be committed when this is deleted.
+            if !mark.as_ref().is_some_and(|mark| found.op.ends_with(mark.as_str())) {
+                claim::end(&self.table, &plan.partition_key, &found.op, &plan.op).await?;
+            }
+            let reference = ClaimRef { before: Some(found.op), ..reference };
+            released.push(Released { reference, mark });
         }
         plan.released = released;
         Ok(())

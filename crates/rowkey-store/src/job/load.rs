@@ -169,12 +169,7 @@ where
 }
 
 /// Stores one group, and notes what became of it.
-async fn store<B: Batch>(
-    run: &Run<'_>,
-    at: u64,
-    target: Target,
-    group: B,
-) -> (Target, Result<()>) {
+async fn store<B: Batch>(run: &Run<'_>, at: u64, target: Target, group: B) -> (Target, Result<()>) {
     let stored = run.pace.run(target, group.entities(), |attempt| group.store(attempt)).await;
     let report = match stored {
         Ok(report) => report,
@@ -211,6 +206,8 @@ impl Run<'_> {
 
 impl<S> fmt::Debug for Loading<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loading").field("per_partition", &self.per_partition).finish_non_exhaustive()
+        f.debug_struct("Loading")
+            .field("per_partition", &self.per_partition)
+            .finish_non_exhaustive()
     }
 }

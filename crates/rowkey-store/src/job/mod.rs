@@ -203,12 +203,7 @@ struct State<'a> {
 impl<'a> Run<'a> {
     /// Notes what became of a page or a group, all at once: what is in the report is behind the
     /// checkpoint.
-    fn advance(
-        &self,
-        at: u64,
-        next: Option<rowkey::Continuation>,
-        report: Report,
-    ) -> Result<()> {
+    fn advance(&self, at: u64, next: Option<rowkey::Continuation>, report: Report) -> Result<()> {
         let mut state = self.state();
         state.checkpoint.advance(at, next, report);
         self.tell(&mut state);

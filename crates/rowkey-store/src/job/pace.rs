@@ -268,15 +268,20 @@ impl Pace {
             }
             let ready = self.state().admit(target, entities, now);
             match ready {
-                Ok(epochs) => return Ok(Permit { pace: self, target, entities, epochs, open: true }),
-                Err(Ready::At(time)) => self.sleep((time - now).to_std().unwrap_or_default()).await?,
+                Ok(epochs) => {
+                    return Ok(Permit { pace: self, target, entities, epochs, open: true });
+                }
+                Err(Ready::At(time)) => {
+                    self.sleep((time - now).to_std().unwrap_or_default()).await?
+                }
                 Err(Ready::Later | Ready::Now) => ended.await,
             }
         }
     }
 
     async fn sleep(&self, duration: Duration) -> Result<()> {
-        let left = self.until.map(|until| (until - self.clock().now()).to_std().unwrap_or_default());
+        let left =
+            self.until.map(|until| (until - self.clock().now()).to_std().unwrap_or_default());
         if left.is_some_and(|left| duration >= left) {
             return Err(self.late());
         }
@@ -343,8 +348,8 @@ impl State {
         let (asked, fraction) = (error.retry_after(), self.fraction());
         let sent = (permit.entities, permit.epochs.target);
         let limiter = self.targets.get_mut(&permit.target);
-        let reduced = limiter
-            .is_some_and(|limiter| limiter.failed(failure, sent, asked, fraction, now));
+        let reduced =
+            limiter.is_some_and(|limiter| limiter.failed(failure, sent, asked, fraction, now));
         self.suspects.retain(|(target, at)| {
             *target != permit.target && now - *at < chrono::TimeDelta::seconds(1)
         });

@@ -265,7 +265,10 @@ mod tests {
             ..Counts::default()
         };
         assert_eq!((one.total, one.problems.len()), (counts, MAX_PROBLEMS));
-        assert_eq!((one.part("x").failed, one.part("y").drifted(), one.part("z")), (1, 2, Counts::default()));
+        assert_eq!(
+            (one.part("x").failed, one.part("y").drifted(), one.part("z")),
+            (1, 2, Counts::default())
+        );
         assert!(!format!("{one:?}").contains("secret"));
     }
 }

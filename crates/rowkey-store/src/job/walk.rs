@@ -7,7 +7,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::entity::RowReader;
 use rowkey::table::Stream;
 use rowkey::{
-    DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy, Table,
+    DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy,
+    Table,
 };
 
 use super::{Interrupted, Job, Report, Run, Target, Verdict};
@@ -53,10 +54,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
     ///
     /// A row that does not decode as `P` ends the job; walk [`DynamicEntity`] rows where a step is to
     /// find those.
-    pub fn new(
-        table: &Table,
-        query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(table: &Table, query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static) -> Self {
         let query = Box::new(query);
         Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
     }

@@ -47,8 +47,8 @@ impl Explanation {
             lines.push(format!("settle: {}", target.contributor));
             requests += 3;
         }
-        for claim in &plan.released {
-            lines.push(format!("settle: release a value of {}", claim.name));
+        for released in &plan.released {
+            lines.push(format!("settle: release a value of {}", released.reference.name));
             requests += 4;
         }
         if !plan.targets.is_empty() {

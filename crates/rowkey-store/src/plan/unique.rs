@@ -4,7 +4,7 @@ use rowkey::index::Scope;
 use rowkey::{Entity, Result};
 
 use super::op::ClaimRef;
-use super::{Change, Contribution, Contributor, NewClaim};
+use super::{Change, Contribution, Contributor, NewClaim, Released};
 use crate::row::{Keys, demands, index_keys};
 
 /// The declared unique values of `E`.
@@ -43,7 +43,9 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 before: None,
             };
             let (old, new) = (old.map(reference), new.map(reference));
-            plan.plan.released.extend(old);
+            plan.plan.released.extend(
+                old.map(|reference| Released { reference, mark: change.mark.map(str::to_owned) }),
+            );
             if let Some(reference) = new {
                 plan.plan.claims.push(NewClaim {
                     reference,

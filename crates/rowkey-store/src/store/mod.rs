@@ -4,30 +4,39 @@
 //! - `build`: [`StoreBuilder`]
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
+//! - `verify`, `delete`, `bulk`: jobs over many entities
 //! - `work`: settling what writers left
 
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
-use rowkey::{ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
+use rowkey::{
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Page, Result, Table,
+};
 
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
+use crate::job::Report;
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Head, HeadRow, Keys, keys_of};
 use crate::version::{Version, Versioned};
 
 mod build;
+mod bulk;
+mod delete;
 mod read;
 mod settle;
 mod transaction;
+mod verify;
 mod work;
 
 pub use build::StoreBuilder;
+pub use bulk::{Group, Groups};
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
 
@@ -78,6 +87,10 @@ struct Inner<E> {
     contributors: Vec<Box<dyn Contributor<E>>>,
     announcer: Option<Arc<Announcer>>,
 }
+
+/// A step of a job over rows of the table.
+pub type Step =
+    Box<dyn Fn(Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync>;
 
 /// What a write gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,7 +281,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         after: Option<&E>,
     ) -> Result<()> {
         let op = plan.op.clone();
-        let change = Change { before: before.map(|head| &head.entity), after, keys, op: &op };
+        let mark = before.and_then(|head| head.mark.as_deref());
+        let entity = before.map(|head| &head.entity);
+        let change = Change { before: entity, after, keys, mark, op: &op };
         let write = match (before, after) {
             (None, None) => return Ok(()),
             (None, Some(entity)) => Write::Insert(head_row(entity, &op)?),

@@ -95,6 +95,12 @@ fn each_rule_is_needed() {
             "a holder has the claim",
         ),
         (
+            Rules { releasers_void: false, ..all },
+            [Some(true), None],
+            vec![(0, Insert), (0, Delete)],
+            "a holder has the claim",
+        ),
+        (
             Rules { own_claims_are_voided: false, ..all },
             [Some(false), None],
             vec![(0, Take), (0, Take)],

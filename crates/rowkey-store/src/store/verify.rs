@@ -1,0 +1,290 @@
+//! Verifying and repairing: one walk over the table that looks at every row that belongs to a type.
+//!
+//! | row | right if | otherwise |
+//! |---|---|---|
+//! | entity | each of its copies and claims is there and is its own | missing or stale: the entity is written again |
+//! | copy | its entity has it | orphaned: deleted |
+//! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
+//! | op row | it is younger than a request may land late | orphaned: resumed as a worker does |
+
+use chrono::TimeDelta;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use rowkey::index::Scope;
+use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
+
+use super::{ReadHead, Step, Store};
+use crate::execute::Resumed;
+use crate::execute::announce::{LATEST, Notice};
+use crate::execute::claim::{claim, end};
+use crate::execute::settle::{Settled, delete};
+use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::plan::op::{self, ClaimRef, OpRow};
+use crate::plan::{NewClaim, Op};
+use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, demands, index_keys, primary_keys, text};
+
+/// The part of a report that op rows are counted under.
+const OPERATIONS: &str = "operations";
+
+/// Rows of a page that are looked at together.
+const AT_A_TIME: usize = 16;
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Looks at every row of the table that belongs to the type, and reports what does not agree, by the
+    /// names of the declarations. Changes nothing.
+    ///
+    /// A page of 1,000 rows is one request; an entity costs one for each of its copies and claims, a copy
+    /// or a claim one for its entity. What a writer has committed and not settled yet is reported as it
+    /// is.
+    pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.examine("verify", false)
+    }
+
+    /// The same, and repairs what does not agree: an entity whose rows are missing or stale is written
+    /// again as it is, a copy or a claim without an entity is deleted, and an op row that was left is
+    /// settled. It may run while programs write.
+    pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.examine("repair", true)
+    }
+
+    fn examine(&self, name: &str, repairs: bool) -> Job<'static, Walking<DynamicEntity, Step>> {
+        let store = self.clone();
+        let step: Step = Box::new(move |page: Page<DynamicEntity>| {
+            let store = store.clone();
+            async move {
+                let rows = page.entities.into_iter().map(|stored| stored.entity);
+                let examined = rows.map(|row| {
+                    let store = store.clone();
+                    async move { store.examine_row(&row, repairs).await }
+                });
+                let mut reports = stream::iter(examined).buffer_unordered(AT_A_TIME);
+                let mut report = Report::default();
+                while let Some(one) = reports.next().await {
+                    report.merge(one?);
+                }
+                Ok(report)
+            }
+            .boxed()
+        });
+        let of = self.inner.of();
+        let walk = Walk::new(&self.inner.table, |table| table.scan::<DynamicEntity>());
+        Job::walk(format!("{name} {of}"), walk, step)
+    }
+
+    async fn examine_row(&self, row: &DynamicEntity, repairs: bool) -> Result<Report> {
+        let mut report = Report::default();
+        let keys = (row.partition_key.clone(), row.row_key.clone());
+        let examined = if let Some(owner) = primary_keys(row) {
+            match index_of::<E>(row, &owner) {
+                Some(position) => self.examine_copy(&keys, position, repairs, &mut report).await,
+                None => Ok(()),
+            }
+        } else if let Some(position) = claimed::<E>(&keys) {
+            self.examine_claim(&keys, position, repairs, &mut report).await
+        } else if keys.1.starts_with(op::HEAD) {
+            self.examine_op(&keys, repairs, &mut report).await
+        } else if keys.1.starts_with(self.inner.of()) {
+            self.examine_head(&keys, repairs, &mut report).await
+        } else {
+            Ok(())
+        };
+        match examined {
+            Err(error) if !error.is_retryable() && error.kind() != ErrorKind::Auth => {
+                let verdict = match error.kind() {
+                    ErrorKind::Decode => Verdict::Unreadable,
+                    _ => Verdict::Failed,
+                };
+                report.problem(None, verdict, (&keys.0, &keys.1), &error);
+            }
+            result => result?,
+        }
+        Ok(report)
+    }
+
+    /// Looks at all that an entity demands, as it is now.
+    async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
+        let Some(head) = self.read(keys).await? else { return Ok(()) };
+        let mut found = Vec::new();
+        for position in 0..E::INDEXES.len() {
+            found.push((position, self.examine_demand(keys, &head, position).await?));
+        }
+        let is_wrong = |(_, verdict): &(usize, Verdict)| *verdict != Verdict::Right;
+        if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
+            // What was seen is not of one time. The writer keeps it in step.
+            report.note(None, Verdict::Skipped, 1);
+            return Ok(());
+        }
+        report.note(None, Verdict::Right, 1);
+        for (position, verdict) in &found {
+            report.note(Some(E::INDEXES[*position].name), *verdict, 1);
+        }
+        if repairs && found.iter().any(is_wrong) {
+            self.rewrite(keys, &head).await?;
+            for (position, _) in found.into_iter().filter(is_wrong) {
+                let now = self.examine_demand(keys, &head, position).await?;
+                if now == Verdict::Right {
+                    report.repaired(Some(E::INDEXES[position].name), 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands where the entity demands a row in one of its declarations.
+    async fn examine_demand(
+        &self,
+        keys: &Keys,
+        head: &ReadHead<E>,
+        position: usize,
+    ) -> Result<Verdict> {
+        let index = &E::INDEXES[position];
+        let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
+        let Some(found) = self.inner.deciding.row(&at).await? else { return Ok(Verdict::Missing) };
+        let found = found.entity;
+        let is_right = if index.scope == Scope::Claim {
+            Claim::read(&found)?.owner == *keys
+        } else if primary_keys(&found).as_ref() != Some(keys) {
+            false
+        } else {
+            let mark = head.mark.as_deref().unwrap_or_default();
+            let entity = &head.entity;
+            let expected = CopyRow { entity, index, keys: &at, primary: keys, mark };
+            let expected = DynamicEntity::of(&expected)?;
+            // A copy that an operation left may say which.
+            let differs = |(name, value): (&str, &rowkey::edm::Value)| {
+                name != MARK && found.get(name) != Some(value)
+            };
+            !expected.iter().any(differs) && expected.iter().len() == found.iter().len()
+        };
+        Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+    }
+
+    async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {
+        let now = self.read(keys).await?;
+        Ok(now.is_none_or(|now| now.etag != head.etag))
+    }
+
+    /// Writes an entity again as it is, with all its rows, and claims its values.
+    async fn rewrite(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
+        let op = Op::random(self.inner.deciding.clock().now())?;
+        for (position, index) in E::INDEXES.iter().enumerate() {
+            if index.scope == Scope::Claim
+                && let Some(at) = index_keys(&head.entity, position)?
+                && self.examine_demand(keys, head, position).await? != Verdict::Right
+            {
+                let reference = ClaimRef {
+                    keys: at,
+                    row_key: keys.1.clone(),
+                    of: self.inner.of().to_owned(),
+                    name: index.name.to_owned(),
+                    before: None,
+                };
+                let (owner, index) = (keys.clone(), index.name);
+                let new = NewClaim { reference, owner, index, position, demands: demands::<E> };
+                claim(&self.inner.deciding, &new, &op).await?;
+            }
+        }
+        let after = head.entity.clone();
+        let before =
+            ReadHead { entity: after.clone(), mark: head.mark.clone(), etag: head.etag.clone() };
+        self.write(keys, Some(before), Some(&after)).await.map(drop)
+    }
+
+    async fn examine_copy(
+        &self,
+        keys: &Keys,
+        position: usize,
+        repairs: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let part = Some(E::INDEXES[position].name);
+        // The copy first, then the entity, then the copy under its ETag: as when it is settled.
+        let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
+        let Some(owner) = primary_keys(&found.entity) else { return Ok(()) };
+        if self.is_demanded(&owner, position, keys).await? {
+            // It was counted with its entity.
+            return Ok(());
+        }
+        report.note(part, Verdict::Orphaned, 1);
+        if repairs && delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done {
+            report.repaired(part, 1);
+        }
+        Ok(())
+    }
+
+    async fn examine_claim(
+        &self,
+        keys: &Keys,
+        position: usize,
+        repairs: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let part = Some(E::INDEXES[position].name);
+        let deciding = &self.inner.deciding;
+        let Some(found) = deciding.row(keys).await? else { return Ok(()) };
+        let claim = Claim::read(&found.entity)?;
+        if self.is_demanded(&claim.owner, position, keys).await? {
+            return Ok(());
+        }
+        if !repairs {
+            report.note(part, Verdict::Orphaned, 1);
+            return Ok(());
+        }
+        let op = Op::random(deciding.clock().now())?;
+        end(deciding, &claim.owner.0, &claim.op, &op).await?;
+        if self.is_demanded(&claim.owner, position, keys).await? {
+            return Ok(());
+        }
+        report.note(part, Verdict::Orphaned, 1);
+        if delete(deciding, keys, found.etag).await? == Settled::Done {
+            report.repaired(part, 1);
+        }
+        Ok(())
+    }
+
+    /// Settles or forgets an operation that nothing announces any more.
+    async fn examine_op(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
+        let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
+        let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
+            OpRow::read(&found.entity)?;
+        let latest = TimeDelta::from_std(LATEST).unwrap_or(TimeDelta::MAX);
+        if self.inner.deciding.clock().now() - created <= latest {
+            report.note(Some(OPERATIONS), Verdict::Skipped, 1);
+            return Ok(());
+        }
+        report.note(Some(OPERATIONS), Verdict::Orphaned, 1);
+        if repairs {
+            let notice = Notice::new(keys.clone(), Vec::new());
+            if self.executor().resume(&notice).await? == Resumed::Done {
+                report.repaired(Some(OPERATIONS), 1);
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_demanded(&self, owner: &Keys, position: usize, keys: &Keys) -> Result<bool> {
+        match self.inner.deciding.row(owner).await? {
+            Some(head) => demands::<E>(&head.entity, position, keys),
+            None => Ok(false),
+        }
+    }
+}
+
+/// The declared index of a copy of an entity of this type.
+fn index_of<E: Entity>(row: &DynamicEntity, owner: &Keys) -> Option<usize> {
+    let name = text(row, INDEX)?;
+    let head = match E::ROWS {
+        Rows::Head(head) | Rows::One(head) => head,
+        Rows::All => "",
+    };
+    let is_own = owner.1.starts_with(head);
+    E::INDEXES.iter().position(|index| is_own && index.name == name)
+}
+
+/// The unique value whose claim has these keys.
+fn claimed<E: Entity>(keys: &Keys) -> Option<usize> {
+    E::INDEXES.iter().position(|index| {
+        index.scope == Scope::Claim
+            && keys.1 == index.row_head
+            && keys.0.starts_with(index.partition_head)
+    })
+}

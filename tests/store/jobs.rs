@@ -1,0 +1,151 @@
+//! Jobs over many entities: verify, repair, delete and load.
+
+use futures_util::stream;
+use rowkey::{DynamicEntity, Key, Match};
+use rowkey_store::job::Report;
+use rowkey_tests::TestResult;
+
+use super::rows::{Order, agreed, order, start, store};
+
+fn many(count: u32) -> Vec<Order> {
+    let one = |id: u32| Order {
+        tenant: ["contoso", "fabrikam"][usize::from(id % 2 == 1)].into(),
+        ..order(id)
+    };
+    (0..count).map(one).collect()
+}
+
+#[tokio::test]
+async fn a_load_writes_all_that_belongs_to_its_entities_and_can_be_repeated() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let all = many(60);
+    for _ in 0..2 {
+        let report = orders.load(stream::iter(all.clone())).run().await?;
+        assert_eq!((report.total.right, report.is_clean()), (60, true), "{report:?}");
+        let verified = orders.verify().run().await?;
+        assert!(verified.is_clean(), "{verified:?}");
+        assert_eq!(verified.part("by_number").right, 60);
+    }
+    let taken = Order { number: Some("A7".into()), ..order(100) };
+    let other = Order { cents: 7, ..order(2) };
+    let report = orders.load(stream::iter([taken, other, order(102)])).run().await?;
+    assert_eq!((report.total.failed, report.total.right), (2, 1), "{report:?}");
+    assert_eq!(report.part("by_number").failed, 1);
+    assert!(orders.verify().run().await?.is_clean());
+    drop(server);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_takes_few_transactions() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    // Nothing elsewhere but a partial copy, and two copies beside each.
+    let plain =
+        |id: u32| Order { courier: None, number: None, tenant: "contoso".into(), ..order(id) };
+    let before = server.journal();
+    let all = (0..330).map(plain);
+    orders.load(stream::iter(all)).run().await?;
+    let sent = server.journal().since(&before);
+    let transactions = sent.of(rowkey_server::Operation::Transaction).len();
+    // 99 operations besides the op row hold 33 orders with two copies each.
+    assert_eq!(transactions - 330, 10, "one for each 33 orders, and one for each copy elsewhere");
+    Ok(())
+}
+
+#[tokio::test]
+async fn deleting_a_partition_deletes_all_that_belongs_to_it() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.load(stream::iter(many(60))).run().await?;
+    let report = orders.delete_where(Order::partition("contoso")).run().await?;
+    assert_eq!(report.total.right, 30);
+    let verified = orders.verify().run().await?;
+    assert!(verified.is_clean() && verified.part("by_number").right == 30, "{verified:?}");
+    orders.delete_where(Order::partition("fabrikam")).run().await?;
+    assert_eq!(server.snapshot().table("orders").unwrap().len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_does_not_agree_is_named_and_repaired() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.load(stream::iter((0..6).map(order))).run().await?;
+    let table = account.table("orders");
+    let key = Key::<DynamicEntity>::new;
+    // A copy is missing, one is stale, one is without its entity, and so on.
+    table.delete(key("contoso", "desk_0000000000"), Match::Any).await?;
+    table.delete(key("courier_kim", "contoso_0000000001"), Match::Any).await?;
+    table.delete(key("unique_order_by_number_A2", "claim"), Match::Any).await?;
+    let mut stale = table.get(key("courier_kim", "contoso_0000000003")).await?.unwrap();
+    stale.entity.set("cents", 7_i64);
+    table.replace(&stale).await?;
+    let copies = [("contoso", "customer_ada_order_0004"), ("unique_order_by_number_A4", "claim")];
+    table.delete(key("contoso", "order_0004"), Match::Any).await?;
+
+    let found = orders.verify().run().await?;
+    let drifted = |report: &Report| {
+        ["by_desk", "by_customer", "by_courier", "by_size", "by_number"].map(|name| {
+            let part = report.part(name);
+            (part.missing, part.stale, part.orphaned)
+        })
+    };
+    let expected = [(1, 0, 1), (0, 0, 1), (1, 1, 1), (0, 0, 1), (1, 0, 1)];
+    assert_eq!(drifted(&found), expected, "{found:?}");
+    for (partition, row) in copies {
+        assert!(table.get(key(partition, row)).await?.is_some(), "verifying changes nothing");
+    }
+    let repaired = orders.repair().run().await?;
+    assert!(repaired.is_clean() && repaired.total.repaired == 9, "{repaired:?}");
+    assert!(orders.verify().run().await?.is_clean());
+    assert_eq!(agreed(&server.snapshot(), true).len(), 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_that_does_not_decode_is_named_and_the_job_goes_on() -> TestResult {
+    let (_server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.load(stream::iter((0..3).map(order))).run().await?;
+    let mut garbage = DynamicEntity::new("contoso", "order_0009");
+    garbage.set("customer", 7);
+    account.table("orders").insert(&garbage).await?;
+    let report = orders.repair().run().await?;
+    assert_eq!((report.total.unreadable, report.problems.len()), (1, 1));
+    assert_eq!(report.problems[0].row_key, "order_0009");
+    assert_eq!(report.part("by_number").right, 3);
+    Ok(())
+}
+
+/// A writer that stops before its commit leaves a claim; nothing tells of it once the message is gone.
+#[tokio::test]
+async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let fault = rowkey_server::Fault::on(rowkey_server::Operation::Transaction);
+    let held = server.inject(fault.hold());
+    {
+        let one = order(1);
+        let insert = orders.insert(&one);
+        futures_util::future::select(
+            std::pin::pin!(insert),
+            std::pin::pin!(held.wait_until_held()),
+        )
+        .await;
+    }
+    drop(held);
+    account.queue("orders").clear().await?;
+    let found = orders.verify().run().await?;
+    assert_eq!(found.part("by_number").orphaned, 1, "{found:?}");
+    assert!(orders.repair().run().await?.is_clean());
+    orders.insert(&order(1)).await?;
+    server.clock().advance(std::time::Duration::from_secs(3600));
+    let later = rowkey_tests::sweep::account(&server)?;
+    let orders = store(&later)?;
+    let swept = orders.repair().run().await?;
+    assert_eq!((swept.part("operations").orphaned, swept.is_clean()), (1, true), "{swept:?}");
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    Ok(())
+}
