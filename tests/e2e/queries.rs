@@ -2,15 +2,14 @@
 
 use futures_util::TryStreamExt;
 use rowkey::{
-    Column, Continuation, Cost, DynamicEntity, ErrorKind, Filter, Key, Operator, Outcome,
-    Partition, Projection, ScanPolicy, Table,
+    Column, Cost, DynamicEntity, ErrorKind, Filter, Operator, Outcome, Partition, ScanPolicy,
 };
 use rowkey_tests::{Fixture, TestResult};
 
 use crate::model::{Badge, Employee, Grade, Pay, Review, employee};
 
 #[expect(clippy::future_not_send, reason = "awaited where it is called")]
-async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
+pub(crate) async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
     let table = Fixture::new().await?.table_with_server().await?;
     for first in (1..=count).step_by(100) {
         let mut transaction = table.transaction();
@@ -22,9 +21,9 @@ async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
     Ok(table)
 }
 
-type Staff = rowkey_tests::TestTable;
+pub(crate) type Staff = rowkey_tests::TestTable;
 
-fn ids(found: &[rowkey::Stored<Employee>]) -> Vec<u32> {
+pub(crate) fn ids(found: &[rowkey::Stored<Employee>]) -> Vec<u32> {
     found.iter().map(|stored| stored.entity.id).collect()
 }
 
@@ -169,89 +168,6 @@ async fn more_than_a_page_of_entities_streams_to_the_end() -> TestResult {
     Ok(())
 }
 
-/// What a program reads of an employee.
-#[derive(Debug, Projection)]
-#[entity(rename_all = "PascalCase")]
-struct Earnings {
-    #[entity(row_key)]
-    row: String,
-    salary: f64,
-}
-
-/// What its next version reads.
-#[derive(Debug, Projection)]
-#[entity(rename_all = "PascalCase")]
-struct EarningsAndBonus {
-    #[entity(row_key)]
-    row: String,
-    salary: f64,
-    bonus: Option<f64>,
-}
-
-#[tokio::test]
-async fn a_token_outlives_a_new_field_of_the_type_that_is_read() -> TestResult {
-    let table = staff(30).await?;
-    let query = || table.query(Employee::partition("sales")).page_size(10);
-    let whole: Vec<_> = query().all().await?.into_iter().map(|e| Key::of(&e.entity)).collect();
-    let mut old = query().project::<Earnings>().pages();
-    let first = old.try_next().await?.unwrap();
-    let token: Continuation = first.continuation.unwrap().to_string().parse()?;
-
-    let rest = query().project::<EarningsAndBonus>().resume(token.clone()).all().await?;
-    let read = first.entities.iter().map(|pay| &pay.entity.row);
-    let rows: Vec<_> = read.chain(rest.iter().map(|pay| &pay.entity.row)).collect();
-    let expected: Vec<_> = whole.iter().map(|key| key.parts().unwrap().1).collect();
-    assert_eq!(rows, expected);
-    assert!(rest.iter().all(|pay| pay.entity.bonus.is_none() && pay.entity.salary > -1.0));
-    assert!(first.entities.iter().all(|pay| pay.entity.salary > -1.0));
-
-    // Nor does it matter what is read with it, the other way round, or as a whole.
-    assert_eq!(query().resume(token.clone()).all().await?.len(), 20);
-    let other = query().filter(Employee::SALARY.gt(0.0)).project::<Earnings>().resume(token);
-    assert_eq!(other.all().await.unwrap_err().kind(), ErrorKind::Invalid);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResult {
-    let table = staff(30).await?;
-    let query = |table: &Table| table.query(Employee::partition("sales")).page_size(10);
-    let first = query(&table).take(25).pages().try_next().await?.unwrap();
-    let text = first.continuation.unwrap().to_string();
-
-    let token: Continuation = text.parse()?;
-    let rest = query(&table.with_options(rowkey::ClientOptions::default()))
-        .resume(token.clone())
-        .all()
-        .await?;
-    assert_eq!(ids(&rest), (11..=25).collect::<Vec<_>>(), "what was left of the take is left");
-
-    let other = query(&table).filter(Employee::SALARY.gt(0.0)).resume(token).all().await;
-    let error = other.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_resumed_query_takes_what_was_left_or_less() -> TestResult {
-    let table = staff(30).await?;
-    let query = || table.query(Employee::partition("sales")).page_size(10);
-    let token = async |query: rowkey::Query<Employee>| -> Result<_, rowkey::Error> {
-        Ok(query.pages().try_next().await?.and_then(|page| page.continuation).unwrap())
-    };
-    let whole = token(query()).await?;
-    // Once the token's lack of a `take` won: this read everything and gave the last.
-    assert_eq!(query().resume(whole.clone()).first().await?.unwrap().entity.id, 11);
-    let some = query().resume(whole).take(12).all().await?;
-    assert_eq!(ids(&some), (11..=22).collect::<Vec<_>>());
-    let limited = token(query().take(25)).await?;
-    let some = query().resume(limited.clone()).take(3).all().await?;
-    assert_eq!(ids(&some), [11, 12, 13]);
-    let rest = query().resume(limited).take(25).all().await?;
-    assert_eq!(ids(&rest), (11..=25).collect::<Vec<_>>(), "15 of the 25 were left");
-    Ok(())
-}
-
 #[tokio::test]
 async fn a_prefix_never_leaves_the_rows_of_its_type() -> TestResult {
     let table = staff(12).await?;
@@ -261,9 +177,10 @@ async fn a_prefix_never_leaves_the_rows_of_its_type() -> TestResult {
     assert_eq!(ids(&find("id_00001").await?), [10, 11, 12]);
     assert_eq!(ids(&find("").await?).len(), 12);
     assert_eq!(ids(&find("badge_").await?), [0; 0]);
-    let keys = Key::new("sales", "a")..Key::new("sales", "z");
-    let found = table.query(Employee::partition("sales").range(keys)).all().await?;
+    let found = table.query(Employee::partition("sales").row_keys("a".."z")).all().await?;
     assert_eq!(found.len(), 12);
+    let behind = Employee::partition("sales").row_keys("id_000010"..);
+    assert_eq!(ids(&table.query(behind).all().await?), [10, 11, 12]);
     let both = Employee::partition("sales").range(Employee::key("sales", 11)..).prefix("id_00000");
     assert_eq!(ids(&table.query(both).all().await?), [0; 0]);
     Ok(())

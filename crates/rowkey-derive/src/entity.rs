@@ -9,6 +9,7 @@ use crate::index;
 use crate::keys;
 use crate::model::{Field, KIND, Keys, Model, Role, VERSION, at, option_of, plain};
 use crate::names::constant;
+use crate::template::Template;
 
 /// The most names that the service takes in `$select`.
 const MAX_SELECT: usize = 252;
@@ -82,7 +83,9 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     };
     let partition_key = keys::write(model, &keys.partition.pieces, &out, own);
     let row_key = keys::write(model, &keys.row.pieces, &out, own);
-    let rows = rows(model, keys);
+    let rows = heads(model, &keys.row);
+    let partitions = heads(model, &keys.partition);
+    let row_template = keys::template(model, &keys.row.pieces);
     let kind = model.kind.as_ref().map(|kind| {
         quote! {
             const KIND: ::core::option::Option<&'static str> = ::core::option::Option::Some(#kind);
@@ -102,6 +105,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #rows;
+            const PARTITIONS: #krate::entity::Rows = #partitions;
+            const ROW_TEMPLATE: &'static [#krate::key::Piece] = #row_template;
             #kind
             #version
             #encrypted
@@ -143,10 +148,11 @@ fn selected(model: &Model<'_>) -> TokenStream {
     quote! { ::core::option::Option::Some(&[#(#names),*]) }
 }
 
-fn rows(model: &Model<'_>, keys: &Keys) -> TokenStream {
+/// Which keys a template makes, as its head tells.
+fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
     let krate = &model.krate;
-    let head = keys.row.head();
-    if keys.row.parts().next().is_none() {
+    let head = template.head();
+    if template.parts().next().is_none() {
         quote! { #krate::entity::Rows::One(#head) }
     } else if head.is_empty() {
         quote! { #krate::entity::Rows::All }

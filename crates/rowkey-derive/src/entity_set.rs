@@ -52,6 +52,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #krate::entity::Rows::All;
+            const HAS_COPIES: bool = true;
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key

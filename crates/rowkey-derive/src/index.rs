@@ -6,7 +6,9 @@ use syn::ext::IdentExt as _;
 use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::Index as Declared;
-use crate::keys::{arguments, distinct, format, indices, local, local_named, part_type, write};
+use crate::keys::{
+    arguments, distinct, format, indices, local, local_named, part_type, template, write,
+};
 use crate::model::{Keys, Model, Role, at, combine, plain};
 use crate::names::did_you_mean;
 use crate::template::{Part, Piece, Template};
@@ -246,6 +248,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let unique = !index.many;
         let partition_head = index.partition.as_ref().map_or("", Template::head);
         let row_head = index.row.head();
+        let row_template = template(model, &index.row.pieces);
         let copy = index
             .copy
             .as_ref()
@@ -257,6 +260,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 unique: #unique,
                 partition_head: #partition_head,
                 row_head: #row_head,
+                row_template: #row_template,
                 copy: #krate::index::Copied::#copy,
             }
         }

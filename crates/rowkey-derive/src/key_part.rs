@@ -25,6 +25,7 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
             const DESCENDING: bool = #part::DESCENDING;
             const WIDTH: bool = #part::WIDTH;
             const TEXT: bool = #part::TEXT;
+            const PREFIX_FREE: bool = #part::PREFIX_FREE;
 
             fn write(&self, out: &mut #krate::key::KeyWriter) {
                 #part::write(&self.#member, out)

@@ -101,6 +101,19 @@ pub(crate) fn write<T: ToTokens>(
     quote! { #(#pieces)* }
 }
 
+/// The pieces of a template as a constant expression.
+pub(crate) fn template(model: &Model<'_>, pieces: &[Piece]) -> TokenStream {
+    let krate = &model.krate;
+    let pieces = pieces.iter().map(|piece| match piece {
+        Piece::Literal(text) => quote! { #krate::key::Piece::Literal(#text) },
+        Piece::Part(part) => {
+            let (ty, format) = (part_type(model, part.index), format(model, part));
+            quote_spanned! { at(ty) => #krate::key::Piece::part::<#ty>(#format) }
+        }
+    });
+    quote! { &[#(#pieces),*] }
+}
+
 /// `desc` and widths on types whose text has no such form fail when the constants are evaluated.
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;

@@ -356,6 +356,7 @@ fn a_key_that_the_template_does_not_make_is_refused() {
 #[test]
 fn the_rows_of_a_type_are_known_from_its_template() {
     assert_eq!(Employee::ROWS, Rows::Head("empid_"));
+    assert_eq!(Employee::PARTITIONS, Rows::All);
     assert_eq!(Review::ROWS, Rows::All);
     assert_eq!(Settings::ROWS, Rows::One("main"));
 }

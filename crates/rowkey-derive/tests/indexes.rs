@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
 use rowkey::index::{Copied, OtherPartition, SamePartition, Scope};
-use rowkey::key::{KeyError, KeyWriter};
+use rowkey::key::{KeyError, KeyWriter, PartFormat, Piece};
 use rowkey::{Entity, Index, IndexKey, IndexRange, KeyPart, Property};
 
 #[derive(Clone, Copy, Debug, PartialEq, KeyPart, Property)]
@@ -73,6 +73,7 @@ fn the_declarations_can_be_read() {
         unique,
         partition_head: "",
         row_head,
+        row_template: &[],
         copy,
     };
     let some = Copied::Only(&["FirstName", "LastName"]);
@@ -92,7 +93,22 @@ fn the_declarations_can_be_read() {
             ..index("by_region", false, "", Copied::All)
         },
     ];
-    assert_eq!(Employee::INDEXES, expected);
+    let declared: Vec<Index> =
+        Employee::INDEXES.iter().map(|index| Index { row_template: &[], ..*index }).collect();
+    assert_eq!(declared, expected);
+    let desc = PartFormat { descending: true, separator: Some('_'), ..PartFormat::DEFAULT };
+    let text = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
+    let by_pay = [
+        Piece::Literal("pay_"),
+        Piece::Part { format: text, prefix_free: false },
+        Piece::Literal("_"),
+        Piece::Part { format: desc, prefix_free: true },
+        Piece::Literal("_"),
+    ];
+    assert_eq!(Employee::INDEXES[3].row_template, by_pay);
+    let id = PartFormat { width: Some(6), ..PartFormat::DEFAULT };
+    let row = [Piece::Literal("id_"), Piece::Part { format: id, prefix_free: true }];
+    assert_eq!(Employee::ROW_TEMPLATE, row);
 }
 
 #[test]

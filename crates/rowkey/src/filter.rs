@@ -129,8 +129,30 @@ impl Filter {
         Self(self.0.and_then(|this| Ok(this.or(other.0?))))
     }
 
+    /// The properties that it compares, each as often as it does; none if it cannot be sent.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let mut names = Vec::new();
+        if let Ok(filter) = &self.0 {
+            columns(filter, &mut names);
+        }
+        names.into_iter()
+    }
+
     pub(crate) fn into_wire(self) -> Result<wire::Filter, PropertyError> {
         self.0
+    }
+}
+
+/// Adds the properties that `filter` compares.
+pub(crate) fn columns<'f>(filter: &'f wire::Filter, names: &mut Vec<&'f str>) {
+    match filter {
+        wire::Filter::And(all) | wire::Filter::Or(all) => {
+            all.iter().for_each(|one| columns(one, names));
+        }
+        wire::Filter::Not(one) => columns(one, names),
+        wire::Filter::Compare(comparison) => names.push(&comparison.property),
+        wire::Filter::Property(name) => names.push(name),
+        wire::Filter::Constant(_) => {}
     }
 }
 

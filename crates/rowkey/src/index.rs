@@ -12,10 +12,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::entity::Entity;
-use crate::key::address::{Span, prefix};
+use crate::entity::{Entity, KIND, Projection, VERSION};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::key::address::Span;
+use crate::key::between::{End, NotOfTemplate, between};
+use crate::key::stretch::{RowKeys, prefix};
+use crate::key::template::Extent;
 use crate::key::write::ends_in_escape;
-use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition};
+use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece};
 
 /// The property of a copy that holds the RowKey of its entity.
 pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";
@@ -59,6 +64,9 @@ pub struct Index {
     pub partition_head: &'static str,
     /// The text that the RowKey of each of its rows begins with.
     pub row_head: &'static str,
+    /// The template of its RowKeys, by which [ranges](IndexRange::range) know the values. What tells
+    /// entities of the same values apart follows it.
+    pub row_template: &'static [Piece],
     /// Which properties its copies have.
     pub copy: Copied,
 }
@@ -87,6 +95,72 @@ pub enum Copied {
 #[derive(Clone, Copy, Debug)]
 pub enum Claimed {}
 
+impl Index {
+    /// Whether its copies have a property of this name, or a key. The fields in the keys of the entity
+    /// are no properties.
+    ///
+    /// ```
+    /// # use rowkey::Entity;
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{department}", row = "id_{id:6}")]
+    /// #[entity(index(name = by_email, row = "email_{email:lower}", copy(name)))]
+    /// struct Employee { department: String, id: u32, email: String, name: String, salary: f64 }
+    ///
+    /// let by_email = &Employee::INDEXES[0];
+    /// assert!(by_email.has_column("name") && !by_email.has_column("salary"));
+    /// assert!(!by_email.has_column("email"), "it is in the key of the copy alone");
+    /// ```
+    pub fn has_column(&self, name: &str) -> bool {
+        const OF_ALL: [&str; 7] = [
+            "PartitionKey",
+            "RowKey",
+            "Timestamp",
+            PRIMARY_ROW_KEY,
+            PRIMARY_PARTITION_KEY,
+            KIND,
+            VERSION,
+        ];
+        match self.copy {
+            Copied::All => true,
+            Copied::Only(names) => names.contains(&name) || OF_ALL.contains(&name),
+        }
+    }
+
+    /// Fails if `P` reads a property that the copies do not have. (What reads all there is, such as a
+    /// [`DynamicEntity`](crate::DynamicEntity), reads what the copies have.)
+    ///
+    /// A [`Query`](crate::Query) of the copies checks this itself.
+    pub fn check_projection<P: Projection>(&self) -> Result<()> {
+        self.check_columns(P::COLUMNS.into_iter().flatten().copied(), "projection")
+    }
+
+    /// Fails if `filter` compares a property that the copies do not have.
+    ///
+    /// A [`Query`](crate::Query) of the copies checks this itself.
+    pub fn check_filter(&self, filter: &Filter) -> Result<()> {
+        self.check_columns(filter.columns(), "filter")
+    }
+
+    pub(crate) fn check_columns<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        what: &str,
+    ) -> Result<()> {
+        let Some(missing) = names.into_iter().find(|name| !self.has_column(name)) else {
+            return Ok(());
+        };
+        let index = self.name;
+        Err(Error::invalid(format!(
+            "the {what} needs the property `{missing}`, which the copies in the index `{index}` do not \
+             have"
+        ))
+        .advise(
+            "name its field in `copy(..)` of the index and build it anew, narrow the range if it is a \
+             value of the index, or read the entities and look at it there",
+        ))
+    }
+}
+
 /// Marks an address in an index whose rows are in another partition than their entities.
 #[derive(Clone, Copy, Debug)]
 pub enum OtherPartition {}
@@ -114,6 +188,9 @@ pub struct IndexRange<E, S> {
     span: Result<Span, KeyError>,
     /// What each RowKey begins with, and how the part is written that follows.
     head: (String, PartFormat),
+    extent: Extent,
+    /// Whether it is less than all rows that begin with the head.
+    is_narrowed: bool,
     entity: PhantomData<fn() -> (E, S)>,
 }
 
@@ -155,11 +232,19 @@ impl<E: Entity, S> IndexRange<E, S> {
     ) -> Self {
         let keys = partition_key.finish().and_then(|pk| Ok((pk, row_head.finish()?)));
         let head = keys.as_ref().map(|(_, head)| head.clone()).unwrap_or_default();
+        let index = E::INDEXES.get(position);
         let span = keys.map(|(partition_key, head)| {
-            let (from, to) = prefix(&head);
-            Span { partition_key, from, to }
+            let rows = RowKeys::beginning_with(&head);
+            Span { partition_key, rows, index }
         });
-        Self { position, span, head: (head, next), entity: PhantomData }
+        Self {
+            position,
+            span,
+            head: (head, next),
+            extent: Extent::Beginning,
+            is_narrowed: false,
+            entity: PhantomData,
+        }
     }
 
     /// The index.
@@ -196,42 +281,53 @@ impl<E: Entity, S> IndexRange<E, S> {
             if let Some(end) = ends_in_escape(&begun, *format).filter(|_| !text.is_empty()) {
                 to = Bound::Excluded(end);
             }
-            span.narrow((from, to));
+            span.rows.narrow(&RowKeys::within(from, to));
             Ok(span)
         });
+        self.is_narrowed = true;
         self
     }
 
     /// Only the rows between these values of the same index and partition:
     /// `.range(Employee::by_salary("sales", 40_000)..=Employee::by_salary("sales", 60_000))`.
+    ///
+    /// It goes by the values, as [`Partition::range`] does: `desc` does not matter for what is in it, and
+    /// text is compared as the template writes it, in lower case for `{email:lower}`. An end is all
+    /// rows of its values: `by_name_under_last("sales", "Jones")..` begins with the first Jones.
+    /// `by_last_name("sales", "Jones")..` holds `Jones Jr` and `Jonesy`, too.
+    ///
+    /// The query fails, and sends nothing, if an end is in another index or partition, or was itself
+    /// narrowed by `range` or [`prefix`](Self::prefix).
     #[must_use]
     pub fn range<B: Clone + Into<Self>>(mut self, range: impl RangeBounds<B>) -> Self {
         let position = self.position;
         self.span = self.span.and_then(|mut span| {
-            let end_of = |bound: &B| -> Result<Span, KeyError> {
-                let end: Self = bound.clone().into();
-                let found = end.span?;
-                if end.position != position {
-                    Err(KeyError::OtherIndex)
-                } else if found.partition_key != span.partition_key {
-                    Err(KeyError::OtherPartition)
-                } else {
-                    Ok(found)
+            let template = E::INDEXES[position].row_template;
+            let end_of = |bound: Bound<&B>| {
+                let end = match bound {
+                    Bound::Included(end) => Bound::Included(end.clone().into()),
+                    Bound::Excluded(end) => Bound::Excluded(end.clone().into()),
+                    Bound::Unbounded => Bound::Unbounded,
+                };
+                if let Bound::Included(end) | Bound::Excluded(end) = &end {
+                    let end: &Self = end;
+                    let found = end.span.as_ref().map_err(Clone::clone)?;
+                    if end.position != position {
+                        return Err(KeyError::OtherIndex);
+                    } else if found.partition_key != span.partition_key {
+                        return Err(KeyError::OtherPartition);
+                    } else if end.is_narrowed {
+                        return Err(KeyError::NotOfTemplate);
+                    }
                 }
+                End::new(template, end.map(|end| (end.head.0, end.extent)))
+                    .map_err(|NotOfTemplate| KeyError::NotOfTemplate)
             };
-            let from = match range.start_bound() {
-                Bound::Included(bound) => end_of(bound)?.from,
-                Bound::Excluded(bound) => opposite(end_of(bound)?.to),
-                Bound::Unbounded => Bound::Unbounded,
-            };
-            let to = match range.end_bound() {
-                Bound::Included(bound) => end_of(bound)?.to,
-                Bound::Excluded(bound) => opposite(end_of(bound)?.from),
-                Bound::Unbounded => Bound::Unbounded,
-            };
-            span.narrow((from, to));
+            let rows = between(template, end_of(range.start_bound())?, end_of(range.end_bound())?);
+            span.rows.narrow(&rows);
             Ok(span)
         });
+        self.is_narrowed = true;
         self
     }
 
@@ -245,26 +341,20 @@ impl<E: Entity, S> IndexRange<E, S> {
 impl<E: Entity, S> From<IndexKey<E, S>> for IndexRange<E, S> {
     fn from(key: IndexKey<E, S>) -> Self {
         let head = key.keys.as_ref().map(|(_, row)| row.clone()).unwrap_or_default();
+        let index = E::INDEXES.get(key.position);
         let span = key.keys.map(|(partition_key, row)| Span {
             partition_key,
-            from: Bound::Included(row.clone()),
-            to: Bound::Included(row),
+            rows: RowKeys::one(&row),
+            index,
         });
         Self {
             position: key.position,
             span,
             head: (head, PartFormat::default()),
+            extent: Extent::Whole,
+            is_narrowed: false,
             entity: PhantomData,
         }
-    }
-}
-
-/// Where something begins that follows what ends at `bound`, and the other way round.
-fn opposite(bound: Bound<String>) -> Bound<String> {
-    match bound {
-        Bound::Included(row) => Bound::Excluded(row),
-        Bound::Excluded(row) => Bound::Included(row),
-        Bound::Unbounded => Bound::Unbounded,
     }
 }
 
@@ -280,6 +370,8 @@ impl<E, S> Clone for IndexRange<E, S> {
             position: self.position,
             span: self.span.clone(),
             head: self.head.clone(),
+            extent: self.extent,
+            is_narrowed: self.is_narrowed,
             entity: PhantomData,
         }
     }
@@ -300,114 +392,4 @@ impl<E, S> fmt::Debug for IndexRange<E, S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::entity::{DecodeError, Projection, RowReader, RowWriter, Rows};
-
-    /// An entity with an index over one text, by hand.
-    struct Person;
-
-    impl Projection for Person {
-        const COLUMNS: Option<&'static [&'static str]> = None;
-
-        fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-            Ok(Self)
-        }
-    }
-
-    impl Entity for Person {
-        const ROWS: Rows = Rows::Head("id_");
-        const INDEXES: &'static [Index] = &[Index {
-            name: "by_name",
-            scope: Scope::SamePartition,
-            unique: true,
-            partition_head: "",
-            row_head: "name_",
-            copy: Copied::All,
-        }];
-
-        fn partition_key(&self, _: &mut KeyWriter) {}
-        fn row_key(&self, _: &mut KeyWriter) {}
-        fn encode(&self, _: &mut RowWriter) {}
-    }
-
-    type Names = IndexRange<Person, SamePartition>;
-
-    const LOWER: PartFormat =
-        PartFormat { width: None, descending: false, separator: Some('_'), lower: true };
-
-    fn writer(text: &str) -> KeyWriter {
-        let mut out = KeyWriter::new();
-        out.literal(text);
-        out
-    }
-
-    fn all() -> Names {
-        IndexRange::from_writers(0, writer("p"), writer("name_"), LOWER)
-    }
-
-    fn name(text: &str) -> IndexKey<Person, SamePartition> {
-        IndexKey::from_writers(0, writer("p"), writer(&format!("name_{text}_")))
-    }
-
-    /// All Joneses, say, of an index that is not unique.
-    fn every(text: &str) -> Names {
-        IndexRange::from_writers(0, writer("p"), writer(&format!("name_{text}_")), LOWER)
-    }
-
-    fn bounds(range: Names) -> (Bound<String>, Bound<String>) {
-        let span = range.span.unwrap();
-        (span.from, span.to)
-    }
-
-    fn between(from: &str, to: &str) -> (Bound<String>, Bound<String>) {
-        (Bound::Included(from.to_owned()), Bound::Excluded(to.to_owned()))
-    }
-
-    #[test]
-    fn a_prefix_is_written_as_the_template_writes_the_value() {
-        assert_eq!(bounds(all()), between("name_", "name`"));
-        assert_eq!(bounds(all().prefix("Jo")), between("name_jo", "name_jp"));
-        assert_eq!(bounds(all().prefix("ΑΣ")), between("name_ασ", "name_ατ"), "not a final sigma");
-        assert_eq!(bounds(all().prefix("j/")), between("name_j.~", "name_j.\u{a0}"));
-        assert_eq!(bounds(all().prefix("")), between("name_", "name`"));
-    }
-
-    #[test]
-    fn a_prefix_that_looks_like_half_an_escape_does_not_find_what_is_escaped() {
-        // `a_` is written `a^~`, and `a^~` is written `a^}~`.
-        assert_eq!(bounds(all().prefix("a^")), between("name_a^", "name_a^~"));
-        assert_eq!(bounds(all().prefix("a.")), between("name_a.", "name_a.~"));
-    }
-
-    #[test]
-    fn ranges_go_from_the_first_row_of_a_value_to_the_last_of_another() {
-        assert_eq!(bounds(all().range(every("b")..every("d"))), between("name_b_", "name_d_"),);
-        assert_eq!(bounds(all().range(every("b")..=every("d"))), between("name_b_", "name_d`"),);
-        let after = (Bound::Excluded(every("b")), Bound::Unbounded);
-        assert_eq!(bounds(all().range::<Names>(after)), between("name_b`", "name`"));
-        let one = bounds(all().range(name("b")..=name("c")));
-        assert_eq!(
-            one,
-            (Bound::Included("name_b_".to_owned()), Bound::Included("name_c_".to_owned()))
-        );
-    }
-
-    #[test]
-    fn ranges_of_other_partitions_and_indexes_are_refused() {
-        let elsewhere: Names = IndexRange::from_writers(0, writer("q"), writer("name_b"), LOWER);
-        let range = all().range(elsewhere..);
-        assert_eq!(range.span, Err(KeyError::OtherPartition));
-        let other: Names = IndexRange::from_writers(1, writer("p"), writer("name_b"), LOWER);
-        assert_eq!(all().range(..other).span, Err(KeyError::OtherIndex));
-        assert!(matches!(all().prefix("\n").span, Err(KeyError::ControlCharacter)));
-    }
-
-    #[test]
-    fn addresses_are_those_of_rows_of_another_type() {
-        let key: Key<crate::DynamicEntity> = name("b").key_of();
-        assert_eq!(key.parts(), Ok(("p", "name_b_")));
-        let rows: Partition<crate::DynamicEntity> = all().partition_of();
-        assert_eq!(rows.partition_key(), Ok("p"));
-    }
-}
+mod tests;

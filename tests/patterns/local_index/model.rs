@@ -155,8 +155,8 @@ impl Model<'_> {
             _ => {
                 let (low, high) = (i64::from(self.random.below(3)) - 2, 1);
                 let pay = |cents: i64| Employee::by_pay(&department, cents);
-                let range = Employee::by_pay_all(&department).range(pay(high)..pay(low));
-                let within = |e: &Employee| e.active && e.cents <= high && e.cents > low;
+                let range = Employee::by_pay_all(&department).range(pay(low)..=pay(high));
+                let within = |e: &Employee| e.active && e.cents <= high && e.cents >= low;
                 let expected =
                     self.expect(|e| within(e).then(|| (format!("{:03}", 500 - e.cents), e.id)));
                 assert_eq!(all(range).await?, expected, "from {high} down to {low}");

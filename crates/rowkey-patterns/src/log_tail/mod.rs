@@ -34,7 +34,7 @@
 //! # Ok(()) }
 //! ```
 
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -42,7 +42,7 @@ use std::time::Duration;
 use chrono::Utc;
 use rowkey::edm::DateTime;
 use rowkey::key::KeyWriter;
-use rowkey::{Entity, Error, ErrorKind, Key, Partition, Query, Result, Rows, Stored, Table};
+use rowkey::{Entity, Error, ErrorKind, Partition, Query, Result, Rows, Stored, Table};
 
 mod id;
 mod position;
@@ -192,18 +192,7 @@ impl LogTail {
 /// The rows of the ticks from `from` on and before `to`: later times have lesser rows.
 fn slice<E: Entity>(partition: Partition<E>, from: i64, to: i64) -> Partition<E> {
     let (first, end) = (row_of::<E>(to - 1), row_of::<E>(from - 1));
-    within(partition, Bound::Included(first), Bound::Excluded(end))
-}
-
-/// Narrows a partition to rows. One whose key cannot be stays as it is: the query says why.
-fn within<E: Entity>(
-    partition: Partition<E>,
-    from: Bound<String>,
-    to: Bound<String>,
-) -> Partition<E> {
-    let Ok(key) = partition.partition_key().map(str::to_owned) else { return partition };
-    let row = |bound: Bound<String>| bound.map(|row| Key::new(key.as_str(), row));
-    partition.range((row(from), row(to)))
+    partition.row_keys(first..end)
 }
 
 /// The text before the ticks.

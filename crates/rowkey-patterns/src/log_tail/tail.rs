@@ -15,7 +15,7 @@ use rowkey::table::Keyed;
 use rowkey::{Entity, Error, ErrorKind, Partition, Result, Stored, Table};
 
 use super::position::Position;
-use super::{head, row_of, slice, ticks_in, ticks_of, within};
+use super::{head, row_of, slice, ticks_in, ticks_of};
 use crate::hash::fnv1a;
 
 /// How many entries a batch has at most, unless it is said otherwise.
@@ -189,7 +189,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
     async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Stored<E>>> {
         let ticks = self.position.ticks;
         let end = Bound::Excluded(row_of::<E>(ticks - 1));
-        let rest = within(self.partition.clone(), Bound::Excluded(after), end);
+        let rest = self.partition.clone().row_keys((Bound::Excluded(after), end));
         let rows = self.read(rest, self.batch).await?;
         if rows.len() < self.batch {
             self.position.ticks = ticks + 1;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey::table::Stream;
-use rowkey::{Entity, Error, ErrorKind, Filter, Key, Partition, Query, Result, Stored, Table};
+use rowkey::{Entity, Error, ErrorKind, Filter, Partition, Query, Result, Stored, Table};
 
 use crate::parallel::Parallel;
 
@@ -98,12 +98,12 @@ impl<E: Entity + Send + 'static> Gather<E> {
 
     fn bucket(&self, (number, partition): (u16, &Partition<E>)) -> Query<E> {
         let mut rows = partition.clone();
-        if let (Some(after), Ok(key)) = (&self.after, partition.partition_key()) {
-            let row = Key::new(key, &*after.row_key);
+        if let Some(after) = &self.after {
+            let row = &*after.row_key;
             // Of equal RowKeys, those of earlier buckets came before.
             let from =
                 if number > after.bucket { Bound::Included(row) } else { Bound::Excluded(row) };
-            rows = rows.range((from, Bound::Unbounded));
+            rows = rows.row_keys::<&str>((from, Bound::Unbounded));
         }
         let mut query = self.table.query(rows);
         if let Some(filter) = &self.filter {

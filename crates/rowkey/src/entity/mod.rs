@@ -18,5 +18,6 @@ pub mod traits;
 pub use dynamic::DynamicEntity;
 pub use property::{Property, PropertyError};
 pub use row::{DecodeError, RowReader, RowWriter};
+pub(crate) use row::{KIND, VERSION};
 pub use stored::{Stored, Write};
 pub use traits::{Entity, Projection, Rows};

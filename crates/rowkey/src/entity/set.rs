@@ -1,6 +1,6 @@
 //! What `#[derive(EntitySet)]` writes calls to: which type of a set a row is of.
 //!
-//! A row is of a type when its RowKey is one that the type's template can make, its `EntityType` is
+//! A row is of a type when its keys begin as those that the type's templates make, its `EntityType` is
 //! the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
 //! `version`. No two types of a set can claim one row: that is checked when the set is compiled.
 
@@ -16,6 +16,7 @@ const MAX_SHOWN: usize = 64;
 
 /// What tells the type of a row.
 pub struct Tag<'a> {
+    partition_key: &'a str,
     row_key: &'a str,
     kind: Option<&'a str>,
     /// `None` if it is not an Int32, so that no type claims the row.
@@ -37,6 +38,7 @@ impl<'a> Tag<'a> {
             return Err(DecodeError::index_copy());
         }
         Ok(Self {
+            partition_key: row.partition_key()?,
             row_key: row.row_key()?,
             kind: row.text(KIND),
             version: row.stored_version().ok(),
@@ -45,12 +47,8 @@ impl<'a> Tag<'a> {
 
     /// Whether the row is of this type.
     pub fn is<E: Entity>(&self) -> bool {
-        let in_rows = match E::ROWS {
-            Rows::All => true,
-            Rows::Head(head) => self.row_key.starts_with(head),
-            Rows::One(row_key) => self.row_key == row_key,
-        };
-        in_rows
+        E::PARTITIONS.may_hold(self.partition_key)
+            && E::ROWS.may_hold(self.row_key)
             && E::KIND.is_none_or(|kind| self.kind == Some(kind))
             && self.version == Some(E::VERSION)
     }
@@ -171,7 +169,7 @@ mod tests {
     #[test]
     fn a_kind_is_repeated_in_an_error_only_if_it_looks_like_a_name() {
         let unknown = |kind| {
-            let tag = Tag { row_key: "secret", kind, version: Some(3) };
+            let tag = Tag { partition_key: "secret", row_key: "secret", kind, version: Some(3) };
             tag.unknown("Record", &[Rows::Head("id_"), Rows::All, Rows::One("main")]).to_string()
         };
         let error = unknown(Some("note"));

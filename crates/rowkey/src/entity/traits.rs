@@ -2,7 +2,9 @@
 
 use super::row::{DecodeError, RowReader, RowWriter};
 use crate::index::Index;
-use crate::key::KeyWriter;
+use crate::index::Scope;
+use crate::key::stretch::RowKeys;
+use crate::key::{KeyWriter, Piece};
 
 /// A type that is read from entities: the whole of one, or some of its properties.
 ///
@@ -47,6 +49,26 @@ pub trait Entity: Projection {
     /// Which rows of a partition hold this type.
     const ROWS: Rows;
 
+    /// Which partitions hold this type, as its partition template tells: a
+    /// [scan](crate::Table::scan) asks for those alone.
+    const PARTITIONS: Rows = Rows::All;
+
+    /// The row template, by which [ranges](crate::Partition::range) know the values in a RowKey. Without
+    /// one a range goes by RowKeys as they are stored.
+    const ROW_TEMPLATE: &'static [Piece] = &[];
+
+    /// Whether queries of the type pass over rows that carry a `PrimaryRowKey`: copies that an index
+    /// keeps, which may lie among the entities. So it is if copies are in other partitions.
+    #[doc(hidden)]
+    const HAS_COPIES: bool = {
+        let (mut at, mut found) = (0, false);
+        while at < Self::INDEXES.len() {
+            found |= matches!(Self::INDEXES[at].scope, Scope::OtherPartition);
+            at += 1;
+        }
+        found
+    };
+
     /// What the `EntityType` property says when the rows do not tell the type.
     const KIND: Option<&'static str> = None;
 
@@ -80,13 +102,33 @@ pub trait Entity: Projection {
     }
 }
 
-/// Which rows of a partition hold entities of a type, as its row template tells.
+/// Which keys hold entities of a type, as a template tells: the rows of a partition, or the partitions
+/// of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// Any: the template begins with a part.
     All,
     /// Those that begin with this text, the literal head of the template.
     Head(&'static str),
-    /// The one with this RowKey: the template has no parts.
+    /// The one with this key: the template has no parts.
     One(&'static str),
+}
+
+impl Rows {
+    /// Whether `key` may be one of them.
+    pub(crate) fn may_hold(self, key: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Head(head) => key.starts_with(head),
+            Self::One(one) => key == one,
+        }
+    }
+
+    pub(crate) fn keys(self) -> RowKeys {
+        match self {
+            Self::All => RowKeys::beginning_with(""),
+            Self::Head(head) => RowKeys::beginning_with(head),
+            Self::One(key) => RowKeys::one(key),
+        }
+    }
 }

@@ -1,14 +1,17 @@
 //! Addresses that carry the type of what lies there.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use rowkey_wire::key as wire;
 
+use super::between::{End, NotOfTemplate, between};
+use super::stretch::RowKeys;
+use super::template::Extent;
 use super::write::{KeyError, KeyWriter};
-use crate::entity::{Entity, Rows};
+use crate::entity::Entity;
+use crate::index::Index;
 
 /// The address of one entity, and its type: `Employee::key("sales", 7)`.
 ///
@@ -83,12 +86,13 @@ impl<E> Partition<E> {
     }
 }
 
-/// A PartitionKey, and the bounds of each RowKey.
+/// A PartitionKey, and RowKeys.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) partition_key: String,
-    pub(crate) from: Bound<String>,
-    pub(crate) to: Bound<String>,
+    pub(crate) rows: RowKeys,
+    /// The index whose rows they are, if they are not the entities themselves.
+    pub(crate) index: Option<&'static Index>,
 }
 
 impl<E: Entity> Partition<E> {
@@ -105,15 +109,10 @@ impl<E: Entity> Partition<E> {
     }
 
     fn with_key(partition_key: Result<String, KeyError>) -> Self {
-        let span = partition_key.map(|partition_key| {
-            let (from, to) = match E::ROWS {
-                Rows::All => (Bound::Unbounded, Bound::Unbounded),
-                Rows::Head(head) => prefix(head),
-                Rows::One(row_key) => {
-                    (Bound::Included(row_key.to_owned()), Bound::Included(row_key.to_owned()))
-                }
-            };
-            Span { partition_key, from, to }
+        let span = partition_key.map(|partition_key| Span {
+            partition_key,
+            rows: E::ROWS.keys(),
+            index: None,
         });
         Self { span, entity: PhantomData }
     }
@@ -122,7 +121,7 @@ impl<E: Entity> Partition<E> {
     #[must_use]
     pub fn under(mut self, row_prefix: KeyWriter) -> Self {
         self.span = self.span.and_then(|mut span| {
-            (span.from, span.to) = prefix(&row_prefix.finish()?);
+            span.rows = RowKeys::beginning_with(&row_prefix.finish()?);
             Ok(span)
         });
         self
@@ -133,19 +132,99 @@ impl<E: Entity> Partition<E> {
     #[must_use]
     pub fn prefix(mut self, row_prefix: &str) -> Self {
         if let Ok(span) = &mut self.span {
-            span.narrow(prefix(row_prefix));
+            span.rows.narrow(&RowKeys::beginning_with(row_prefix));
         }
         self
     }
 
-    /// Only the rows between two keys of this partition:
+    /// Only the entities between two keys of this partition, by the values in the keys:
     /// `.range(Employee::key("sales", 1)..Employee::key("sales", 100))`.
+    ///
+    /// Keys compare part by part, in the order of the row template: numbers and dates as such, text by
+    /// UTF-16 unit, a part of several values as the text it makes. `desc` does not matter for what is in
+    /// a range: with `{at:desc}`, `key(monday)..key(friday)` holds Monday to Thursday. It matters for
+    /// the order in which entities come, which is that of the table: Thursday first. A range whose
+    /// start is above its end holds nothing, and nothing is sent.
+    ///
+    /// # Requests
+    ///
+    /// Where one range of RowKeys holds these values, that is asked for: always with one part, and
+    /// with several if the ends differ in the last one alone, or if all from the first difference on
+    /// are `desc` or all are not. Otherwise the values lie in several ranges of RowKeys, at most two for
+    /// each part and one, and each is asked for by queries of its own, one after the other.
+    ///
+    /// Text in front of another part is the exception: RowKeys keep `ann B` before `ann`. The query reads
+    /// the smallest range that holds all values, and passes over entities that are not meant. Those
+    /// are few where both ends are given. An end that is text, without a start, reads the rows of
+    /// values that begin with the same character.
+    ///
+    /// # Errors
+    ///
+    /// The query fails, and sends nothing, if an end is not in this partition, or is a RowKey that the
+    /// row template of `E` does not make: see [`row_keys`](Self::row_keys). A type without a
+    /// template, such as [`DynamicEntity`](crate::DynamicEntity) or an `EntitySet`, has ranges of RowKeys.
+    ///
+    /// ```
+    /// use rowkey::Entity;
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{city}", row = "{day:8,desc}")]
+    /// struct Reading {
+    ///     city: String,
+    ///     day: u32,
+    ///     degrees: f64,
+    /// }
+    ///
+    /// let key = |day| Reading::key("leeds", day);
+    /// // 20261123, 20261122, 20261121: in the order of the table
+    /// let three_days = Reading::partition("leeds").range(key(20261121)..=key(20261123));
+    /// ```
     #[must_use]
     pub fn range(mut self, range: impl RangeBounds<Key<E>>) -> Self {
         self.span = self.span.and_then(|mut span| {
-            let from = row_of(range.start_bound(), &span.partition_key)?;
-            let to = row_of(range.end_bound(), &span.partition_key)?;
-            span.narrow((from, to));
+            let row = |key: &Key<E>| {
+                let (partition, row) = key.parts().map_err(Clone::clone)?;
+                let is_here = partition == span.partition_key;
+                if is_here { Ok(row.to_owned()) } else { Err(KeyError::OtherPartition) }
+            };
+            let from = try_map(range.start_bound(), row)?;
+            let to = try_map(range.end_bound(), row)?;
+            let rows = if E::ROW_TEMPLATE.is_empty() {
+                RowKeys::within(from, to)
+            } else {
+                let end = |bound: Bound<String>| {
+                    End::new(E::ROW_TEMPLATE, bound.map(|row| (row, Extent::Whole)))
+                        .map_err(|NotOfTemplate| KeyError::NotOfTemplate)
+                };
+                between(E::ROW_TEMPLATE, end(from)?, end(to)?)
+            };
+            span.rows.narrow(&rows);
+            Ok(span)
+        });
+        self
+    }
+
+    /// Only the rows between two RowKeys, given as they are stored, in the order in which they are
+    /// stored: to go on behind a row, for instance. [`range`](Self::range) goes by values.
+    ///
+    /// ```
+    /// use std::ops::Bound;
+    ///
+    /// use rowkey::{DynamicEntity, Partition};
+    ///
+    /// let behind: (Bound<&str>, Bound<&str>) = (Bound::Excluded("id_000007"), Bound::Unbounded);
+    /// let rest = Partition::<DynamicEntity>::new("sales").row_keys(behind);
+    /// ```
+    #[must_use]
+    pub fn row_keys<R: AsRef<str>>(mut self, range: impl RangeBounds<R>) -> Self {
+        self.span = self.span.and_then(|mut span| {
+            let row = |row: &R| {
+                let row = row.as_ref();
+                wire::check(row).map(|()| row.to_owned()).map_err(KeyError::Invalid)
+            };
+            let from = try_map(range.start_bound(), row)?;
+            let to = try_map(range.end_bound(), row)?;
+            span.rows.narrow(&RowKeys::within(from, to));
             Ok(span)
         });
         self
@@ -221,42 +300,14 @@ impl<E: Entity> Partition<E> {
     }
 }
 
-/// The bounds of all rows that begin with `head`.
-pub(crate) fn prefix(head: &str) -> (Bound<String>, Bound<String>) {
-    let from = if head.is_empty() { Bound::Unbounded } else { Bound::Included(head.to_owned()) };
-    (from, wire::successor(head).map_or(Bound::Unbounded, Bound::Excluded))
-}
-
-impl Span {
-    /// Keeps of the rows those that lie within these bounds, too.
-    pub(crate) fn narrow(&mut self, (from, to): (Bound<String>, Bound<String>)) {
-        if is_tighter(&from, &self.from, Ordering::Greater) {
-            self.from = from;
-        }
-        if is_tighter(&to, &self.to, Ordering::Less) {
-            self.to = to;
-        }
-    }
-}
-
-/// Whether `bound` lets less through than `other`; it does if its key is `order` than the other's.
-fn is_tighter(bound: &Bound<String>, other: &Bound<String>, order: Ordering) -> bool {
-    let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return false };
-    let (Bound::Included(than) | Bound::Excluded(than)) = other else { return true };
-    match wire::compare(key, than) {
-        Ordering::Equal => matches!(bound, Bound::Excluded(_)),
-        found => found == order,
-    }
-}
-
-fn row_of<E>(bound: Bound<&Key<E>>, partition_key: &str) -> Result<Bound<String>, KeyError> {
-    let row = |key: &Key<E>| {
-        let (partition, row) = key.parts().map_err(Clone::clone)?;
-        if partition == partition_key { Ok(row.to_owned()) } else { Err(KeyError::OtherPartition) }
-    };
+/// What a bound holds, as `to_end` makes it.
+fn try_map<T, U>(
+    bound: Bound<T>,
+    to_end: impl FnOnce(T) -> Result<U, KeyError>,
+) -> Result<Bound<U>, KeyError> {
     Ok(match bound {
-        Bound::Included(key) => Bound::Included(row(key)?),
-        Bound::Excluded(key) => Bound::Excluded(row(key)?),
+        Bound::Included(key) => Bound::Included(to_end(key)?),
+        Bound::Excluded(key) => Bound::Excluded(to_end(key)?),
         Bound::Unbounded => Bound::Unbounded,
     })
 }

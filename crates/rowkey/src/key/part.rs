@@ -79,6 +79,11 @@ pub trait KeyPart: Sized {
     /// itself. The template of an index may write it in lower case, `{part:lower}`.
     const TEXT: bool = false;
 
+    /// Whether no value's text is the beginning of another's, as of numbers, dates and GUIDs, and
+    /// sorts as the value. Then a range of keys is a range of values whatever follows the part, and
+    /// the service reads no other rows. Otherwise it reads a few more, which are passed over.
+    const PREFIX_FREE: bool = false;
+
     /// Writes the value.
     fn write(&self, out: &mut KeyWriter);
 
@@ -121,6 +126,7 @@ impl KeyPart for String {
 
 impl KeyPart for bool {
     const DESCENDING: bool = true;
+    const PREFIX_FREE: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
         out.unsigned(u64::from(*self), 1, 1);
@@ -136,6 +142,7 @@ macro_rules! unsigned {
         impl KeyPart for $part {
             const DESCENDING: bool = true;
             const WIDTH: bool = true;
+            const PREFIX_FREE: bool = true;
 
             fn write(&self, out: &mut KeyWriter) {
                 out.unsigned(u64::from(*self), u64::from(<$part>::MAX), $digits);
@@ -154,6 +161,7 @@ macro_rules! signed {
         impl KeyPart for $part {
             const DESCENDING: bool = true;
             const WIDTH: bool = true;
+            const PREFIX_FREE: bool = true;
 
             fn write(&self, out: &mut KeyWriter) {
                 out.signed(i64::from(*self), $digits);
@@ -174,6 +182,7 @@ signed!(i8: 3, i16: 5, i32: 10, i64: 19);
 /// `DateTime.MaxValue.Ticks`, as rows written by .NET do.
 impl KeyPart for DateTime {
     const DESCENDING: bool = true;
+    const PREFIX_FREE: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
         out.ticks(*self);
@@ -187,6 +196,7 @@ impl KeyPart for DateTime {
 /// As [`DateTime`]; nanoseconds below 100 are cut off.
 impl KeyPart for chrono::DateTime<Utc> {
     const DESCENDING: bool = true;
+    const PREFIX_FREE: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
         match DateTime::try_from(*self) {
@@ -202,6 +212,8 @@ impl KeyPart for chrono::DateTime<Utc> {
 
 /// 36 lower-case characters.
 impl KeyPart for Guid {
+    const PREFIX_FREE: bool = true;
+
     fn write(&self, out: &mut KeyWriter) {
         out.guid(*self);
     }

@@ -40,6 +40,8 @@ pub enum KeyError {
     DateOutOfRange,
     /// The key as a whole is not valid.
     Invalid(wire::KeyError),
+    /// An end of a range is a RowKey that the row template of the type does not make.
+    NotOfTemplate,
     /// A range of an index whose ends are in another index.
     OtherIndex,
     /// A range whose ends are not in the partition that is queried.
@@ -251,6 +253,10 @@ impl fmt::Display for KeyError {
             Self::ControlCharacter => f.write_str("a string in the key has a control character"),
             Self::DateOutOfRange => f.write_str("a date in the key is outside 1601 to 9999"),
             Self::Invalid(error) => error.fmt(f),
+            Self::NotOfTemplate => f.write_str(
+                "an end of the range is a RowKey that the row template of the type does not make; \
+                 give ends by value, or use `row_keys` for RowKeys as they are stored",
+            ),
             Self::OtherIndex => f.write_str("an end of the range is in another index"),
             Self::OtherPartition => {
                 f.write_str("an end of the range lies in another partition than the one queried")

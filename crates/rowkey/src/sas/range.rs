@@ -7,6 +7,7 @@ use rowkey_wire::auth::Sas;
 
 use crate::entity::Entity;
 use crate::error::{Error, Result};
+use crate::key::template::is_in_order;
 use crate::key::{Key, KeyError, Partition};
 
 /// The first and the last PartitionKey, each perhaps with a RowKey.
@@ -21,13 +22,17 @@ type End = (String, Option<String>);
 impl Range {
     pub(super) fn of_partition<E: Entity>(partition: Partition<E>) -> Result<Self> {
         let span = partition.into_span().map_err(|error| invalid(&error))?;
+        if span.rows.stretches().is_empty() {
+            return Err(nothing());
+        }
+        let (from, to) = span.rows.exactly().cloned().ok_or_else(several)?;
         let partition_key = span.partition_key;
-        let from = match span.from {
+        let from = match from {
             Bound::Unbounded => None,
             Bound::Included(row) => Some(row),
             Bound::Excluded(row) => Some(after(row)),
         };
-        let to = match span.to {
+        let to = match to {
             Bound::Unbounded => None,
             Bound::Included(row) => Some(row),
             Bound::Excluded(row) => Some(before(row).ok_or_else(nothing)?),
@@ -35,7 +40,10 @@ impl Range {
         Ok(Self { from: Some((partition_key.clone(), from)), to: Some((partition_key, to)) })
     }
 
-    pub(super) fn of_keys<E>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
+    pub(super) fn of_keys<E: Entity>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
+        if !is_in_order(E::ROW_TEMPLATE) {
+            return Self::of_values(range);
+        }
         let parts = |key: &Key<E>| {
             let (partition_key, row_key) = key.parts().map_err(invalid)?;
             Ok((partition_key.to_owned(), row_key.to_owned()))
@@ -58,6 +66,25 @@ impl Range {
             }
         };
         Ok(Self { from, to })
+    }
+
+    /// The keys between two of one partition, of a type whose RowKeys are not in the order of values.
+    fn of_values<E: Entity>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
+        let ends = (range.start_bound(), range.end_bound());
+        let (
+            Bound::Included(from) | Bound::Excluded(from),
+            Bound::Included(_) | Bound::Excluded(_),
+        ) = ends
+        else {
+            return Err(several());
+        };
+        let (partition_key, _) = from.parts().map_err(invalid)?;
+        let partition = Partition::<E>::new(partition_key);
+        let partition = partition.range((ends.0.cloned(), ends.1.cloned()));
+        match partition.partition_key() {
+            Err(KeyError::OtherPartition) => Err(several()),
+            _ => Self::of_partition(partition),
+        }
     }
 
     pub(super) fn of_partitions<'a>(range: &impl RangeBounds<&'a str>) -> Result<Self> {
@@ -135,6 +162,13 @@ fn before(mut key: String) -> Option<String> {
 
 fn invalid(error: &KeyError) -> Error {
     Error::invalid(format!("in the range: {error}")).advise("give keys that entities can have")
+}
+
+fn several() -> Error {
+    Error::invalid(
+        "the entities in the range do not lie side by side, and a signature opens one range",
+    )
+    .advise("open whole partitions, or ends that differ in the last part of the key alone")
 }
 
 fn nothing() -> Error {

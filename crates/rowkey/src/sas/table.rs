@@ -54,7 +54,10 @@ impl TableSas {
 
     /// Opens these keys alone. The order is that of the table: by PartitionKey, then by RowKey, so
     /// a range over several partitions has all rows of those in the middle.
-    pub fn keys<E>(self, range: impl RangeBounds<Key<E>>) -> Self {
+    ///
+    /// Keys of a type with a `desc` part, or with text before another part, mean
+    /// [values](Partition::range). Signing fails unless these lie side by side in one partition.
+    pub fn keys<E: Entity>(self, range: impl RangeBounds<Key<E>>) -> Self {
         self.range(Range::of_keys(&range))
     }
 

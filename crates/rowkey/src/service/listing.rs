@@ -258,12 +258,14 @@ pub(crate) fn check_page_size(entries: u32) -> Result<()> {
 }
 
 /// A number that stays the same for the same texts, whichever process asks.
-pub(crate) fn fingerprint<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
+    texts: impl IntoIterator<Item = &'a T>,
+) -> u64 {
     // FNV-1a. The standard hasher may differ from version to version, and this number is stored.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for text in texts {
-        for byte in text.bytes().chain([0xFF]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        for byte in text.as_ref().iter().chain(&[0xFF]) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
     hash

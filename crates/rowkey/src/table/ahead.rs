@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 use futures_util::StreamExt as _;
 
 use super::continuation::Continuation;
-use super::pages::{Page, Reader, Source, Stream, failed};
+use super::pages::{Page, Reader, Source, Stream, Wanted, failed};
 use crate::entity::Projection;
 use crate::error::Result;
 use crate::service::progress::Progress;
@@ -26,6 +26,8 @@ pub(super) struct Ahead<P> {
     prefetch: bool,
     /// Where the next page begins, as long as it is not asked for.
     next: Option<Continuation>,
+    /// How many entities are wanted of the pages that are not read yet.
+    pub(super) wanted: Wanted,
     progress: Progress<Continuation>,
     asked: Option<BoxFuture<'static, Result<Answer>>>,
     answered: Option<Result<Answer>>,
@@ -33,8 +35,8 @@ pub(super) struct Ahead<P> {
 
 impl<P: Projection + Send + 'static> Ahead<P> {
     pub(super) fn new(reader: Reader<P>, prefetch: bool) -> Self {
-        let Reader { source, next, progress } = reader;
-        Self { source, prefetch, next, progress, asked: None, answered: None }
+        let Reader { source, next, wanted, progress } = reader;
+        Self { source, prefetch, next, wanted, progress, asked: None, answered: None }
     }
 
     /// Whether an answer is on its way.
@@ -64,7 +66,8 @@ impl<P: Projection + Send + 'static> Ahead<P> {
 
     /// Asks for the next page. Nothing is sent before [`look`](Self::look).
     fn ask(&mut self) {
-        let Some(from) = self.next.take() else { return };
+        let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else { return };
+        let top = self.wanted.top();
         let source = Arc::clone(&self.source);
         let admitted = match self.progress.admit() {
             Ok(admitted) => admitted,
@@ -74,7 +77,7 @@ impl<P: Projection + Send + 'static> Ahead<P> {
             }
         };
         self.asked = Some(Box::pin(async move {
-            let reply = admitted.wait(source.ask(&from)).await;
+            let reply = admitted.wait(source.ask(&from, top)).await;
             Ok((from, reply.map_err(|error| source.named(error))?))
         }));
     }
@@ -114,13 +117,14 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         from: &Continuation,
         reply: &Reply,
     ) -> Result<Page<P>> {
-        // How much of a `take` is left is known only when the page is decoded.
-        if from.left.is_none() {
-            self.go_on(cx, from, self.source.after(from.part, reply, None));
+        // How many are missing is known only when the page is decoded.
+        let is_limited = self.wanted.is_limited();
+        if !is_limited {
+            self.go_on(cx, from, self.source.after(from.part, reply));
         }
-        let page = self.source.read(from, reply);
+        let page = self.source.page(from, reply, &mut self.wanted);
         match &page {
-            Ok(page) if from.left.is_some() => self.go_on(cx, from, page.continuation.clone()),
+            Ok(page) if is_limited => self.go_on(cx, from, page.continuation.clone()),
             Ok(_) => {}
             // An error ends the stream.
             Err(_) => self.stop(),

@@ -1,60 +1,107 @@
 //! Where a query goes on: text that can be stored, and resumed in another process.
+//!
+//! # Format
+//!
+//! base64url without padding of: the version, 1; flags; the [fingerprint](super::plan::Plan::fingerprint)
+//! of the query, 8 bytes; the part, 2 bytes; the length of the first of the service's two tokens, 2
+//! bytes, and both; a checksum over all of that, 4 bytes. Numbers are little-endian.
 
 use std::fmt;
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rowkey_wire::table::decode::Continuation as Token;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::service::listing::fingerprint;
 use crate::transport::Host;
 
 /// The place where a query goes on.
 ///
 /// Store it as text (`to_string` and `parse`, or serde) and give it to the same query later, in
-/// this process or another: [`Query::resume`](crate::Query::resume). It is bound to the table and
-/// the filter it came from; another query refuses it. What a query reads of each entity does not
-/// matter, so a token outlives a new field of the type. It may contain keys, so treat it as you
-/// treat the data.
+/// this process or another: [`Query::page`](crate::Query::page) and
+/// [`Query::resume`](crate::Query::resume). The text has letters, digits, `-` and `_` alone, so it may
+/// stand in a URL as it is.
+///
+/// It is bound to the table, the range of keys and the filters it came from; another query refuses it.
+/// What a query reads of each entity does not matter, so a token outlives a new field of the type, and
+/// neither does how many it [takes](crate::Query::take). It may contain keys, which base64 does not
+/// hide: treat it as you treat the data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Continuation {
     pub(crate) query: u64,
-    /// Which of the filters that a long list was split into.
-    pub(crate) part: usize,
+    /// Which of the ranges and filters that the query was split into.
+    pub(crate) part: u16,
     /// The service's token; `None` at the beginning of a part.
     pub(crate) token: Option<Token>,
     /// Tokens are good only where they came from.
     pub(crate) secondary: bool,
-    /// How many entities of a `take` are left.
-    pub(crate) left: Option<u64>,
 }
 
-/// How a continuation is written.
-#[derive(Serialize, Deserialize)]
-struct Written {
-    q: String,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    p: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pk: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rk: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    s: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    n: Option<u64>,
-}
+/// The first byte of a stored continuation.
+const VERSION: u8 = 1;
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(part: &usize) -> bool {
-    *part == 0
-}
+// The flags.
+const HAS_TOKEN: u8 = 1;
+const HAS_ROW_KEY: u8 = 2;
+const IS_SECONDARY: u8 = 4;
 
 impl Continuation {
     /// In which part of the query it lies, counted from 0. There are several only when a long list is
-    /// split; key order is that of one part.
+    /// split, or when a range of values is several ranges of keys.
     pub fn part(&self) -> usize {
-        self.part
+        self.part.into()
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let (partition_key, row_key) = match &self.token {
+            Some(token) => (&*token.partition_key, token.row_key.as_deref()),
+            None => ("", None),
+        };
+        let flags = [
+            (self.token.is_some(), HAS_TOKEN),
+            (row_key.is_some(), HAS_ROW_KEY),
+            (self.secondary, IS_SECONDARY),
+        ];
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum();
+        let mut bytes = vec![VERSION, flags];
+        bytes.extend(self.query.to_le_bytes());
+        bytes.extend(self.part.to_le_bytes());
+        // A token that long fits no header, and would be refused when it is read.
+        bytes.extend(u16::try_from(partition_key.len()).unwrap_or(u16::MAX).to_le_bytes());
+        bytes.extend(partition_key.bytes());
+        bytes.extend(row_key.unwrap_or_default().bytes());
+        bytes.extend(checksum(&bytes));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (bytes, sum) = bytes.split_last_chunk::<4>()?;
+        let (&[version, flags], rest) = bytes.split_first_chunk()?;
+        let (query, rest) = rest.split_first_chunk()?;
+        let (part, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let known = HAS_TOKEN | HAS_ROW_KEY | IS_SECONDARY;
+        if version != VERSION || flags & !known != 0 || *sum != checksum(bytes) {
+            return None;
+        }
+        let texts = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let (partition_key, row_key) = (text(texts.0)?, text(texts.1)?);
+        let token = match (flags & HAS_TOKEN != 0, flags & HAS_ROW_KEY != 0) {
+            (true, true) => Some(Token { partition_key, row_key: Some(row_key) }),
+            (true, false) if row_key.is_empty() => Some(Token { partition_key, row_key: None }),
+            (false, false) if partition_key.is_empty() && row_key.is_empty() => None,
+            _ => return None,
+        };
+        Some(Self {
+            query: u64::from_le_bytes(*query),
+            part: u16::from_le_bytes(*part),
+            token,
+            secondary: flags & IS_SECONDARY != 0,
+        })
     }
 
     pub(crate) fn host(&self) -> Host {
@@ -66,18 +113,16 @@ impl Continuation {
     }
 }
 
+/// Tells text that was cut or changed from a token. It keeps out no forger, who has nothing to gain.
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    let [a, b, c, d, ..] = fingerprint([bytes]).to_le_bytes();
+    [a, b, c, d]
+}
+
 impl fmt::Display for Continuation {
     /// The text to store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let written = Written {
-            q: format!("{:016x}", self.query),
-            p: self.part,
-            pk: self.token.as_ref().map(|token| token.partition_key.clone()),
-            rk: self.token.as_ref().and_then(|token| token.row_key.clone()),
-            s: self.secondary,
-            n: self.left,
-        };
-        f.write_str(&serde_json::to_string(&written).map_err(|_| fmt::Error)?)
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.to_bytes()))
     }
 }
 
@@ -85,15 +130,11 @@ impl FromStr for Continuation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refused = || Error::invalid("the text is not that of a continuation token");
-        let written: Written = serde_json::from_str(text).map_err(|_| refused())?;
-        let query = u64::from_str_radix(&written.q, 16).map_err(|_| refused())?;
-        let token = match (written.pk, written.rk) {
-            (Some(partition_key), row_key) => Some(Token { partition_key, row_key }),
-            (None, None) => None,
-            (None, Some(_)) => return Err(refused()),
-        };
-        Ok(Self { query, part: written.p, token, secondary: written.s, left: written.n })
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        bytes.and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(|| {
+            Error::invalid("invalid continuation token: it is cut, changed, or of another version")
+                .advise("begin the query without one")
+        })
     }
 }
 
@@ -103,7 +144,6 @@ impl fmt::Debug for Continuation {
         f.debug_struct("Continuation")
             .field("query", &format_args!("{:016x}", self.query))
             .field("part", &self.part)
-            .field("left", &self.left)
             .finish_non_exhaustive()
     }
 }
@@ -124,18 +164,26 @@ impl<'de> Deserialize<'de> for Continuation {
 mod tests {
     use super::*;
 
+    fn tokens() -> Vec<Continuation> {
+        let token = |row_key: Option<&str>| Token {
+            partition_key: "1!4!cGs-".into(),
+            row_key: row_key.map(str::to_owned),
+        };
+        let tokens =
+            [None, Some(token(None)), Some(token(Some("1!4!cms-"))), Some(token(Some("")))];
+        tokens
+            .into_iter()
+            .flat_map(|token| [false, true].map(|secondary| (token.clone(), secondary)))
+            .map(|(token, secondary)| Continuation { query: 5 << 60, part: 2, token, secondary })
+            .collect()
+    }
+
     #[test]
-    fn a_token_survives_being_stored_as_text() {
-        for (token, left) in [
-            (None, None),
-            (Some(Token { partition_key: "1!4!cGs-".into(), row_key: None }), Some(7)),
-            (
-                Some(Token { partition_key: "1!4!cGs-".into(), row_key: Some("1!4!cms-".into()) }),
-                None,
-            ),
-        ] {
-            let token = Continuation { query: 5, part: 2, token, secondary: true, left };
-            assert_eq!(token.to_string().parse::<Continuation>().unwrap(), token);
+    fn a_token_survives_being_stored_as_text_that_needs_no_encoding_in_a_url() {
+        for token in tokens() {
+            let text = token.to_string();
+            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')));
+            assert_eq!(text.parse::<Continuation>().unwrap(), token);
             assert!(!format!("{token:?}").contains("cGs-"));
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(serde_json::from_str::<Continuation>(&json).unwrap(), token);
@@ -144,16 +192,39 @@ mod tests {
 
     #[test]
     fn tokens_stored_by_this_version_must_stay_readable() {
-        let token: Continuation =
-            r#"{"q":"00000000000000ff","pk":"1!4!cGs-","rk":"1!4!cms-","n":3}"#.parse().unwrap();
-        assert_eq!((token.query, token.part, token.left), (255, 0, Some(3)));
+        let token: Continuation = STORED.parse().unwrap();
+        assert_eq!((token.query, token.part, token.secondary), (255, 3, true));
+        let service = token.token.as_ref().unwrap();
+        assert_eq!(service.partition_key, "1!4!cGs-");
+        assert_eq!(service.row_key.as_deref(), Some("1!4!cms-"));
+        assert_eq!(token.to_string(), STORED);
     }
 
+    const STORED: &str = "AQf_AAAAAAAAAAMACAAxITQhY0dzLTEhNCFjbXMtCIIMXg";
+
     #[test]
-    fn other_text_is_refused_without_showing_it() {
-        for text in ["", "secret", "{}", r#"{"q":"x"}"#, r#"{"q":"1","rk":"secret"}"#] {
+    fn text_that_was_cut_or_changed_is_refused_without_showing_it() {
+        let refused = |text: &str| {
             let error = text.parse::<Continuation>().unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"));
+            assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+        };
+        for text in ["", "secret", "{}", r#"{"q":"00000000000000ff","pk":"secret"}"#, "AQ", "Ag"] {
+            refused(text);
+        }
+        for token in tokens() {
+            let text = token.to_string();
+            for at in 0..text.len() {
+                refused(&text[..at]);
+                let mut changed = text.clone().into_bytes();
+                changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+                refused(&String::from_utf8(changed).unwrap());
+            }
+            refused(&format!("{text}="));
+            refused(&format!(" {text}"));
+            let mut newer = token.to_bytes();
+            newer[0] += 1;
+            refused(&URL_SAFE_NO_PAD.encode(newer));
         }
     }
 }

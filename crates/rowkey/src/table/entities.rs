@@ -98,14 +98,15 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
 impl<P: Projection + Send + 'static> Entities<P> {
     /// Begins to read an answer, and asks for the one after it if that is to be done ahead.
     fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Answer) -> Result<()> {
-        if from.left.is_some() {
-            // How much is left of a `take` after this page is known when it is decoded.
-            let page = self.source.read(&from, &reply)?;
-            self.ahead.go_on(cx, &from, page.continuation);
-            self.decoded = page.entities.into_iter();
+        if self.ahead.wanted.is_limited() {
+            // How many are missing after this page is known when it is decoded.
+            let answered = self.source.read(&from, &reply, self.ahead.wanted)?;
+            self.ahead.wanted.note(&answered);
+            self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
+            self.decoded = answered.entities.into_iter();
             return Ok(());
         }
-        self.ahead.go_on(cx, &from, self.source.after(from.part, &reply, None));
+        self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
         let body = std::mem::take(&mut reply.body);
         let text = decode::owned_text(body.into())
             .map_err(|error| body_error(error).of_answer(&self.source.call(&from), &reply))?;
@@ -120,6 +121,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
         let mut page = PageReader::resume(&unread.text, unread.place);
         let entity = loop {
             match page.next(&mut fields) {
+                Ok(true) if self.source.passes_over(&fields) => {}
                 Ok(true) => match Stored::decode(&mut fields) {
                     Err(error) if error.is_index_copy() => {}
                     Err(error) => break Err(Error::decode(error.to_string())),

@@ -7,7 +7,6 @@ use rowkey_wire::table::encode;
 use super::continuation::Continuation;
 use super::cost::Cost;
 use super::handle::Table;
-use super::pages::page_top;
 use super::plan::Plan;
 use crate::error::Result;
 
@@ -19,7 +18,8 @@ use crate::error::Result;
 pub struct Explanation {
     /// What the service has to read.
     pub cost: Cost,
-    /// The first request of each part. There are several only when a long list is split.
+    /// The first request of each part. There are several only when a long list is split, or when a
+    /// range of values is several ranges of keys.
     pub requests: Vec<ExplainedRequest>,
 }
 
@@ -42,17 +42,17 @@ impl Explanation {
     pub(crate) fn new(
         table: &Table,
         plan: &Plan,
-        page_size: Option<u32>,
+        top: Option<u32>,
         from: Option<&Continuation>,
     ) -> Result<Self> {
         let select: Option<Vec<&str>> =
             plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
-        let first = from.map_or(plan.filters.len(), |from| from.part);
+        let first = from.map_or(plan.filters.len(), |from| from.part.into());
         let parts = plan.filters.iter().enumerate().skip(first).map(|(part, filter)| {
             let query = encode::Query {
                 filter: filter.as_deref(),
                 select: select.as_deref(),
-                top: page_top(page_size, from.and_then(|from| from.left)),
+                top,
                 next: from.filter(|_| part == first).and_then(|from| from.token.as_ref()),
             };
             let mut request = encode::query(table.name(), &query);

@@ -212,6 +212,10 @@ impl Table {
     }
 
     /// A query of all partitions, as far as entities of type `E` are concerned: a table scan.
+    ///
+    /// It asks for the keys that begin as the templates of `E` do. Rows that carry a `PrimaryRowKey` are
+    /// copies that an index keeps, no entities, and are passed over if `E` has indexes in other
+    /// partitions or is an `EntitySet`. ([`DynamicEntity`](crate::DynamicEntity) reads every row.)
     pub fn scan<E: Entity + Send + 'static>(&self) -> Query<E> {
         Query::of_table(self.clone())
     }

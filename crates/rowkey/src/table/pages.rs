@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
+use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::decode::{self, PageError};
 use rowkey_wire::table::{decode as headers, encode};
 
@@ -21,12 +22,13 @@ const OPERATION: &str = "QueryEntities";
 /// A stream that can be stored, sent to another task and polled there.
 pub type Stream<T> = BoxStream<'static, Result<T>>;
 
-/// One answer of the service: the end of some page, not of the query.
+/// Some of the entities that a query finds, and where it goes on.
 #[derive(Clone, Debug)]
 pub struct Page<P> {
-    /// The entities in key order. May be empty although there are more.
+    /// The entities in key order. A page of [`Query::pages`](crate::Query::pages) may be empty although
+    /// there are more.
     pub entities: Vec<Stored<P>>,
-    /// Where the query goes on; `None` at its end.
+    /// Where the query goes on, right behind the last of the entities; `None` at its end.
     pub continuation: Option<Continuation>,
 }
 
@@ -35,7 +37,19 @@ pub(crate) struct Reader<P> {
     pub(super) source: Arc<Source<P>>,
     /// Where the next page begins; `None` when all is read.
     pub(super) next: Option<Continuation>,
+    pub(super) wanted: Wanted,
     pub(super) progress: Progress<Continuation>,
+}
+
+/// How many entities are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The most a page may have.
+    page_size: Option<u32>,
+    /// How many are missing; `None` for all there are.
+    left: Option<u64>,
+    /// How many more are asked for, because rows came that are passed over.
+    extra: u64,
 }
 
 /// What is read, wherever the reading stands.
@@ -43,61 +57,199 @@ pub(crate) struct Source<P> {
     table: Table,
     plan: Plan,
     fingerprint: u64,
-    page_size: Option<u32>,
     projection: PhantomData<fn() -> P>,
+}
+
+/// What an answer holds of that which is wanted.
+pub(super) struct Answered<P> {
+    pub(super) entities: Vec<Stored<P>>,
+    /// How many rows there were up to the last that is wanted, or may be passed over after it.
+    used: u64,
+    /// Whether more came that are meant than are wanted. The token lies behind those.
+    has_more: bool,
+    /// How many rows were passed over.
+    passed: u64,
+}
+
+impl Wanted {
+    pub(super) fn new(page_size: Option<u32>, left: Option<u64>) -> Self {
+        Self { page_size, left, extra: 0 }
+    }
+
+    /// Whether there is a limit.
+    pub(super) fn is_limited(&self) -> bool {
+        self.left.is_some()
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// `$top`: the size of a page, or less when less is missing.
+    pub(super) fn top(&self) -> Option<u32> {
+        let left = self.left.map(|left| left.saturating_add(self.extra));
+        let left = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
+        match (self.page_size, left) {
+            (Some(size), Some(left)) => Some(size.min(left)),
+            (Some(size), None) => Some(size),
+            (None, Some(left)) => (left < rowkey_wire::limits::MAX_PAGE).then_some(left),
+            (None, None) => None,
+        }
+    }
+
+    /// Notes how many entities came.
+    pub(super) fn take<P>(&mut self, answered: &Answered<P>) {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(answered.entities.len() as u64);
+        }
+    }
+
+    /// Notes what came. Where rows are passed over, more and more are asked for at a time: one entity
+    /// behind ten thousand copies must not take ten thousand requests.
+    pub(super) fn note<P>(&mut self, answered: &Answered<P>) {
+        self.take(answered);
+        let doubled = self.extra.saturating_mul(2).max(answered.passed);
+        self.extra = if answered.passed == 0 { 0 } else { doubled };
+    }
 }
 
 impl<P: Projection> Reader<P> {
     pub(crate) fn new(
         table: Table,
         plan: Plan,
-        page_size: Option<u32>,
-        take: Option<u64>,
+        wanted: (Option<u32>, Option<u64>),
         resume: Option<Continuation>,
         limits: Limits,
     ) -> Result<Self> {
-        let next = begin(&table, &plan, take, resume)?;
+        let wanted = Wanted::new(wanted.0, wanted.1);
+        let next = begin(&table, &plan, resume)?;
         let fingerprint = plan.fingerprint(table.name());
-        let source = Source { table, plan, fingerprint, page_size, projection: PhantomData };
+        let source = Source { table, plan, fingerprint, projection: PhantomData };
         let progress = Progress::new(limits, next.as_ref());
-        Ok(Self { source: Arc::new(source), next, progress })
+        Ok(Self { source: Arc::new(source), next, wanted, progress })
     }
 
-    /// The next page, or `None` when all is read. After an error the same page is asked for again.
+    /// The next page, or `None` when all is read that is wanted. After an error the same page is asked
+    /// for again.
+    ///
+    /// The continuation of a page is right behind its last entity. If more came than was wanted, which
+    /// is only so where rows were passed over before, the same is asked for once more, and no more.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
-        let Some(from) = &self.next else { return Ok(None) };
+        let Some(from) = self.next.clone().filter(|_| !self.wanted.is_nothing()) else {
+            return Ok(None);
+        };
+        let source = Arc::clone(&self.source);
+        let mut top = self.wanted.top();
+        for _ in 0..MAX_CUTS {
+            let admitted = self.progress.admit().map_err(|error| source.named(error))?;
+            let reply = admitted.wait(source.ask(&from, top)).await;
+            let reply = reply.map_err(|error| source.named(error))?;
+            let answered = source.read(&from, &reply, self.wanted)?;
+            if answered.has_more {
+                self.progress.advance(None, None);
+                top = u32::try_from(answered.used).ok();
+                continue;
+            }
+            let continuation = source.after(from.part, &reply);
+            self.progress.advance(Some(&from), continuation.as_ref());
+            self.wanted.note(&answered);
+            self.next.clone_from(&continuation);
+            return Ok(Some(Page { entities: answered.entities, continuation }));
+        }
+        Err(source.named(too_many()))
+    }
+
+    /// The entities of the next answer that has some, or is the last; `None` when all is read. Where
+    /// it goes on after the last that is wanted does not matter.
+    async fn some(&mut self) -> Result<Option<Vec<Stored<P>>>> {
+        let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else {
+            return Ok(None);
+        };
         let source = &self.source;
         let admitted = self.progress.admit().map_err(|error| source.named(error))?;
-        let reply = admitted.wait(source.ask(from)).await.map_err(|error| source.named(error))?;
-        let page = source.read(from, &reply)?;
-        self.progress.advance(Some(from), page.continuation.as_ref());
-        self.next.clone_from(&page.continuation);
-        Ok(Some(page))
+        let reply = admitted.wait(source.ask(&from, self.wanted.top())).await;
+        let reply = reply.map_err(|error| source.named(error))?;
+        let answered = source.read(&from, &reply, self.wanted)?;
+        self.next = source.after(from.part, &reply);
+        self.progress.advance(Some(&from), self.next.as_ref());
+        self.wanted.note(&answered);
+        Ok(Some(answered.entities))
+    }
+
+    /// Everything that is wanted.
+    pub(super) async fn all(mut self) -> Result<Vec<Stored<P>>> {
+        let mut all = Vec::new();
+        while let Some(some) = self.some().await? {
+            if all.is_empty() {
+                all = some;
+            } else {
+                all.extend(some);
+            }
+        }
+        Ok(all)
+    }
+
+    /// A page with as many entities as are wanted, if there are as many.
+    pub(super) async fn filled(mut self) -> Result<Page<P>> {
+        let mut page = Page { entities: Vec::new(), continuation: None };
+        while let Some(next) = self.next().await? {
+            page.entities.extend(next.entities);
+            page.continuation = next.continuation;
+        }
+        Ok(page)
     }
 }
 
+/// How often one page is asked for, at most.
+const MAX_CUTS: usize = 4;
+
+#[cold]
+fn too_many() -> Error {
+    Error::decode(
+        "the service sent more entities than it was asked for, so there is no continuation right \
+         behind the last one that is wanted",
+    )
+}
+
 impl<P: Projection> Source<P> {
-    /// Asks for the page that begins there.
-    pub(super) async fn ask(&self, from: &Continuation) -> Result<Reply> {
+    /// Asks for the page that begins there, of at most `top` entities.
+    pub(super) async fn ask(&self, from: &Continuation, top: Option<u32>) -> Result<Reply> {
         let select: Option<Vec<&str>> =
             self.plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let query = encode::Query {
-            filter: self.plan.filters[from.part].as_deref(),
+            filter: self.plan.filters[usize::from(from.part)].as_deref(),
             select: select.as_deref(),
-            top: page_top(self.page_size, from.left),
+            top,
             next: from.token.as_ref(),
         };
         let request = encode::query(self.table.name(), &query);
         self.table.pipeline().send(request, self.call(from)).await
     }
 
-    /// What the answer says.
-    pub(super) fn read(&self, from: &Continuation, reply: &Reply) -> Result<Page<P>> {
-        let mut entities = Vec::new();
+    /// What the answer says, up to the last entity that is wanted.
+    pub(super) fn read(
+        &self,
+        from: &Continuation,
+        reply: &Reply,
+        wanted: Wanted,
+    ) -> Result<Answered<P>> {
+        let mut answered = Answered { entities: Vec::new(), used: 0, has_more: false, passed: 0 };
         decode::page(&reply.body, |fields| {
+            if answered.has_more {
+                return Ok(());
+            }
+            if self.plan.passes_over(fields) {
+                (answered.used, answered.passed) = (answered.used + 1, answered.passed + 1);
+                return Ok(());
+            }
+            if wanted.left.is_some_and(|left| answered.entities.len() as u64 >= left) {
+                answered.has_more = true;
+                return Ok(());
+            }
+            answered.used += 1;
             match Stored::decode(fields) {
-                Ok(stored) => entities.push(stored),
-                Err(error) if error.is_index_copy() => {}
+                Ok(stored) => answered.entities.push(stored),
+                Err(error) if error.is_index_copy() => answered.passed += 1,
                 Err(error) => return Err(error),
             }
             Ok::<_, DecodeError>(())
@@ -107,34 +259,40 @@ impl<P: Projection> Source<P> {
             PageError::Entity(error) => Error::decode(error.to_string()),
         })
         .map_err(|error| error.of_answer(&self.call(from), reply))?;
-
-        let mut left = from.left;
-        if let Some(left) = &mut left {
-            // A service that sends more than it was asked for must not make `take` lie.
-            entities.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-            *left -= entities.len() as u64;
-        }
-        Ok(Page { entities, continuation: self.after(from.part, reply, left) })
+        Ok(answered)
     }
 
-    /// Where the page after this answer begins, if `left` of a `take` are left then.
-    pub(super) fn after(
+    /// Whether a row that came is not meant.
+    pub(super) fn passes_over(&self, row: &Fields<'_>) -> bool {
+        self.plan.passes_over(row)
+    }
+
+    /// What an answer says that was asked to hold no more than is wanted, as a page.
+    pub(super) fn page(
         &self,
-        part: usize,
+        from: &Continuation,
         reply: &Reply,
-        left: Option<u64>,
-    ) -> Option<Continuation> {
+        wanted: &mut Wanted,
+    ) -> Result<Page<P>> {
+        let answered = self.read(from, reply, *wanted)?;
+        if answered.has_more {
+            return Err(too_many().of_answer(&self.call(from), reply));
+        }
+        wanted.take(&answered);
+        Ok(Page { entities: answered.entities, continuation: self.after(from.part, reply) })
+    }
+
+    /// Where the page after this answer begins.
+    pub(super) fn after(&self, part: u16, reply: &Reply) -> Option<Continuation> {
         let query = self.fingerprint;
         let token = headers::continuation(&reply.headers);
-        if left == Some(0) {
-            None
-        } else if token.is_some() {
+        if token.is_some() {
             let secondary = reply.host() == Host::Secondary;
-            Some(Continuation { query, part, token, secondary, left })
-        } else if part + 1 < self.plan.filters.len() {
-            Some(Continuation { query, part: part + 1, token: None, secondary: false, left })
+            Some(Continuation { query, part, token, secondary })
         } else {
-            None
+            let part = part.checked_add(1)?;
+            let is_there = usize::from(part) < self.plan.filters.len();
+            is_there.then_some(Continuation { query, part, token: None, secondary: false })
         }
     }
 
@@ -153,34 +311,19 @@ impl<P: Projection> Source<P> {
 pub(super) fn begin(
     table: &Table,
     plan: &Plan,
-    take: Option<u64>,
     resume: Option<Continuation>,
 ) -> Result<Option<Continuation>> {
-    let fingerprint = plan.fingerprint(table.name());
+    let query = plan.fingerprint(table.name());
     let next = match resume {
-        Some(from) if from.query != fingerprint || from.part >= plan.filters.len() => {
-            let what =
-                "the continuation token is not of this query: its table or filter is another";
+        Some(from) if from.query != query || usize::from(from.part) >= plan.filters.len() => {
+            let what = "the continuation token is not of this query: its table, its range of keys or \
+                        its filter is another";
             return Err(Error::invalid(what).of(OPERATION, table.name()));
         }
-        Some(from) => Continuation { left: from.left.into_iter().chain(take).min(), ..from },
-        None => {
-            Continuation { query: fingerprint, part: 0, token: None, secondary: false, left: take }
-        }
+        Some(from) => from,
+        None => Continuation { query, part: 0, token: None, secondary: false },
     };
-    let nothing = next.left == Some(0) || plan.filters.is_empty();
-    Ok((!nothing).then_some(next))
-}
-
-/// `$top`: the size of a page, or less when less is left.
-pub(super) fn page_top(page_size: Option<u32>, left: Option<u64>) -> Option<u32> {
-    let left = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
-    match (page_size, left) {
-        (Some(size), Some(left)) => Some(size.min(left)),
-        (Some(size), None) => Some(size),
-        (None, Some(left)) => (left < rowkey_wire::limits::MAX_PAGE).then_some(left),
-        (None, None) => None,
-    }
+    Ok((!plan.filters.is_empty()).then_some(next))
 }
 
 /// Pages of `reader`. An error ends the stream.

@@ -1,17 +1,21 @@
 //! A query as the filters of the requests it takes.
 //!
 //! Nearly always there is one. A list of alternatives that makes more comparisons than the service
-//! allows is split over several.
+//! allows is split over several, and a range of values may be several ranges of keys.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{self, Comparison, Filter, Operator};
 use rowkey_wire::limits::MAX_COMPARISONS;
+use rowkey_wire::odata::Fields;
 
 use super::cost::Cost;
 use crate::error::{Error, Result};
-use crate::key::address::Span;
+use crate::index::PRIMARY_ROW_KEY;
+use crate::key::between::Between;
+use crate::key::stretch::{RowKeys, Stretch};
 use crate::service::listing::fingerprint;
 
 /// What a query sends, checked and ready.
@@ -24,38 +28,68 @@ pub(crate) struct Plan {
     pub(crate) cost: Cost,
     /// `$select`, keys included.
     pub(crate) select: Option<Vec<String>>,
+    /// What every row that is meant passes.
+    checks: Vec<Arc<Between>>,
+    /// Whether rows are passed over that are copies of an index.
+    passes_copies: bool,
 }
 
 impl Plan {
-    /// Plans a query of `span` (or of the whole table within `rows`) for what `filter` lets through.
+    /// Plans a query of the rows in a partition, or in several, for what `filter` lets through.
     pub(crate) fn new(
-        span: Option<&Span>,
-        rows: (&Bound<String>, &Bound<String>),
+        partitions: &Stretch,
+        rows: &RowKeys,
         filter: Option<Filter>,
         select: Option<Vec<String>>,
     ) -> Result<Self> {
-        let mut keys = Filter::And(Vec::new());
-        if let Some(span) = span {
-            keys = keys.and(Filter::compare("PartitionKey", Operator::Equal, &*span.partition_key));
-        }
-        for bound in row_bounds(rows) {
-            keys = keys.and(bound);
-        }
-        let parts = split(filter.unwrap_or(Filter::And(Vec::new())), keys.comparisons())?;
-        let mut cost = Cost::PointQuery;
-        let mut filters = Vec::with_capacity(parts.len());
-        for part in parts {
-            let whole = keys.clone().and(part);
-            cost = cost.max(Cost::of(&whole));
-            if is_never(&whole) {
-                continue;
+        let filter = filter.unwrap_or(Filter::And(Vec::new()));
+        let mut cost =
+            if rows.stretches().is_empty() { Cost::RangeQuery } else { Cost::PointQuery };
+        let mut filters = Vec::new();
+        for stretch in rows.stretches() {
+            let keys = bounds("PartitionKey", partitions).chain(bounds("RowKey", stretch));
+            let keys = keys.fold(Filter::And(Vec::new()), Filter::and);
+            for part in split(filter.clone(), keys.comparisons())? {
+                let whole = keys.clone().and(part);
+                cost = cost.max(Cost::of(&whole));
+                if is_never(&whole) {
+                    continue;
+                }
+                filters.push(match &whole {
+                    Filter::And(all) if all.is_empty() => None,
+                    _ => Some(filter::print(&whole)),
+                });
             }
-            filters.push(match &whole {
-                Filter::And(all) if all.is_empty() => None,
-                _ => Some(filter::print(&whole)),
-            });
         }
-        Ok(Self { filters, cost, select: select.map(with_keys) })
+        if filters.len() > MAX_PARTS {
+            return Err(Error::too_large(format!(
+                "the query is split into {} parts, and {MAX_PARTS} are allowed",
+                filters.len()
+            )));
+        }
+        let (checks, select) = (rows.checks().to_vec(), select.map(with_keys));
+        Ok(Self { filters, cost, select, checks, passes_copies: false })
+    }
+
+    /// Passes over the copies that an index keeps.
+    #[must_use]
+    pub(crate) fn without_copies(mut self) -> Self {
+        self.passes_copies = true;
+        if let Some(select) = &mut self.select
+            && !select.iter().any(|name| name == PRIMARY_ROW_KEY)
+        {
+            select.push(PRIMARY_ROW_KEY.to_owned());
+        }
+        self
+    }
+
+    /// Whether a row that came is not meant.
+    pub(crate) fn passes_over(&self, row: &Fields<'_>) -> bool {
+        if self.passes_copies && row.get(PRIMARY_ROW_KEY).is_some_and(|field| !field.is_null()) {
+            return true;
+        }
+        let is_meant = |row: &str| self.checks.iter().all(|check| check.contains(row));
+        !self.checks.is_empty() && row.text("RowKey").is_some_and(|row| !is_meant(row))
     }
 
     /// A number that stays the same for the same query on the same table, whichever process asks.
@@ -65,28 +99,31 @@ impl Plan {
     pub(crate) fn fingerprint(&self, table: &str) -> u64 {
         let table = table.to_ascii_lowercase();
         let filters = self.filters.iter().map(|filter| filter.as_deref().unwrap_or_default());
-        fingerprint([table.as_str()].into_iter().chain(filters))
+        let checks: Vec<_> = self.checks.iter().flat_map(|check| check.texts()).collect();
+        fingerprint([&*table].into_iter().chain(filters).chain(checks.iter().map(String::as_str)))
     }
 }
 
-fn row_bounds((from, to): (&Bound<String>, &Bound<String>)) -> Vec<Filter> {
-    if let (Bound::Included(from), Bound::Included(to)) = (from, to)
-        && from == to
-    {
-        return vec![Filter::compare("RowKey", Operator::Equal, from.as_str())];
-    }
+/// The most parts: continuation tokens have two bytes for them.
+const MAX_PARTS: usize = 1 << 16;
+
+/// That a key lies within these bounds.
+fn bounds(key: &'static str, (from, to): &Stretch) -> impl Iterator<Item = Filter> {
+    let is_one = matches!((from, to), (Bound::Included(from), Bound::Included(to)) if from == to);
     let bound = |bound: &Bound<String>, included, excluded| match bound {
-        Bound::Included(row) => Some(Filter::compare("RowKey", included, row.as_str())),
-        Bound::Excluded(row) => Some(Filter::compare("RowKey", excluded, row.as_str())),
+        Bound::Included(value) => Some(Filter::compare(key, included, value.as_str())),
+        Bound::Excluded(value) => Some(Filter::compare(key, excluded, value.as_str())),
         Bound::Unbounded => None,
     };
-    [
-        bound(from, Operator::GreaterOrEqual, Operator::Greater),
-        bound(to, Operator::LessOrEqual, Operator::Less),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let both = if is_one {
+        [bound(from, Operator::Equal, Operator::Equal), None]
+    } else {
+        [
+            bound(from, Operator::GreaterOrEqual, Operator::Greater),
+            bound(to, Operator::LessOrEqual, Operator::Less),
+        ]
+    };
+    both.into_iter().flatten()
 }
 
 /// Splits a filter so that no part makes more comparisons than the service allows beside the
@@ -168,22 +205,32 @@ fn with_keys(select: Vec<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const EVERYWHERE: (&Bound<String>, &Bound<String>) = (&Bound::Unbounded, &Bound::Unbounded);
+    fn one_partition() -> Stretch {
+        (Bound::Included("p".into()), Bound::Included("p".into()))
+    }
+
+    fn rows() -> RowKeys {
+        RowKeys::within(Bound::Included("a".into()), Bound::Excluded("b".into()))
+    }
+
+    /// A plan for some rows of a partition.
+    fn within(filter: Filter) -> Plan {
+        Plan::new(&one_partition(), &rows(), Some(filter), None).unwrap()
+    }
+
+    /// A plan for the whole table.
+    fn everywhere(filter: Option<Filter>) -> Result<Plan> {
+        Plan::new(&(Bound::Unbounded, Bound::Unbounded), &RowKeys::beginning_with(""), filter, None)
+    }
 
     fn list(values: i32) -> Filter {
         Filter::Or((0..values).map(|n| Filter::compare("N", Operator::Equal, n)).collect())
     }
 
-    fn span() -> Span {
-        let (from, to) = (Bound::Included("a".into()), Bound::Excluded("b".into()));
-        Span { partition_key: "p".into(), from, to }
-    }
-
     #[test]
     fn a_partition_and_its_rows_come_before_the_filter() {
-        let span = span();
         let filter = Filter::compare("N", Operator::Greater, 5);
-        let plan = Plan::new(Some(&span), (&span.from, &span.to), Some(filter), None).unwrap();
+        let plan = within(filter);
         let expected = "PartitionKey eq 'p' and RowKey ge 'a' and RowKey lt 'b' and N gt 5";
         assert_eq!(plan.filters, [Some(expected.to_owned())]);
         assert_eq!(plan.cost, Cost::RangeQuery);
@@ -191,16 +238,15 @@ mod tests {
 
     #[test]
     fn a_table_scan_without_a_filter_sends_none() {
-        let plan = Plan::new(None, EVERYWHERE, None, None).unwrap();
+        let plan = everywhere(None).unwrap();
         assert_eq!(plan.filters, [None]);
         assert_eq!(plan.cost, Cost::TableScan);
     }
 
     #[test]
     fn long_lists_are_split_so_that_each_part_makes_at_most_15_comparisons() {
-        let span = span();
         let filter = list(40).and(Filter::compare("M", Operator::Less, 1));
-        let plan = Plan::new(Some(&span), (&span.from, &span.to), Some(filter), None).unwrap();
+        let plan = within(filter);
         // Three comparisons on keys and one on M leave room for eleven values.
         assert_eq!(plan.filters.len(), 4);
         let mut values = 0;
@@ -215,7 +261,7 @@ mod tests {
     #[test]
     fn a_value_given_twice_is_asked_for_once() {
         let filter = list(16).or(list(16));
-        let plan = Plan::new(None, EVERYWHERE, Some(filter), None).unwrap();
+        let plan = everywhere(Some(filter)).unwrap();
         let asked: usize =
             plan.filters.iter().flatten().map(|t| filter::parse(t).unwrap().comparisons()).sum();
         assert_eq!(asked, 16);
@@ -225,7 +271,7 @@ mod tests {
     fn alternatives_that_may_overlap_are_not_split() {
         let filter =
             Filter::Or((0..16).map(|n| Filter::compare("N", Operator::Greater, n)).collect());
-        let error = Plan::new(None, EVERYWHERE, Some(filter), None).unwrap_err();
+        let error = everywhere(Some(filter)).unwrap_err();
         assert!(error.to_string().contains("16 comparisons"), "{error}");
     }
 
@@ -234,29 +280,41 @@ mod tests {
         let mixed = list(10).or(Filter::Or(
             (0..10).map(|n| Filter::compare("N", Operator::Equal, i64::from(n))).collect(),
         ));
-        let error = Plan::new(None, EVERYWHERE, Some(mixed), None).unwrap_err();
+        let error = everywhere(Some(mixed)).unwrap_err();
         assert!(error.to_string().contains("20 comparisons"), "{error}");
     }
 
     #[test]
+    fn rows_that_lie_apart_are_asked_for_one_after_the_other() {
+        let one = |row: &str| (Bound::Included(row.to_owned()), Bound::Included(row.to_owned()));
+        let rows = RowKeys::new(vec![one("a"), one("c")], None);
+        let plan = Plan::new(&one_partition(), &rows, Some(list(20)), None).unwrap();
+        let rows: Vec<_> =
+            plan.filters.iter().flatten().filter_map(|text| text.split(" and ").nth(1)).collect();
+        assert_eq!(rows, ["RowKey eq 'a'", "RowKey eq 'a'", "RowKey eq 'c'", "RowKey eq 'c'"]);
+        let none = RowKeys::new(vec![], None);
+        let plan = Plan::new(&one_partition(), &none, None, None).unwrap();
+        assert_eq!((plan.filters.len(), plan.cost), (0, Cost::RangeQuery));
+    }
+
+    #[test]
     fn an_empty_list_asks_for_nothing_and_costs_what_a_longer_one_does() {
-        let span = span();
-        let bounds = (&Bound::Unbounded, &Bound::Unbounded);
-        let plan = Plan::new(Some(&span), bounds, Some(list(0)), None).unwrap();
+        let all = RowKeys::beginning_with("");
+        let plan = Plan::new(&one_partition(), &all, Some(list(0)), None).unwrap();
         assert_eq!((plan.filters.len(), plan.cost), (0, Cost::PartitionScan));
         let other = Filter::compare("M", Operator::Less, 1).and(list(0));
-        assert_eq!(Plan::new(None, EVERYWHERE, Some(other), None).unwrap().filters.len(), 0);
+        assert_eq!(everywhere(Some(other)).unwrap().filters.len(), 0);
     }
 
     #[test]
     fn the_fingerprint_tells_queries_apart() {
-        let plan = |n| Plan::new(None, EVERYWHERE, Some(list(n)), None).unwrap();
+        let plan = |n| everywhere(Some(list(n))).unwrap();
         assert_eq!(plan(3).fingerprint("Table"), plan(3).fingerprint("table"));
         assert_ne!(plan(3).fingerprint("table"), plan(2).fingerprint("table"));
         assert_ne!(plan(3).fingerprint("table"), plan(3).fingerprint("other"));
         let selected = |names: &[&str]| {
-            let select = names.iter().map(|&name| name.to_owned()).collect();
-            Plan::new(None, EVERYWHERE, Some(list(3)), Some(select)).unwrap()
+            let select = names.iter().map(|&name| with_keys(vec![name.to_owned()])).next();
+            Plan { select, ..plan(3) }.without_copies()
         };
         assert_eq!(plan(3).fingerprint("table"), selected(&["A"]).fingerprint("table"));
         assert_eq!(plan(3).fingerprint("table"), selected(&["A", "B"]).fingerprint("table"));

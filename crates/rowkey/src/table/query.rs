@@ -15,13 +15,15 @@ use super::entities;
 use super::explain::Explanation;
 use super::handle::{Table, key_error};
 use super::keyed::Keyed;
-use super::pages::{Page, Reader, Stream};
+use super::pages::{Page, Reader, Stream, Wanted};
 use super::plan::Plan;
-use crate::entity::{DynamicEntity, Entity, Projection, Rows, Stored};
+use crate::entity::{DynamicEntity, Entity, Projection, Stored};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Filter;
+use crate::filter::{Filter, columns};
+use crate::index::Index;
 use crate::key::Partition;
 use crate::key::address::Span;
+use crate::key::stretch::{RowKeys, Stretch};
 use crate::options::ScanPolicy;
 use crate::service::progress::{Limits, limits};
 
@@ -30,13 +32,17 @@ const KIND: &str = "EntityType";
 
 /// A query of entities, read as type `P`.
 ///
-/// Made by [`Table::query`] and [`Table::scan`]; nothing is sent before [`stream`](Self::stream),
-/// [`pages`](Self::pages), [`all`](Self::all) or [`first`](Self::first).
-#[must_use = "a query reads nothing until `stream`, `pages`, `all` or `first`"]
+/// Made by [`Table::query`] and [`Table::scan`]; nothing is sent before [`page`](Self::page),
+/// [`stream`](Self::stream), [`pages`](Self::pages), [`all`](Self::all) or [`first`](Self::first).
+#[must_use = "a query reads nothing until `page`, `stream`, `pages`, `all` or `first`"]
 pub struct Query<P> {
     table: Table,
-    span: Option<Span>,
-    rows: (Bound<String>, Bound<String>),
+    partitions: Stretch,
+    rows: RowKeys,
+    /// The index whose copies are read, if it is not the entities.
+    index: Option<&'static Index>,
+    /// Whether rows are passed over that are copies of an index.
+    passes_copies: bool,
     filter: Option<wire::Filter>,
     select: Option<Vec<String>>,
     page_size: Option<u32>,
@@ -54,7 +60,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Only entities for which `filter` holds. Several filters must all hold.
     ///
     /// A filter on properties makes the answer shorter, not the reading cheaper: see
-    /// [`cost`](Self::cost).
+    /// [`cost`](Self::cost). A query of the copies in an index fails, and sends nothing, if the
+    /// filter needs a property that they do not have: see [`Index::has_column`].
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
@@ -66,6 +73,9 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// Reads each entity as `Q`, and asks the service for the properties of `Q` alone.
+    ///
+    /// A query of the copies in an index fails, and sends nothing, if `Q` needs a property that they do
+    /// not have: see [`Index::has_column`].
     pub fn project<Q: Projection + Send + 'static>(self) -> Query<Q> {
         let select = Q::COLUMNS.map(|names| names.iter().map(|&name| name.to_owned()).collect());
         Query { select, ..self.read_as() }
@@ -77,8 +87,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         self.read_as()
     }
 
-    /// How many entities a page has at most, 1 to 1000 (`$top`). The service may send fewer, even
-    /// none, and still have more.
+    /// How many entities a request asks for at most, 1 to 1000 (`$top`). The service may send fewer,
+    /// even none, and still have more. [`page`](Self::page) fills pages.
     pub fn page_size(mut self, entities: u32) -> Self {
         if !(1..=MAX_PAGE).contains(&entities) {
             self.fail(ErrorKind::Invalid, format!("a page has 1 to {MAX_PAGE} entities"));
@@ -87,8 +97,11 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
-    /// At most this many entities in all, over as many pages as it takes; said several times, the
-    /// least of them.
+    /// At most this many entities in this reading, over as many requests as it takes; said several
+    /// times, the least of them.
+    ///
+    /// A continuation does not know of it: the last page of [`pages`](Self::pages) has one if there is
+    /// more, and a query that [resumes](Self::resume) there takes as many again.
     pub fn take(mut self, entities: u64) -> Self {
         self.take = Some(self.take.map_or(entities, |take| take.min(entities)));
         self
@@ -96,8 +109,9 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     limits!();
 
-    /// Goes on where `continuation` points; it must come from the same query. What was left of its
-    /// [`take`](Self::take) is left, or less if this query takes less.
+    /// Goes on where `continuation` points; it must come from the same query.
+    ///
+    /// Reading fails, and sends nothing, with [`ErrorKind::Invalid`] if it comes from another one.
     pub fn resume(mut self, continuation: Continuation) -> Self {
         self.resume = Some(continuation);
         self
@@ -136,9 +150,46 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// address of more than 65,534 bytes.
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
-        let from = super::pages::begin(&self.table, &plan, self.take, self.resume.clone())?;
-        Explanation::new(&self.table, &plan, self.page_size, from.as_ref())
+        let wanted = Wanted::new(self.page_size, self.take);
+        let from = super::pages::begin(&self.table, &plan, self.resume.clone())?;
+        let from = from.filter(|_| !wanted.is_nothing());
+        Explanation::new(&self.table, &plan, wanted.top(), from.as_ref())
             .map_err(|error| error.of("QueryEntities", self.table.name()))
+    }
+
+    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
+    /// where a page before this one ended. For lists that are shown page by page.
+    ///
+    /// ```no_run
+    /// # use rowkey::{Continuation, Entity, Page, Result, Table};
+    /// # #[derive(Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:9}")]
+    /// # struct Order { tenant: String, id: u64 }
+    /// /// Answers `GET /orders?page=...`.
+    /// async fn list(orders: &Table, tenant: &str, page: Option<&str>) -> Result<Page<Order>> {
+    ///     let from: Option<Continuation> = page.map(str::parse).transpose()?;
+    ///     orders.query(Order::partition(tenant)).page(20, from).await
+    /// }
+    /// ```
+    ///
+    /// The page is filled however the service cuts its own pages, and whatever has to be passed over. Its
+    /// continuation goes on right behind its last entity; it is `None` when nothing is left. (The
+    /// service may end its page right behind the last entity that there is, and not know that yet: then
+    /// the page after it is empty.) [`take`](Self::take) makes the page smaller.
+    ///
+    /// One request, and one more for each page of the service that had fewer entities than were
+    /// missing, for each 1,000 entities, and for each part of a query that is split.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from another query: nothing is
+    /// sent then.
+    pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<P>> {
+        if entities == 0 {
+            self.fail(ErrorKind::Invalid, "a page has at least 1 entity".to_owned());
+        }
+        self.resume = from.or(self.resume);
+        self.take(entities.into()).into_reader()?.filled().await
     }
 
     /// Reads the entities one by one, asking for the next page when one is used up, or
@@ -148,7 +199,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         entities::entities(self.into_reader(), prefetch)
     }
 
-    /// Reads page by page. A page may be empty and have a continuation.
+    /// Reads as the service pages, a request a page: for jobs that store how far they came. A page may be
+    /// empty and have a continuation. [`page`](Self::page) fills pages.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
             ahead::pages(self.into_reader())
@@ -159,16 +211,7 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     /// Reads all entities into memory.
     pub async fn all(self) -> Result<Vec<Stored<P>>> {
-        let mut reader = self.into_reader()?;
-        let mut all = Vec::new();
-        while let Some(page) = reader.next().await? {
-            if all.is_empty() {
-                all = page.entities;
-            } else {
-                all.extend(page.entities);
-            }
-        }
-        Ok(all)
+        self.into_reader()?.all().await
     }
 
     /// Reads the first entity, following continuations until there is one.
@@ -192,7 +235,8 @@ impl<P: Projection + Send + 'static> Query<P> {
                 ),
             }
         }
-        Reader::new(self.table, plan, self.page_size, self.take, self.resume, self.limits)
+        let wanted = (self.page_size, self.take);
+        Reader::new(self.table, plan, wanted, self.resume, self.limits)
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -203,13 +247,22 @@ impl<P: Projection + Send + 'static> Query<P> {
             };
             return Err(error.of("QueryEntities", self.table.name()));
         }
-        Plan::new(
-            self.span.as_ref(),
-            (&self.rows.0, &self.rows.1),
-            self.filter.clone(),
-            self.select.clone(),
-        )
-        .map_err(|error| error.of("QueryEntities", self.table.name()))
+        let (filter, select) = (self.filter.clone(), self.select.clone());
+        self.check_columns()
+            .and_then(|()| Plan::new(&self.partitions, &self.rows, filter, select))
+            .map(|plan| if self.passes_copies { plan.without_copies() } else { plan })
+            .map_err(|error| error.of("QueryEntities", self.table.name()))
+    }
+
+    /// Copies that lack a property must not answer for it.
+    fn check_columns(&self) -> Result<()> {
+        let Some(index) = self.index else { return Ok(()) };
+        let mut compared = Vec::new();
+        if let Some(filter) = &self.filter {
+            columns(filter, &mut compared);
+        }
+        index.check_columns(compared, "filter")?;
+        index.check_columns(self.select.iter().flatten().map(String::as_str), "projection")
     }
 
     fn fail(&mut self, kind: ErrorKind, what: String) {
@@ -219,8 +272,10 @@ impl<P: Projection + Send + 'static> Query<P> {
     fn read_as<Q>(self) -> Query<Q> {
         Query {
             table: self.table,
-            span: self.span,
+            partitions: self.partitions,
             rows: self.rows,
+            index: self.index,
+            passes_copies: self.passes_copies,
             filter: self.filter,
             select: self.select,
             page_size: self.page_size,
@@ -246,37 +301,35 @@ impl Query<DynamicEntity> {
 
 impl<E: Entity + Send + 'static> Query<E> {
     pub(crate) fn of_partition(table: Table, partition: Partition<E>) -> Self {
-        let (span, error) = match partition.into_span() {
-            Ok(span) => (Some(span), None),
-            Err(error) => (None, Some((key_error(&error).kind(), error.to_string()))),
-        };
-        let rows = span.as_ref().map_or((Bound::Unbounded, Bound::Unbounded), |span| {
-            (span.from.clone(), span.to.clone())
-        });
-        Self::new(table, span, rows, error)
+        match partition.into_span() {
+            Ok(Span { partition_key, rows, index }) => {
+                let key = Bound::Included(partition_key);
+                let passes_copies = E::HAS_COPIES && index.is_none();
+                Self { index, passes_copies, ..Self::new(table, (key.clone(), key), rows) }
+            }
+            Err(error) => {
+                let mut none = Self::of_table(table);
+                none.fail(key_error(&error).kind(), error.to_string());
+                none
+            }
+        }
     }
 
     pub(crate) fn of_table(table: Table) -> Self {
-        let rows = match E::ROWS {
-            Rows::All => (Bound::Unbounded, Bound::Unbounded),
-            Rows::Head(head) => crate::key::address::prefix(head),
-            Rows::One(row) => (Bound::Included(row.to_owned()), Bound::Included(row.to_owned())),
-        };
-        Self::new(table, None, rows, None)
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let partitions = E::PARTITIONS.keys().exactly().cloned().unwrap_or(all);
+        Self { passes_copies: E::HAS_COPIES, ..Self::new(table, partitions, E::ROWS.keys()) }
     }
 
-    fn new(
-        table: Table,
-        span: Option<Span>,
-        rows: (Bound<String>, Bound<String>),
-        error: Option<(ErrorKind, String)>,
-    ) -> Self {
+    fn new(table: Table, partitions: Stretch, rows: RowKeys) -> Self {
         let filter = E::KIND.map(|kind| wire::Filter::compare(KIND, Operator::Equal, kind));
         let scan_policy = table.options().scan_policy;
         Self {
             table,
-            span,
+            partitions,
             rows,
+            index: None,
+            passes_copies: false,
             filter,
             select: None,
             page_size: None,
@@ -285,7 +338,7 @@ impl<E: Entity + Send + 'static> Query<E> {
             prefetch: false,
             limits: Limits::default(),
             scan_policy,
-            error,
+            error: None,
             projection: PhantomData,
         }
     }

@@ -1,0 +1,139 @@
+//! Addresses in an index that is declared by hand.
+
+use super::*;
+use crate::entity::{DecodeError, RowReader, RowWriter, Rows};
+use crate::key::stretch::Stretch;
+
+/// An entity with an index over one text, by hand.
+struct Person;
+
+impl Projection for Person {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(_: &RowReader<'_>) -> std::result::Result<Self, DecodeError> {
+        Ok(Self)
+    }
+}
+
+impl Entity for Person {
+    const ROWS: Rows = Rows::Head("id_");
+    const INDEXES: &'static [Index] = &[Index {
+        name: "by_name",
+        scope: Scope::SamePartition,
+        unique: true,
+        partition_head: "",
+        row_head: "name_",
+        row_template: &[Piece::Literal("name_"), Piece::part::<String>(LOWER), Piece::Literal("_")],
+        copy: Copied::Only(&["Age"]),
+    }];
+
+    fn partition_key(&self, _: &mut KeyWriter) {}
+    fn row_key(&self, _: &mut KeyWriter) {}
+    fn encode(&self, _: &mut RowWriter) {}
+}
+
+type Names = IndexRange<Person, SamePartition>;
+
+const LOWER: PartFormat =
+    PartFormat { width: None, descending: false, separator: Some('_'), lower: true };
+
+fn writer(text: &str) -> KeyWriter {
+    let mut out = KeyWriter::new();
+    out.literal(text);
+    out
+}
+
+fn all() -> Names {
+    IndexRange::from_writers(0, writer("p"), writer("name_"), LOWER)
+}
+
+fn name(text: &str) -> IndexKey<Person, SamePartition> {
+    IndexKey::from_writers(0, writer("p"), writer(&format!("name_{text}_")))
+}
+
+/// All Joneses, say, of an index that is not unique.
+fn every(text: &str) -> Names {
+    IndexRange::from_writers(0, writer("p"), writer(&format!("name_{text}_")), LOWER)
+}
+
+fn bounds(range: Names) -> Stretch {
+    let span = range.span.unwrap();
+    let [one] = span.rows.stretches() else { panic!("there is one") };
+    one.clone()
+}
+
+fn from_to(from: &str, to: &str) -> Stretch {
+    (Bound::Included(from.to_owned()), Bound::Excluded(to.to_owned()))
+}
+
+#[test]
+fn a_prefix_is_written_as_the_template_writes_the_value() {
+    assert_eq!(bounds(all()), from_to("name_", "name`"));
+    assert_eq!(bounds(all().prefix("Jo")), from_to("name_jo", "name_jp"));
+    assert_eq!(bounds(all().prefix("ΑΣ")), from_to("name_ασ", "name_ατ"), "not a final sigma");
+    assert_eq!(bounds(all().prefix("j/")), from_to("name_j.~", "name_j.\u{a0}"));
+    assert_eq!(bounds(all().prefix("")), from_to("name_", "name`"));
+}
+
+#[test]
+fn a_prefix_that_looks_like_half_an_escape_does_not_find_what_is_escaped() {
+    // `a_` is written `a^~`, and `a^~` is written `a^}~`.
+    assert_eq!(bounds(all().prefix("a^")), from_to("name_a^", "name_a^~"));
+    assert_eq!(bounds(all().prefix("a.")), from_to("name_a.", "name_a.~"));
+}
+
+#[test]
+fn ranges_read_all_that_may_lie_between_their_ends_and_drop_the_rest() {
+    let range = all().range(every("b x")..every("d"));
+    // `b_` sorts behind `b x_`, and `_`, the empty name, behind all others.
+    let rows = range.span.as_ref().map(|span| span.rows.clone()).unwrap();
+    assert_eq!(bounds(range), from_to("name_b x", "name_d`"));
+    let holds = |row| rows.checks().iter().all(|check| check.contains(row));
+    assert!(holds("name_b x_") && holds("name_b y_") && holds("name_bc_1") && holds("name_c_"));
+    assert!(!holds("name_b_") && !holds("name_b w_") && !holds("name_d_") && !holds("name_dx_"));
+    assert!(!holds("name_c") && !holds("Name_c_"), "the template makes no such rows");
+    let one = bounds(all().range(name("b")..=name("c")));
+    assert_eq!(one, from_to("name_b", "name_c`"));
+    assert_eq!(bounds(all().range(every("b")..)), from_to("name_b", "name`"));
+    // Everything up to `B`, and apart from it the empty name.
+    let upper = all().range(..every("B"));
+    let stretches = upper.span.as_ref().unwrap().rows.stretches().to_vec();
+    assert_eq!(stretches, [from_to("name_", "name_B`"), from_to("name__", "name_`")]);
+}
+
+#[test]
+fn an_end_that_is_a_part_of_its_rows_is_refused() {
+    let range = all().range(every("b").prefix("x")..);
+    assert_eq!(range.span, Err(KeyError::NotOfTemplate));
+    let range = all().range(..all().range(..every("b")));
+    assert_eq!(range.span, Err(KeyError::NotOfTemplate));
+}
+
+#[test]
+fn columns_that_copies_do_not_have_are_named_with_the_index() {
+    let index = all().index();
+    assert!(index.check_filter(&Filter::raw("Age gt 5 and RowKey ge 'a'").unwrap()).is_ok());
+    let filter = Filter::raw("Age gt 5 or not (active or Name eq 'x')").unwrap();
+    assert_eq!(filter.columns().collect::<Vec<_>>(), ["Age", "active", "Name"]);
+    let error = index.check_filter(&filter).unwrap_err().to_string();
+    assert!(error.contains("the filter needs the property `active`"), "{error}");
+    assert!(error.contains("index `by_name`") && error.contains("`copy(..)`"), "{error}");
+}
+
+#[test]
+fn ranges_of_other_partitions_and_indexes_are_refused() {
+    let elsewhere: Names = IndexRange::from_writers(0, writer("q"), writer("name_b"), LOWER);
+    let range = all().range(elsewhere..);
+    assert_eq!(range.span, Err(KeyError::OtherPartition));
+    let other: Names = IndexRange::from_writers(1, writer("p"), writer("name_b"), LOWER);
+    assert_eq!(all().range(..other).span, Err(KeyError::OtherIndex));
+    assert!(matches!(all().prefix("\n").span, Err(KeyError::ControlCharacter)));
+}
+
+#[test]
+fn addresses_are_those_of_rows_of_another_type() {
+    let key: Key<crate::DynamicEntity> = name("b").key_of();
+    assert_eq!(key.parts(), Ok(("p", "name_b_")));
+    let rows: Partition<crate::DynamicEntity> = all().partition_of();
+    assert_eq!(rows.partition_key(), Ok("p"));
+}

@@ -1,0 +1,280 @@
+//! Which RowKeys lie between two others by the values in them.
+//!
+//! A template such as `"{name}_{at:desc}"` keeps rows in an order that is not that of their values:
+//! the latest come first, and `ann B_..` comes before `ann_..`, because a space sorts before `_`. So
+//! what lies between two keys by value may be several stretches of rows, or a part of a stretch.
+//!
+//! [`between`] finds the stretches, part by part. Let `k` be the lower end. What is above it are the
+//! rows whose first part is greater, and those whose first part is equal and whose rest is above
+//! the rest of `k`. For a part of numbers or dates both are stretches, which lie in one order or the
+//! other as the part is descending or not; those that touch become one. Text that is followed by a
+//! separator is not so exact: values that continue each other lie apart, and others lie between
+//! them. Then the stretches hold all rows that are meant and perhaps a few more, and a [`Between`]
+//! says of each row that came whether it is meant.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Bound;
+
+use rowkey_wire::key as wire;
+
+use super::stretch::{RowKeys, Stretch, after, end_of, prefix, start_of};
+use super::template::{Extent, Order, Piece, Place, split};
+
+/// An end of a range.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    text: String,
+    places: Vec<Place>,
+    /// Whether it is one row, and not all rows that begin with these parts.
+    is_row: bool,
+    /// Whether it belongs to the range.
+    is_in: bool,
+}
+
+/// The rows between two ends, by the values in them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Between {
+    template: &'static [Piece],
+    from: Option<End>,
+    to: Option<End>,
+}
+
+impl End {
+    /// Takes the ends of a range apart: rows if `extent` is [`Extent::Whole`], or all rows that begin
+    /// with the same parts. `Err` if the template cannot have made them.
+    pub(crate) fn new(
+        template: &[Piece],
+        bound: Bound<(String, Extent)>,
+    ) -> Result<Option<Self>, NotOfTemplate> {
+        let is_in = matches!(bound, Bound::Included(_));
+        let (Bound::Included((text, extent)) | Bound::Excluded((text, extent))) = bound else {
+            return Ok(None);
+        };
+        let places = split(template, &text, extent).ok_or(NotOfTemplate)?;
+        Ok(Some(Self { text, places, is_row: extent == Extent::Whole, is_in }))
+    }
+
+    fn part(&self, at: usize) -> Option<&str> {
+        self.places.get(at).map(|place| &self.text[place.start..place.end])
+    }
+
+    /// The rows with all the parts of this end, if it belongs to the range.
+    fn itself(&self) -> Vec<Stretch> {
+        if !self.is_in {
+            Vec::new()
+        } else if self.is_row {
+            vec![(Bound::Included(self.text.clone()), Bound::Included(self.text.clone()))]
+        } else {
+            vec![prefix(&self.text)]
+        }
+    }
+
+    /// What the rows begin with that have the same parts before this one.
+    fn base(&self, place: &Place) -> &str {
+        &self.text[..place.start]
+    }
+
+    /// Where the rows begin whose part is beyond this one in the order of the keys.
+    fn behind(&self, place: &Place) -> Option<Bound<String>> {
+        let equal = &self.text[..place.after];
+        if place.after == place.end {
+            // Nothing follows: there is one such row.
+            return Some(Bound::Excluded(equal.to_owned()));
+        }
+        after(equal).map(Bound::Included)
+    }
+
+    /// Where the rows end whose part is before this one in the order of the keys.
+    fn before(&self, place: &Place) -> Bound<String> {
+        Bound::Excluded(self.text[..place.after].to_owned())
+    }
+
+    /// How a row's parts compare with those of this end.
+    fn compare(&self, row: &str, places: &[Place]) -> Option<Ordering> {
+        for (at, own) in self.places.iter().enumerate() {
+            let place = places.get(at)?;
+            let order = wire::compare(&row[place.start..place.end], &self.text[own.start..own.end]);
+            if order.is_ne() {
+                return Some(if own.descending { order.reverse() } else { order });
+            }
+        }
+        Some(Ordering::Equal)
+    }
+}
+
+impl fmt::Debug for Between {
+    /// Does not show the ends.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Between").finish_non_exhaustive()
+    }
+}
+
+/// A key that the template cannot have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotOfTemplate;
+
+impl Between {
+    /// Whether the row is meant. One that the template cannot have made has no values and is not.
+    pub(crate) fn contains(&self, row: &str) -> bool {
+        let Some(places) = split(self.template, row, Extent::Row) else { return false };
+        let lies = |end: &Option<End>, on: Ordering| match end {
+            None => true,
+            Some(end) => end
+                .compare(row, &places)
+                .is_some_and(|order| order == on || (order.is_eq() && end.is_in)),
+        };
+        lies(&self.from, Ordering::Greater) && lies(&self.to, Ordering::Less)
+    }
+
+    /// The ends as text, which tells one range from another.
+    pub(crate) fn texts(&self) -> [String; 2] {
+        [&self.from, &self.to].map(|end| match end {
+            None => String::new(),
+            Some(end) => format!("{}{}", if end.is_in { '=' } else { '-' }, end.text),
+        })
+    }
+}
+
+/// The rows between two ends.
+pub(crate) fn between(template: &'static [Piece], from: Option<End>, to: Option<End>) -> RowKeys {
+    let mut finder = Finder { is_exact: true };
+    let stretches = match (&from, &to) {
+        (None, None) => vec![prefix("")],
+        (Some(from), None) => finder.above(from, 0),
+        (None, Some(to)) => finder.below(to, 0),
+        (Some(from), Some(to)) => finder.between(from, to),
+    };
+    let check = (!finder.is_exact).then_some(Between { template, from, to });
+    RowKeys::new(stretches, check)
+}
+
+struct Finder {
+    /// Whether the stretches hold nothing but the rows that are meant.
+    is_exact: bool,
+}
+
+impl Finder {
+    /// Of the rows that share the parts of `end` before `at`, those above it.
+    fn above(&mut self, end: &End, at: usize) -> Vec<Stretch> {
+        let Some(place) = end.places.get(at) else { return end.itself() };
+        let base = end.base(place);
+        match place.order {
+            Order::Ascending => {
+                let mut found = self.above(end, at + 1);
+                found.extend(end.behind(place).map(|from| (from, end_of(base))));
+                found
+            }
+            Order::Descending => {
+                let mut found = vec![(start_of(base), end.before(place))];
+                found.extend(self.above(end, at + 1));
+                found
+            }
+            Order::Text(_) => {
+                // Whatever continues the text lies behind it. So may what the text continues, which is
+                // less: `Jones_..` behind `Jones Jr_..`.
+                self.is_exact = false;
+                vec![(start_of(&end.text[..place.end]), end_of(base))]
+            }
+            Order::Unknown => self.all(base),
+        }
+    }
+
+    /// Of the rows that share the parts of `end` before `at`, those below it.
+    fn below(&mut self, end: &End, at: usize) -> Vec<Stretch> {
+        let Some(place) = end.places.get(at) else { return end.itself() };
+        let base = end.base(place);
+        match place.order {
+            Order::Ascending => {
+                let mut found = vec![(start_of(base), end.before(place))];
+                found.extend(self.below(end, at + 1));
+                found
+            }
+            Order::Descending => {
+                let mut found = self.below(end, at + 1);
+                found.extend(end.behind(place).map(|from| (from, end_of(base))));
+                found
+            }
+            Order::Text(separator) => {
+                let text = &end.text[place.start..place.end];
+                let Some(first) = text.chars().next() else { return self.below(end, at + 1) };
+                self.is_exact = false;
+                let last = last_below(text, separator, 1);
+                let mut found = vec![(start_of(base), end_of(&format!("{base}{last}")))];
+                if first < separator {
+                    // The empty text is less than all, and lies behind all that begin like this one.
+                    found.push(prefix(&format!("{base}{separator}")));
+                }
+                found
+            }
+            Order::Unknown => self.all(base),
+        }
+    }
+
+    fn between(&mut self, from: &End, to: &End) -> Vec<Stretch> {
+        let mut at = 0;
+        while from.part(at).is_some() && from.part(at) == to.part(at) {
+            at += 1;
+        }
+        let (low, high) = match (from.places.get(at), to.places.get(at)) {
+            (Some(low), Some(high)) => (low, high),
+            // One of them is all rows that begin with the parts they share.
+            (None, None) if from.is_in && to.is_in => return from.itself(),
+            (None, Some(_)) if from.is_in => return self.below(to, at),
+            (Some(_), None) if to.is_in => return self.above(from, at),
+            _ => return Vec::new(),
+        };
+        let texts = (&from.text[low.start..low.end], &to.text[high.start..high.end]);
+        let order = wire::compare(texts.0, texts.1);
+        if order.is_gt() != low.descending {
+            return Vec::new();
+        }
+        let base = from.base(low);
+        match low.order {
+            Order::Ascending => {
+                let mut found = self.above(from, at + 1);
+                found.extend(from.behind(low).map(|first| (first, to.before(high))));
+                found.extend(self.below(to, at + 1));
+                found
+            }
+            Order::Descending => {
+                let mut found = self.below(to, at + 1);
+                found.extend(to.behind(high).map(|first| (first, from.before(low))));
+                found.extend(self.above(from, at + 1));
+                found
+            }
+            Order::Text(separator) => {
+                self.is_exact = false;
+                // Beginnings of the upper text that are greater than the lower one, or are it.
+                let shared = common(texts.0, texts.1);
+                let first = if shared == texts.0.len() { shared } else { shared + 1 };
+                let last = last_below(texts.1, separator, first);
+                vec![(start_of(&from.text[..low.end]), end_of(&format!("{base}{last}")))]
+            }
+            Order::Unknown => self.all(base),
+        }
+    }
+
+    fn all(&mut self, base: &str) -> Vec<Stretch> {
+        self.is_exact = false;
+        vec![prefix(base)]
+    }
+}
+
+/// What the last rows begin with whose text is `text`, or a beginning of it of at least `least` bytes.
+///
+/// A beginning is less than the text, and its rows lie behind those of the text if the separator
+/// does lie behind the character with which the text continues it.
+fn last_below(text: &str, separator: char, least: usize) -> String {
+    let behind = |&(at, character): &(usize, char)| at >= least && character < separator;
+    let end = text.char_indices().find(behind).map_or(text.len(), |(at, _)| at);
+    format!("{}{separator}", &text[..end])
+}
+
+/// How many bytes the two begin with alike, in whole characters.
+fn common(a: &str, b: &str) -> usize {
+    a.char_indices()
+        .zip(b.chars())
+        .find(|((_, a), b)| a != b)
+        .map_or_else(|| a.len().min(b.len()), |((at, _), _)| at)
+}

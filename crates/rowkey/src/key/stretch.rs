@@ -1,0 +1,144 @@
+//! RowKeys that lie side by side, and sets of those.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rowkey_wire::key as wire;
+
+use super::between::Between;
+
+/// The bounds of RowKeys that lie side by side.
+pub(crate) type Stretch = (Bound<String>, Bound<String>);
+
+/// The RowKeys that a query means: those in any of the stretches that pass all the checks.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RowKeys {
+    /// In the order of the keys; none overlaps or touches another.
+    stretches: Vec<Stretch>,
+    checks: Vec<Arc<Between>>,
+}
+
+impl RowKeys {
+    /// These stretches, which are in the order of the keys; those that touch become one.
+    pub(crate) fn new(found: Vec<Stretch>, check: Option<Between>) -> Self {
+        let mut stretches: Vec<Stretch> = Vec::with_capacity(found.len());
+        for stretch in found {
+            match stretches.last_mut() {
+                _ if is_empty(&stretch) => {}
+                Some(last) if touch(&last.1, &stretch.0) => last.1 = stretch.1,
+                _ => stretches.push(stretch),
+            }
+        }
+        Self { stretches, checks: check.map(Arc::new).into_iter().collect() }
+    }
+
+    /// The rows within these bounds.
+    pub(crate) fn within(from: Bound<String>, to: Bound<String>) -> Self {
+        Self::new(vec![(from, to)], None)
+    }
+
+    /// All rows that begin with `head`.
+    pub(crate) fn beginning_with(head: &str) -> Self {
+        let (from, to) = prefix(head);
+        Self::within(from, to)
+    }
+
+    /// One row.
+    pub(crate) fn one(row_key: &str) -> Self {
+        let row_key = row_key.to_owned();
+        Self::within(Bound::Included(row_key.clone()), Bound::Included(row_key))
+    }
+
+    /// Keeps of the rows those that are among others, too.
+    pub(crate) fn narrow(&mut self, other: &Self) {
+        let pairs =
+            self.stretches.iter().flat_map(|one| other.stretches.iter().map(move |two| (one, two)));
+        let both = pairs.map(|(one, two)| {
+            let from = if is_tighter(&two.0, &one.0, Ordering::Greater) { &two.0 } else { &one.0 };
+            let to = if is_tighter(&two.1, &one.1, Ordering::Less) { &two.1 } else { &one.1 };
+            (from.clone(), to.clone())
+        });
+        self.stretches = both.filter(|both| !is_empty(both)).collect();
+        self.checks.extend(other.checks.iter().cloned());
+    }
+
+    /// The stretches to read, in the order of the keys.
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// What says of each row that was read whether it is meant.
+    pub(crate) fn checks(&self) -> &[Arc<Between>] {
+        &self.checks
+    }
+
+    /// The one stretch that holds exactly these rows, if there is such a one.
+    pub(crate) fn exactly(&self) -> Option<&Stretch> {
+        match &*self.stretches {
+            [one] if self.checks.is_empty() => Some(one),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for RowKeys {
+    /// Does not show the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stretches, checks) = (self.stretches.len(), self.checks.len());
+        f.debug_struct("RowKeys").field("stretches", &stretches).field("checks", &checks).finish()
+    }
+}
+
+/// The bounds of all rows that begin with `head`.
+pub(crate) fn prefix(head: &str) -> Stretch {
+    (start_of(head), end_of(head))
+}
+
+/// Where the rows begin that begin with `head`.
+pub(crate) fn start_of(head: &str) -> Bound<String> {
+    if head.is_empty() { Bound::Unbounded } else { Bound::Included(head.to_owned()) }
+}
+
+/// Where the rows end that begin with `head`.
+pub(crate) fn end_of(head: &str) -> Bound<String> {
+    after(head).map_or(Bound::Unbounded, Bound::Excluded)
+}
+
+/// The first key behind all rows that begin with `head`, unless they are the last.
+pub(crate) fn after(head: &str) -> Option<String> {
+    wire::successor(head)
+}
+
+/// Whether no key lies within.
+fn is_empty((from, to): &Stretch) -> bool {
+    let (Bound::Included(first) | Bound::Excluded(first)) = from else {
+        return matches!(to, Bound::Excluded(last) if last.is_empty());
+    };
+    let (Bound::Included(last) | Bound::Excluded(last)) = to else { return false };
+    match wire::compare(first, last) {
+        Ordering::Less => false,
+        Ordering::Equal => !matches!((from, to), (Bound::Included(_), Bound::Included(_))),
+        Ordering::Greater => true,
+    }
+}
+
+/// Whether nothing lies between what ends at `to` and what begins at `from`.
+fn touch(to: &Bound<String>, from: &Bound<String>) -> bool {
+    match (to, from) {
+        (Bound::Included(to), Bound::Excluded(from) | Bound::Included(from))
+        | (Bound::Excluded(to), Bound::Included(from)) => to == from,
+        _ => false,
+    }
+}
+
+/// Whether `bound` lets less through than `other`; it does if its key is `order` than the other's.
+fn is_tighter(bound: &Bound<String>, other: &Bound<String>, order: Ordering) -> bool {
+    let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return false };
+    let (Bound::Included(than) | Bound::Excluded(than)) = other else { return true };
+    match wire::compare(key, than) {
+        Ordering::Equal => matches!(bound, Bound::Excluded(_)),
+        found => found == order,
+    }
+}
