@@ -7,6 +7,7 @@
 mod answers;
 mod blob_requests;
 mod endless;
+mod paging;
 mod pretenders;
 mod queue_requests;
 mod requests;

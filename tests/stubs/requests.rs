@@ -164,7 +164,7 @@ async fn a_query_that_goes_on_is_explained_as_it_is_sent() {
     stub.reset().await;
     answer(&stub, answers::page([&thing()], ("pk", Some("rk"))).unwrap()).await;
     let _ = resumed().pages().next().await.unwrap().unwrap();
-    let target = "/things()?$filter=PartitionKey%20eq%20%27p%27&$top=4&\
+    let target = "/things()?$filter=PartitionKey%20eq%20%27p%27&$top=5&\
                   NextPartitionKey=1%214%21cGs-&NextRowKey=1%214%21cms-";
     assert_eq!(received(&stub, &[]).await, format!("GET {target}\n"));
     assert_eq!(explained.requests[0].url, format!("{}{target}", stub.uri()));
