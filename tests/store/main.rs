@@ -8,6 +8,7 @@ mod contributors;
 mod faults;
 mod job;
 mod jobs;
+mod lists;
 mod rows;
 mod transactions;
 mod versions;

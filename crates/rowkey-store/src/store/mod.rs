@@ -2,6 +2,7 @@
 //!
 //! - this file: [`Store`], and what each write does
 //! - `build`: [`StoreBuilder`]
+//! - `query`: many entities, page by page
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
 //! - `verify`, `delete`, `bulk`: jobs over many entities
@@ -12,9 +13,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
-use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Page, Result, Table,
-};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
 
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
@@ -29,6 +28,7 @@ use crate::version::{Version, Versioned};
 mod build;
 mod bulk;
 mod delete;
+mod query;
 mod read;
 mod settle;
 mod transaction;
@@ -37,6 +37,7 @@ mod work;
 
 pub use build::StoreBuilder;
 pub use bulk::{Group, Groups};
+pub use query::{Page, Query, Selection};
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
 
@@ -90,7 +91,7 @@ struct Inner<E> {
 
 /// A step of a job over rows of the table.
 pub type Step =
-    Box<dyn Fn(Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync>;
+    Box<dyn Fn(rowkey::Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync>;
 
 /// What a write gave.
 #[derive(Clone, Debug, PartialEq, Eq)]

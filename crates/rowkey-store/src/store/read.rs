@@ -65,7 +65,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// The entity at `owner`, if it has the row `keys` in an index.
-    async fn demanding(
+    pub(super) async fn demanding(
         &self,
         owner: &Keys,
         position: usize,

@@ -1,0 +1,257 @@
+//! Queries of many entities: of a partition or through an index, page by page.
+
+use std::fmt;
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use rowkey::index::{Copied, IndexRange, Scope};
+use rowkey::{Continuation, DynamicEntity, Entity, Filter, Partition, Result};
+
+use super::Store;
+use crate::row::{Copy, Head, Keys, Pointer};
+use crate::version::{Version, Versioned};
+
+/// Entities that are read at a time where an index has no whole copies.
+const AT_A_TIME: usize = 16;
+
+/// Entities in one request of a stream.
+const STREAMED: u32 = 100;
+
+/// What a [`Query`] reads: a partition or a part of one, or a part of an index.
+pub struct Selection<E>(Rows<E>);
+
+enum Rows<E> {
+    Entities(Partition<E>),
+    Index(usize, Partition<DynamicEntity>),
+}
+
+impl<E> From<Partition<E>> for Selection<E> {
+    fn from(partition: Partition<E>) -> Self {
+        Self(Rows::Entities(partition))
+    }
+}
+
+impl<E: Entity, S> From<IndexRange<E, S>> for Selection<E> {
+    fn from(range: IndexRange<E, S>) -> Self {
+        Self(Rows::Index(range.position(), range.partition_of()))
+    }
+}
+
+/// A query of a store, from [`Store::query`].
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::Store;
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+/// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+/// # struct Order { tenant: String, id: u32, customer: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+/// # orders.create_if_missing().await?;
+/// for id in 0..5 {
+///     orders.insert(&Order { tenant: "contoso".into(), id, customer: "ada".into() }).await?;
+/// }
+/// let first = orders.query(Order::by_customer("contoso", "ada")).page(3, None).await?;
+/// assert_eq!(first.entities.len(), 3);
+///
+/// // The token stands in a URL as it is.
+/// let token = first.continuation.ok_or("there is more")?.to_string();
+/// let second = orders.query(Order::by_customer("contoso", "ada")).page(3, Some(token.parse()?)).await?;
+/// assert_eq!((second.entities.len(), second.continuation), (2, None));
+/// # Ok(()) }
+/// ```
+#[must_use = "a query reads nothing until `page`, `stream` or `all`"]
+pub struct Query<E> {
+    store: Store<E>,
+    source: Selection<E>,
+    filter: Option<Filter>,
+}
+
+/// A page of entities and where the next one begins.
+#[derive(Clone, Debug)]
+pub struct Page<E> {
+    /// The entities, each with its version.
+    pub entities: Vec<Versioned<E>>,
+    /// Where the next page begins; `None` if nothing is left.
+    pub continuation: Option<Continuation>,
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// A query of a partition, or of a part of one, or of entities by an index:
+    /// `Order::partition("contoso")`, `Order::by_customer("contoso", "ada")`.
+    pub fn query(&self, source: impl Into<Selection<E>>) -> Query<E> {
+        Query { store: self.clone(), source: source.into(), filter: None }
+    }
+
+    /// The number of entities that a query finds. One request for each 1,000.
+    pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
+        let table = &self.inner.table;
+        let keys = |query: rowkey::Query<crate::job::Keys>| async move {
+            query.stream().try_fold(0, |count, _| async move { Ok(count + 1) }).await
+        };
+        match source.into().0 {
+            Rows::Entities(partition) => keys(table.query(partition).project()).await,
+            Rows::Index(_, partition) => keys(table.query(partition).project()).await,
+        }
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
+    /// Only entities that a filter accepts: `Order::CENTS.ge(100)`. Makes the answer shorter, not the
+    /// reading cheaper.
+    ///
+    /// In an index whose copies lack the property, reading fails and sends nothing.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(match self.filter {
+            Some(before) => before.and(filter),
+            None => filter,
+        });
+        self
+    }
+
+    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
+    /// where a page before this one ended.
+    ///
+    /// One request, and one more for each page of the service that had fewer. Through an index in
+    /// another partition, or one whose copies are not whole, each entity is read as well, 16 at a time,
+    /// and those that are not in the index any more are passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if `entities` is 0, and if the continuation is
+    /// of another query: nothing is sent then.
+    pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+        let mut found = Vec::new();
+        let mut from = from;
+        loop {
+            let left = entities - u32::try_from(found.len()).unwrap_or(entities);
+            let page = self.some(left, from).await?;
+            found.extend(page.entities);
+            from = page.continuation;
+            if from.is_none() || found.len() >= usize::try_from(entities).unwrap_or(usize::MAX) {
+                return Ok(Page { entities: found, continuation: from });
+            }
+        }
+    }
+
+    /// Reads all entities one by one.
+    pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
+        stream::try_unfold((self, Some(None)), |(query, from)| async move {
+            let Some(from) = from else { return Ok(None) };
+            let page = query.some(STREAMED, from).await?;
+            let entities = stream::iter(page.entities.into_iter().map(Ok));
+            Ok::<_, rowkey::Error>(Some((entities, (query, page.continuation.map(Some)))))
+        })
+        .try_flatten()
+        .boxed()
+    }
+
+    /// Reads all entities. Their number is bounded by memory alone.
+    pub async fn all(self) -> Result<Vec<Versioned<E>>> {
+        self.stream().try_collect().await
+    }
+
+    /// Reads up to so many.
+    async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+        let table = &self.store.inner.table;
+        match &self.source.0 {
+            Rows::Entities(partition) => {
+                let query = table.query(partition.clone()).project::<Head<E>>();
+                let page = self.filtered(query).page(entities, from).await?;
+                let heads = page.entities.into_iter().map(|stored| {
+                    let version = Version::of_head(&stored.etag);
+                    Versioned { entity: stored.entity.entity, version }
+                });
+                Ok(Page { entities: heads.collect(), continuation: page.continuation })
+            }
+            Rows::Index(position, rows) => {
+                let index = &E::INDEXES[*position];
+                if (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
+                    return self.copies(rows.clone(), entities, from).await;
+                }
+                let query = table.query(rows.clone()).project::<At>();
+                let page = self.filtered(query).page(entities, from).await?;
+                let at = page.entities.into_iter().map(|stored| stored.entity);
+                let read = at.map(|at| async move {
+                    self.store.demanding(&at.primary, *position, &at.keys).await
+                });
+                let found = stream::iter(read).buffered(AT_A_TIME);
+                let found: Vec<_> = found.try_collect().await?;
+                let entities = found.into_iter().flatten().collect();
+                Ok(Page { entities, continuation: page.continuation })
+            }
+        }
+    }
+
+    /// Whole copies in the partition: as good as the entities.
+    async fn copies(
+        &self,
+        rows: Partition<DynamicEntity>,
+        entities: u32,
+        from: Option<Continuation>,
+    ) -> Result<Page<E>> {
+        let query = self.store.inner.table.query(rows).project::<Copy<E>>();
+        let page = self.filtered(query).page(entities, from).await?;
+        let mut found = Vec::with_capacity(page.entities.len());
+        for stored in page.entities {
+            let Copy { value: entity, primary, mark } = stored.entity;
+            match mark {
+                Some(mark) => found.push(Versioned { entity, version: Version::of_mark(&mark) }),
+                // It was not written by a store, so it has no version.
+                None => {
+                    let key = rowkey::Key::new(primary.0, primary.1);
+                    found.extend(self.store.get(key).await?);
+                }
+            }
+        }
+        Ok(Page { entities: found, continuation: page.continuation })
+    }
+
+    fn filtered<P>(&self, query: rowkey::Query<P>) -> rowkey::Query<P>
+    where
+        P: rowkey::Projection + Send + 'static,
+    {
+        match &self.filter {
+            Some(filter) => query.filter(filter.clone()),
+            None => query,
+        }
+    }
+}
+
+/// Where a row of an index is, and its entity.
+struct At {
+    keys: Keys,
+    primary: Keys,
+}
+
+impl rowkey::Projection for At {
+    const COLUMNS: Option<&'static [&'static str]> = <Pointer as rowkey::Projection>::COLUMNS;
+
+    fn decode(
+        row: &rowkey::entity::RowReader<'_>,
+    ) -> std::result::Result<Self, rowkey::DecodeError> {
+        let Pointer(primary) = Pointer::decode(row)?;
+        let keys = (row.partition_key()?.to_owned(), row.row_key()?.to_owned());
+        Ok(Self { keys, primary })
+    }
+}
+
+impl<E> fmt::Debug for Selection<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.0 {
+            Rows::Entities(_) => "a partition",
+            Rows::Index(..) => "an index",
+        };
+        f.debug_tuple("Selection").field(&what).finish()
+    }
+}
+
+impl<E> fmt::Debug for Query<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query").field("source", &self.source).finish_non_exhaustive()
+    }
+}
