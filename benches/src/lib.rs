@@ -27,3 +27,4 @@ pub mod servers;
 pub mod sign;
 pub mod small;
 pub mod soak;
+pub mod stored;

@@ -8,11 +8,12 @@ use std::env;
 
 use compare::clients::run::Result;
 use compare::results::{Begun, commit};
-use compare::{bare, bulk, clients, durable, growth, indexed, publish, scan, servers};
+use compare::{bare, bulk, clients, durable, growth, indexed, publish, scan, servers, stored};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PARTS: [&str; 7] = ["servers", "growth", "durable", "clients", "bulk", "indexed", "scan"];
+const PARTS: [&str; 8] =
+    ["servers", "growth", "durable", "clients", "bulk", "indexed", "store", "scan"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -69,6 +70,7 @@ async fn measure(arguments: &[&str], kept: bool) -> Result<()> {
             }
             "durable" => report.show(part, begun, Clone::clone, durable::compare(rounds).await?)?,
             "bulk" => report.show(part, begun, Clone::clone, bulk::compare(rounds).await?)?,
+            "store" => report.show(part, begun, Clone::clone, stored::compare(rounds).await?)?,
             "indexed" => report.show(part, begun, Clone::clone, indexed::compare(rounds).await?)?,
             _ => report.show(part, begun, Clone::clone, scan::compare(rounds).await?)?,
         }
