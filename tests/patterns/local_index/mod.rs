@@ -193,6 +193,29 @@ async fn queries_are_narrowed_cut_and_projected() -> TestResult {
     Ok(())
 }
 
+/// A copy that lacks a property does not answer for it.
+#[tokio::test]
+async fn what_copies_do_not_have_is_refused_before_anything_is_sent() -> TestResult {
+    let table = Fixture::new().await?.table_with_server().await?;
+    let staff = LocalIndex::<Employee>::new(table.clone());
+    let ada = Employee { badge: Some("B1".into()), ..employee(7, "King", "ada@contoso.com") };
+    staff.insert(&ada).await?;
+    let managed = || staff.query(Employee::by_manager("sales", 1_u32));
+    let check = |error: rowkey::Error, index: &str| {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+        assert!(error.to_string().contains(index), "{error}");
+    };
+    check(managed().filter(Employee::CENTS.ge(1)).all().await.unwrap_err(), "`by_manager`");
+    check(managed().filter(Employee::CENTS.ge(1)).first().await.unwrap_err(), "`by_manager`");
+    let whole = managed().stream_as::<Employee>().try_collect::<Vec<_>>().await;
+    check(whole.unwrap_err(), "`by_manager`");
+    let whole = staff.find_as::<Employee>(Employee::by_badge("sales", "B1")).await;
+    check(whole.unwrap_err(), "`by_badge`");
+    assert_eq!(managed().filter(Employee::LAST_NAME.is("King")).all().await?.len(), 1);
+    assert!(staff.find_as::<Name>(Employee::by_badge("sales", "B1")).await?.is_some());
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_changed_value_moves_the_copy_whichever_row_it_was_read_through() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;

@@ -219,12 +219,15 @@ impl<E: Entity + Send + Sync + 'static> RemoteIndex<E> {
     /// Finds what the copy in a unique index says, which may be no longer true, or not yet. One point
     /// query.
     ///
-    /// `P` is `E` itself, if the index copies all properties, or a projection of those it copies.
+    /// `P` is `E` itself, if the index copies all properties, or a projection of those it copies: with
+    /// another one it fails, and sends nothing.
     pub async fn find_stale<P: Projection>(
         &self,
         key: IndexKey<E, OtherPartition>,
     ) -> Result<Option<Stale<P>>> {
         let table = self.table(key.position());
+        let checked = key.index().check_projection::<P>();
+        checked.map_err(|error| error.of("RemoteIndex", table.name()))?;
         Ok(table.get_as::<Seen<P>>(key.key_of::<E>()).await?.map(Stale::of))
     }
 

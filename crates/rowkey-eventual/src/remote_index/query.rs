@@ -36,7 +36,9 @@ impl<E: Entity + Send + Sync + 'static> RemoteQuery<E> {
         Self { index, position, copies, take: None }
     }
 
-    /// Only the copies for which `filter` holds; it sees the properties that the index copies.
+    /// Only the copies for which `filter` holds.
+    ///
+    /// Reading fails, and sends nothing, if it names a property that the copies do not have.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.copies = self.copies.filter(filter);
         self
@@ -73,7 +75,8 @@ impl<E: Entity + Send + Sync + 'static> RemoteQuery<E> {
     }
 
     /// Reads what the copies say, which may be no longer true, or not yet, as `P`s: `E` itself, if the
-    /// index copies all properties, or a projection of those it copies.
+    /// index copies all properties, or a projection of those it copies. With another one it fails, and
+    /// sends nothing.
     pub fn stream_stale<P: Projection + Send + 'static>(self) -> Stream<Stale<P>> {
         let mut copies = self.copies.project::<Seen<P>>();
         if let Some(take) = self.take {

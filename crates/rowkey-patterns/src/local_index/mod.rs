@@ -194,10 +194,15 @@ impl<E: Entity + Send + Sync + 'static> LocalIndex<E> {
     }
 
     /// Reads the copy in a unique index as a `P`, which sees the keys of the entity. One point query.
+    ///
+    /// Fails with [`ErrorKind::Invalid`], and sends nothing, if `P` needs a property that the copies do not
+    /// have.
     pub async fn find_as<P: Projection>(
         &self,
         key: IndexKey<E, SamePartition>,
     ) -> Result<Option<Stored<P>>> {
+        let checked = key.index().check_projection::<P>();
+        checked.map_err(|error| error.of("LocalIndex", self.table.name()))?;
         Ok(self.table.get_as::<Seen<P>>(key.key_of::<E>()).await?.map(of_entity))
     }
 

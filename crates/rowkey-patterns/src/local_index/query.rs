@@ -36,7 +36,9 @@ impl<E: Entity + Send + Sync + 'static> IndexQuery<E> {
         Self { index, position, copies, take: None }
     }
 
-    /// Only the copies for which `filter` holds; of an index of some properties it may name those.
+    /// Only the copies for which `filter` holds.
+    ///
+    /// Reading fails, and sends nothing, if it names a property that the copies do not have.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.copies = self.copies.filter(filter);
         self
@@ -86,7 +88,7 @@ impl<E: Entity + Send + Sync + 'static> IndexQuery<E> {
     }
 
     /// Reads the copies as `P`s, which see the keys of the entities, and asks the service for the
-    /// properties of `P` alone.
+    /// properties of `P` alone. Fails, and sends nothing, if the copies do not have one of them.
     pub fn stream_as<P: Projection + Send + 'static>(self) -> Stream<Stored<P>> {
         let mut copies = self.copies.project::<Seen<P>>();
         if let Some(take) = self.take {

@@ -150,8 +150,8 @@ impl<E: Entity> Partition<E> {
     ///
     /// Where one range of RowKeys holds these values, that is asked for: always with one part, and
     /// with several if the ends differ in the last one alone, or if all from the first difference on
-    /// are `desc` or all are not. Otherwise the values lie in several ranges of RowKeys, at most two for
-    /// each part and one, and each is asked for by queries of its own, one after the other.
+    /// are `desc` or all are not. Otherwise the values lie in several ranges of RowKeys, fewer than two
+    /// for each part, and each is asked for by queries of its own, one after the other.
     ///
     /// Text in front of another part is the exception: RowKeys keep `ann B` before `ann`. The query reads
     /// the smallest range that holds all values, and passes over entities that are not meant. Those

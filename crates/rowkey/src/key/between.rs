@@ -245,11 +245,17 @@ impl Finder {
             }
             Order::Text(separator) => {
                 self.is_exact = false;
-                // Beginnings of the upper text that are greater than the lower one, or are it.
                 let shared = common(texts.0, texts.1);
-                let first = if shared == texts.0.len() { shared } else { shared + 1 };
-                let last = last_below(texts.1, separator, first);
-                vec![(start_of(&from.text[..low.end]), end_of(&format!("{base}{last}")))]
+                let next = texts.1[shared..].chars().next();
+                // Beginnings of the upper text that are greater than the lower one.
+                let last = last_below(texts.1, separator, shared + 1);
+                let mut found =
+                    vec![(start_of(&from.text[..low.end]), end_of(&format!("{base}{last}")))];
+                if shared == texts.0.len() && next.is_some_and(|next| next < separator) {
+                    // The lower text is one, too, and lies behind all that continue it like the upper one.
+                    found.extend(self.above(from, at + 1));
+                }
+                found
             }
             Order::Unknown => self.all(base),
         }
@@ -278,3 +284,6 @@ fn common(a: &str, b: &str) -> usize {
         .find(|((_, a), b)| a != b)
         .map_or_else(|| a.len().min(b.len()), |((at, _), _)| at)
 }
+
+#[cfg(test)]
+mod tests;
