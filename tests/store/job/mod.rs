@@ -1,3 +1,119 @@
 //! Jobs: pacing, resuming, and what is counted and stored when requests fail.
 
+mod interrupted;
+mod refused;
 mod throttled;
+
+use std::sync::Mutex;
+
+use futures_util::stream;
+use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
+use rowkey_server::{Server, Snapshot};
+use rowkey_store::job::{
+    Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Verdict, Walk, paced,
+};
+use rowkey_tests::sweep::account;
+
+const PARTITIONS: usize = 5;
+const ROWS: usize = 7;
+
+/// Rows of one partition, inserted or replaced by one transaction.
+struct Rows {
+    table: Table,
+    rows: Vec<DynamicEntity>,
+}
+
+impl Batch for Rows {
+    fn keys(&self) -> (&str, &str) {
+        (&self.rows[0].partition_key, &self.rows[0].row_key)
+    }
+
+    fn entities(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    async fn store(&self, _: Attempt) -> Result<Report> {
+        self.rows.iter().fold(self.table.transaction(), Transaction::upsert).submit().await?;
+        Ok(Report::of(Verdict::Right, self.entities()))
+    }
+}
+
+/// The same groups each time: two of each partition.
+fn groups(table: &Table) -> Vec<Rows> {
+    let table = paced(table);
+    let halves = (0..2 * PARTITIONS).map(|half| {
+        let rows = if half < PARTITIONS { 0..ROWS / 2 } else { ROWS / 2..ROWS };
+        let partition = format!("p{}", half % PARTITIONS);
+        let row = |row| DynamicEntity::new(&partition, format!("{row:02}"));
+        Rows { table: table.clone(), rows: rows.map(row).collect() }
+    });
+    halves.collect()
+}
+
+/// How many rows all groups have.
+const ALL: u64 = (PARTITIONS * ROWS) as u64;
+
+/// A job that sends the same requests each time, and waits the same times.
+async fn load_all(account: &StorageAccount, told: &Told) -> Result<Report, Interrupted> {
+    let table = account.table("readings");
+    let job = Job::load("import", &table, stream::iter(groups(&table)));
+    let job = job.concurrency(1).pace(Pace::new(account).seeded(7));
+    let job = job.progress(|progress| told.tell(progress.checkpoint));
+    match told.last() {
+        Some(checkpoint) => job.resume(checkpoint).run().await,
+        None => job.run().await,
+    }
+}
+
+/// Counts all rows in three ranges, in pages of two, one after the other.
+async fn count_all(account: &StorageAccount, told: &Told) -> Result<Report, Interrupted> {
+    let walk =
+        Walk::new(&account.table("readings"), |table| table.scan::<DynamicEntity>().page_size(2));
+    let job = Job::count(walk.split_partitions(["p1", "p3"]));
+    let job = job.concurrency(1).pace(Pace::new(account).seeded(7));
+    let job = job.progress(|progress| told.tell(progress.checkpoint));
+    match told.last() {
+        Some(checkpoint) => job.resume(checkpoint).run().await,
+        None => job.run().await,
+    }
+}
+
+/// The checkpoints that a job told, as a program would have stored them.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Told {
+    fn tell(&self, checkpoint: &Checkpoint) {
+        self.0.lock().unwrap().push(checkpoint.to_string());
+    }
+
+    fn last(&self) -> Option<Checkpoint> {
+        self.0.lock().unwrap().last().map(|text| text.parse().unwrap())
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn forget(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
+/// A server with an empty table.
+async fn empty() -> Result<Server, Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    account(&server)?.table("readings").create().await?;
+    Ok(server)
+}
+
+/// A server with all rows.
+async fn full() -> Result<Server, Box<dyn std::error::Error>> {
+    let server = empty().await?;
+    load_all(&account(&server)?, &Told::default()).await?;
+    Ok(server)
+}
+
+fn rows(snapshot: &Snapshot) -> u64 {
+    snapshot.table("readings").map_or(0, |table| table.len() as u64)
+}

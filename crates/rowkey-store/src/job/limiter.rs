@@ -25,7 +25,8 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 /// For how long a limiter that is not used is worth keeping.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The state of one target. Units are entities for a partition and requests for an account.
+/// The state of one target. Units are the entities of a partition, and requests
+/// where it is not known beforehand how many entities they are about.
 #[derive(Debug)]
 pub(super) struct Limiter {
     /// Set once the service has pushed back.
@@ -102,17 +103,18 @@ impl Limiter {
     /// Notes that a request about so many units is sent. Returns the epoch, to be given back.
     pub(super) fn send(&mut self, units: u64, now: DateTime<Utc>) -> u64 {
         self.in_flight += 1;
-        self.charge(units, now);
+        if let Some(rate) = self.rate(now) {
+            self.not_before = self.not_before.max(now) + seconds(as_f64(units) / rate);
+        }
         self.epoch
     }
 
-    /// Notes a response; `more` units than were known when the request was sent.
-    pub(super) fn answered(&mut self, units: u64, more: u64, now: DateTime<Utc>) {
+    /// Notes the response to a request about so many units.
+    pub(super) fn answered(&mut self, units: u64, now: DateTime<Utc>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.window = self.window.saturating_add(1);
         self.misses = 0;
-        self.throughput.add(units + more, now);
-        self.charge(more, now);
+        self.throughput.add(units, now);
     }
 
     /// Notes that what became of a request will not be known: its caller is gone.
@@ -167,20 +169,16 @@ impl Limiter {
         Some((highest * cubic).min(known))
     }
 
-    fn charge(&mut self, units: u64, now: DateTime<Utc>) {
-        if let Some(rate) = self.rate(now).filter(|_| units > 0) {
-            self.not_before = self.not_before.max(now) + seconds(as_f64(units) / rate);
-        }
-    }
-
     fn reduce(&mut self, units: u64, now: DateTime<Utc>) {
         // One request in the longest pause is the least.
-        let least = as_f64(units.max(1)) / LONGEST_PAUSE.as_secs_f64();
+        let least = as_f64(units) / LONGEST_PAUSE.as_secs_f64();
         let worked = match self.rate(now) {
-            Some(rate) => rate,
+            Some(rate) => rate.max(least),
+            // Before anything worked there is no rate to reduce: one request at a time, and the pause.
+            None if self.throughput.at(now) <= 0.0 => return,
             None => self.throughput.at(now).max(as_f64(units)),
         };
-        self.rate = Some(Rate { highest: worked.max(least), since: now });
+        self.rate = Some(Rate { highest: worked, since: now });
     }
 }
 
@@ -220,4 +218,151 @@ fn as_f64(units: u64) -> f64 {
 
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_ASKED).min(LONGEST_ASKED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(1_700_000_000_000 + milliseconds).unwrap()
+    }
+
+    /// A limiter that sent 1,000 units in its first second and was throttled at its end.
+    fn throttled() -> Limiter {
+        let mut limiter = Limiter::new(2, at(0));
+        for request in 0..10 {
+            limiter.send(100, at(request * 100));
+            limiter.answered(100, at(request * 100));
+        }
+        let sent = (100, limiter.send(100, at(990)));
+        assert!(limiter.failed(Failure::Throttled, sent, None, 0.0, at(990)));
+        limiter
+    }
+
+    #[test]
+    fn nothing_is_limited_but_concurrency_until_the_service_pushes_back() {
+        let mut limiter = Limiter::new(2, at(0));
+        for _ in 0..2 {
+            assert_eq!(limiter.ready(at(0)), Ready::Now);
+            limiter.send(1_000_000, at(0));
+        }
+        assert_eq!(limiter.ready(at(0)), Ready::Later);
+        limiter.answered(1_000_000, at(0));
+        assert_eq!(
+            (limiter.window, limiter.ready(at(0)), limiter.rate(at(0))),
+            (3, Ready::Now, None)
+        );
+    }
+
+    #[test]
+    fn a_push_back_reduces_the_rate_to_what_worked_times_seven_tenths_and_it_recovers() {
+        let limiter = throttled();
+        assert_eq!((limiter.window, limiter.ready(at(991))), (1, Ready::At(at(990 + 250))));
+        let rate = |seconds: i64| limiter.rate(at(990 + seconds * 1000)).unwrap();
+        assert!((rate(0) - 700.0).abs() < 1e-6, "{}", rate(0));
+        assert!((rate(5) - 1000.0).abs() < 1e-6, "{}", rate(5));
+        assert!(rate(3) > 950.0 && rate(3) < rate(4));
+        // Nothing was sent meanwhile, so nothing shows that more would work.
+        assert!(rate(60) <= 1000.0, "{}", rate(60));
+    }
+
+    #[test]
+    fn a_rate_that_is_used_probes_beyond_what_was_too_much() {
+        let mut limiter = throttled();
+        let mut now = 990 + 250;
+        let mut sent = 0;
+        while now < 990 + 8_000 {
+            match limiter.ready(at(now)) {
+                Ready::Now => {
+                    limiter.send(100, at(now));
+                    limiter.answered(100, at(now));
+                    sent += 100;
+                }
+                Ready::At(time) => now = (time - at(0)).num_milliseconds() + 1,
+                Ready::Later => panic!("nothing is in flight"),
+            }
+        }
+        assert!(limiter.rate(at(now)).unwrap() > 1050.0);
+        // About 950 a second, on average.
+        assert!((6_800..8_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn requests_that_meet_the_same_congestion_reduce_the_rate_once() {
+        let mut limiter = Limiter::new(8, at(0));
+        limiter.send(100, at(0));
+        limiter.answered(100, at(0));
+        let epochs: Vec<u64> = (0..8).map(|_| limiter.send(100, at(0))).collect();
+        let reduced = epochs
+            .iter()
+            .filter(|epoch| limiter.failed(Failure::Throttled, (100, **epoch), None, 0.0, at(10)));
+        assert_eq!(reduced.count(), 1);
+        assert_eq!((limiter.misses, limiter.in_flight), (1, 0));
+        assert!((limiter.rate(at(10)).unwrap() - 70.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn pauses_double_are_spread_and_are_at_least_what_the_service_asks_for() {
+        let pause = |failures, asked: Option<u64>, fraction| {
+            let mut limiter = Limiter::new(1, at(0));
+            for _ in 1..failures {
+                let sent = (1, limiter.send(1, at(0)));
+                limiter.failed(Failure::Unanswered, sent, None, 0.0, at(-3_600_000));
+            }
+            limiter.not_before = at(0);
+            let sent = (1, limiter.send(1, at(0)));
+            limiter.not_before = at(0);
+            let asked = asked.map(Duration::from_secs);
+            limiter.failed(Failure::Throttled, sent, asked, fraction, at(0));
+            (limiter.not_before - at(0)).num_milliseconds()
+        };
+        assert_eq!(
+            [1, 2, 3, 8, 99].map(|failures| pause(failures, None, 0.0)),
+            [250, 500, 1000, 30_000, 30_000]
+        );
+        assert_eq!(pause(1, None, 1.0), 312);
+        assert_eq!((pause(1, Some(2), 0.0), pause(9, Some(2), 0.0)), (2000, 2000));
+        assert_eq!(
+            pause(1, Some(u64::MAX), 1.0),
+            4_500_000,
+            "an hour and a quarter is the longest"
+        );
+    }
+
+    #[test]
+    fn one_lost_connection_reduces_nothing_and_two_in_a_row_do() {
+        let mut limiter = Limiter::new(4, at(0));
+        let fail = |limiter: &mut Limiter| {
+            let sent = (100, limiter.send(100, at(0)));
+            limiter.failed(Failure::Unanswered, sent, None, 0.0, at(0))
+        };
+        assert!(!fail(&mut limiter));
+        assert_eq!((limiter.rate(at(0)), limiter.window), (None, 1));
+        limiter.send(100, at(0));
+        limiter.answered(100, at(0));
+        assert!(!fail(&mut limiter), "a response in between");
+        assert!(fail(&mut limiter));
+        assert!(limiter.rate(at(0)).is_some());
+    }
+
+    #[test]
+    fn a_rate_is_told_from_what_worked_and_nothing_worked_yet() {
+        let mut limiter = Limiter::new(4, at(0));
+        let sent = (100, limiter.send(100, at(0)));
+        limiter.failed(Failure::Throttled, sent, None, 0.0, at(0));
+        assert_eq!((limiter.rate(at(0)), limiter.window), (None, 1));
+        limiter.send(100, at(300));
+        limiter.answered(100, at(300));
+        let sent = (100, limiter.send(100, at(300)));
+        limiter.failed(Failure::Throttled, sent, None, 0.0, at(300));
+        assert!((limiter.rate(at(300)).unwrap() - 70.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_was_not_used_for_a_while_is_forgotten() {
+        let limiter = throttled();
+        assert!(!limiter.is_idle(at(50_000)));
+        assert!(limiter.is_idle(at(62_000)));
+    }
 }

@@ -337,7 +337,8 @@ impl State {
         self.requests.sent += 1;
         self.requests_ceiling.take(1, now);
         self.entities_ceiling.take(entities, now);
-        Ok(Epochs { target: limiter.send(entities, now), account: self.account.send(1, now) })
+        let (target, account) = (limiter.send(units(entities), now), self.account.send(1, now));
+        Ok(Epochs { target, account })
     }
 
     fn failed(&mut self, permit: &Permit<'_>, error: &Error, now: DateTime<Utc>) {
@@ -346,7 +347,7 @@ impl State {
         let throttled = error.kind() == ErrorKind::Throttled || is_timeout;
         let failure = if throttled { Failure::Throttled } else { Failure::Unanswered };
         let (asked, fraction) = (error.retry_after(), self.fraction());
-        let sent = (permit.entities, permit.epochs.target);
+        let sent = (permit.units(), permit.epochs.target);
         let limiter = self.targets.get_mut(&permit.target);
         let reduced =
             limiter.is_some_and(|limiter| limiter.failed(failure, sent, asked, fraction, now));
@@ -392,14 +393,23 @@ struct Permit<'a> {
     open: bool,
 }
 
+/// What a request counts for its target: its entities, or one where they are not known beforehand.
+fn units(entities: u64) -> u64 {
+    entities.max(1)
+}
+
 impl Permit<'_> {
+    fn units(&self) -> u64 {
+        units(self.entities)
+    }
+
     fn answered(mut self, more: u64) {
         let now = self.pace.clock().now();
         self.close(|permit, state| {
-            state.account.answered(1, 0, now);
+            state.account.answered(1, now);
             state.entities_ceiling.take(more, now);
             if let Some(limiter) = state.targets.get_mut(&permit.target) {
-                limiter.answered(permit.entities, more, now);
+                limiter.answered(permit.units(), now);
             }
         });
     }
