@@ -91,7 +91,9 @@ impl Timeline {
             let ended: Vec<(DateTime<Utc>, Waker)> = ended;
             ended
         };
-        ended.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in ended {
+            waker.wake();
+        }
         true
     }
 

@@ -11,7 +11,7 @@ use rowkey_store::job::{Interrupted, Report};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 
-use super::{ALL, Told, count_all, empty, full, load_all, rows};
+use super::{ALL, Told, copy_all, count_all, empty, full, load_all, rows};
 
 #[tokio::test]
 async fn a_load_stores_every_row_whichever_request_fails() -> TestResult {
@@ -28,7 +28,7 @@ async fn a_load_stores_every_row_whichever_request_fails() -> TestResult {
             |snapshot, result| {
                 let report = result.as_ref().unwrap();
                 assert_eq!(
-                    (report.total.right, report.is_clean(), rows(snapshot)),
+                    (report.total.right, report.is_clean(), rows(snapshot, "readings")),
                     (ALL, true, ALL)
                 );
             },
@@ -56,6 +56,25 @@ async fn a_count_is_exact_whichever_request_fails() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_walk_does_every_item_whichever_request_fails() -> TestResult {
+    let server = full().await?;
+    let scenario = async |account: &StorageAccount| copy_all(account, &Told::default()).await;
+    let runs = sweep(
+        &server,
+        scenario,
+        async |_, _| Ok(()),
+        |snapshot, result| {
+            let report = result.as_ref().unwrap();
+            assert_eq!((report.total.repaired, report.is_clean()), (ALL, true));
+            assert_eq!(rows(snapshot, "copies"), ALL);
+        },
+    );
+    // 14 and 21 rows in pages of two, and a request for each row.
+    assert_eq!(runs.await?.requests, 7 + 11 + ALL);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_job_killed_at_any_request_resumes_from_its_last_checkpoint() -> TestResult {
     let told = Told::default();
     let scenario = async |account: &StorageAccount| {
@@ -67,7 +86,7 @@ async fn a_job_killed_at_any_request_resumes_from_its_last_checkpoint() -> TestR
         Ok(())
     };
     stopped_at_every_request(&empty().await?, scenario, recover, |snapshot| {
-        assert_eq!(rows(snapshot), ALL);
+        assert_eq!(rows(snapshot, "readings"), ALL);
     })
     .await?;
     let scenario = async |account: &StorageAccount| {
@@ -79,6 +98,18 @@ async fn a_job_killed_at_any_request_resumes_from_its_last_checkpoint() -> TestR
         Ok(())
     };
     stopped_at_every_request(&full().await?, scenario, recover, |_| {}).await?;
+    let scenario = async |account: &StorageAccount| {
+        told.forget();
+        copy_all(account, &told).await.unwrap()
+    };
+    let recover = async |account: &StorageAccount| {
+        assert_eq!(copy_all(account, &told).await?.total.repaired, ALL);
+        Ok(())
+    };
+    stopped_at_every_request(&full().await?, scenario, recover, |snapshot| {
+        assert_eq!(rows(snapshot, "copies"), ALL);
+    })
+    .await?;
     Ok(())
 }
 
@@ -102,6 +133,7 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 }
 
 /// Drops a job after each number of polls, resumes what it told, and returns how many drops there were.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn drop_everywhere(
     server: &Server,
     job: impl AsyncFn(&StorageAccount, &Told) -> Result<Report, Interrupted>,
@@ -123,13 +155,17 @@ async fn drop_everywhere(
 async fn a_job_dropped_at_any_await_resumes_from_its_last_checkpoint() -> TestResult {
     let (server, filled) = (empty().await?, full().await?);
     let drops = drop_everywhere(&server, load_all, |server, report| {
-        assert_eq!((report.total.right, rows(&server.snapshot())), (ALL, ALL));
+        assert_eq!((report.total.right, rows(&server.snapshot(), "readings")), (ALL, ALL));
     });
     assert!(drops.await? >= 10, "each request is awaited");
     let drops = drop_everywhere(&filled, count_all, |_, report| {
         assert_eq!(report.total.examined, ALL);
     });
     assert!(drops.await? >= 18, "each request is awaited");
+    let drops = drop_everywhere(&filled, copy_all, |server, report| {
+        assert_eq!((report.total.repaired, rows(&server.snapshot(), "copies")), (ALL, ALL));
+    });
+    assert!(drops.await? >= 18 + 35, "each request is awaited");
     Ok(())
 }
 

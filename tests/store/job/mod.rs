@@ -7,10 +7,10 @@ mod throttled;
 use std::sync::Mutex;
 
 use futures_util::stream;
-use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
+use rowkey::{DynamicEntity, Page, Result, StorageAccount, Table, Transaction};
 use rowkey_server::{Server, Snapshot};
 use rowkey_store::job::{
-    Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Verdict, Walk, paced,
+    Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
 };
 use rowkey_tests::sweep::account;
 
@@ -78,6 +78,34 @@ async fn count_all(account: &StorageAccount, told: &Told) -> Result<Report, Inte
     }
 }
 
+/// Copies all rows to another table, a page of two at a time: a step that sends requests.
+async fn copy_all(account: &StorageAccount, told: &Told) -> Result<Report, Interrupted> {
+    let pace = Pace::new(account).seeded(7);
+    let walk =
+        Walk::new(&account.table("readings"), |table| table.scan::<DynamicEntity>().page_size(2));
+    let copies = paced(&account.table("copies"));
+    let copy = |page: Page<DynamicEntity>| {
+        let (copies, pace) = (copies.clone(), pace.clone());
+        async move {
+            let mut report = Report::default();
+            for row in page.entities {
+                let target = Target::partition(&copies, &row.entity.partition_key);
+                pace.run(target, 1, |_| copies.upsert(&row.entity)).await?;
+                report.note(None, Verdict::Missing, 1);
+                report.repaired(None, 1);
+            }
+            Ok(report)
+        }
+    };
+    let job = Job::walk("copy", walk.split_partitions(["p2"]), copy);
+    let job = job.concurrency(1).pace(pace.clone());
+    let job = job.progress(|progress| told.tell(progress.checkpoint));
+    match told.last() {
+        Some(checkpoint) => job.resume(checkpoint).run().await,
+        None => job.run().await,
+    }
+}
+
 /// The checkpoints that a job told, as a program would have stored them.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
@@ -103,7 +131,9 @@ impl Told {
 /// A server with an empty table.
 async fn empty() -> Result<Server, Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
-    account(&server)?.table("readings").create().await?;
+    let account = account(&server)?;
+    account.table("readings").create().await?;
+    account.table("copies").create().await?;
     Ok(server)
 }
 
@@ -114,6 +144,7 @@ async fn full() -> Result<Server, Box<dyn std::error::Error>> {
     Ok(server)
 }
 
-fn rows(snapshot: &Snapshot) -> u64 {
-    snapshot.table("readings").map_or(0, |table| table.len() as u64)
+/// How many rows a table has.
+fn rows(snapshot: &Snapshot, table: &str) -> u64 {
+    snapshot.table(table).map_or(0, |table| table.len() as u64)
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::stream;
 use rowkey::{
-    Clock as _, Credential, DynamicEntity, Error, ErrorKind, Page, StorageAccount, Transaction,
+    Clock as _, Credential, DynamicEntity, Error, ErrorKind, Page, StorageAccount, Table,
+    Transaction,
 };
 use rowkey_server::{ErrorCode, Fault, Operation};
 use rowkey_store::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
@@ -50,7 +51,7 @@ async fn a_group_that_fails_is_reported_with_its_keys_and_the_others_are_stored(
     assert!(problem.error.contains("exists already"), "{}", problem.error);
     assert_eq!((report.total.failed, report.total.right), (3, ALL - 3));
     assert!(!report.is_clean());
-    assert_eq!(rows(&server.snapshot()), ALL - 3 + 1);
+    assert_eq!(rows(&server.snapshot(), "readings"), ALL - 3 + 1);
 
     // All fail now; the first three are three more than none.
     let stopped = Job::load("import", &table, inserts()).concurrency(1).stop_after(0).run().await;
@@ -91,7 +92,7 @@ async fn a_refused_credential_ends_a_load_and_leaves_the_group_to_a_run_that_res
     );
     told.tell(&interrupted.checkpoint);
     assert_eq!(load_all(&good, &told).await?.total.right, ALL);
-    assert_eq!(rows(&server.snapshot()), ALL);
+    assert_eq!(rows(&server.snapshot(), "readings"), ALL);
     Ok(())
 }
 
@@ -108,7 +109,7 @@ async fn a_job_gives_up_at_the_deadline_of_its_pace_and_not_before() -> TestResu
     let hours = timeline.now() + Duration::from_secs(3 * 3600);
     let pace = Pace::new(&account).seeded(1).until(hours);
     // Its own clock does not wait for requests, which may take a while of simulated time.
-    let walk = Walk::new(&table, |table| table.scan::<DynamicEntity>());
+    let walk = Walk::new(&table, Table::scan::<DynamicEntity>);
     let interrupted = timeline.run(Job::count(walk).pace(pace).run()).await.unwrap_err();
     let message = interrupted.error.to_string();
     assert_eq!(
@@ -121,7 +122,7 @@ async fn a_job_gives_up_at_the_deadline_of_its_pace_and_not_before() -> TestResu
     assert!((300..500).contains(&busy.hits()), "{}", busy.hits());
     drop(busy);
     let checkpoint = *interrupted.checkpoint;
-    let walk = Walk::new(&table, |table| table.scan::<DynamicEntity>());
+    let walk = Walk::new(&table, Table::scan::<DynamicEntity>);
     let report = timeline.run(Job::count(walk).resume(checkpoint).run()).await?;
     assert_eq!(report.total.examined, ALL);
     Ok(())
@@ -132,7 +133,7 @@ async fn a_step_is_given_its_page_again_after_a_retryable_error_and_ends_the_job
 -> TestResult {
     let server = full().await?;
     let account = account(&server)?;
-    let walk = || Walk::new(&account.table("readings"), |table| table.scan::<DynamicEntity>());
+    let walk = || Walk::new(&account.table("readings"), Table::scan::<DynamicEntity>);
     let calls = AtomicU32::new(0);
     let step = |kind, times| {
         let calls = &calls;

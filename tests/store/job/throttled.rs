@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{future, stream};
 use rowkey::{Clock as _, DynamicEntity, Result, StorageAccount, Table, Transaction};
-use rowkey_server::{Operation, Server, Targets};
+use rowkey_server::{Operation, Server, StoredTable, Targets};
 use rowkey_store::job::{Attempt, Batch, Job, Pace, Report, Verdict, paced};
 use rowkey_tests::TestResult;
 use rowkey_tests::timeline::Timeline;
@@ -88,7 +88,7 @@ async fn load(
     let reports = timeline.run(future::try_join_all(loaders)).await?;
     assert!(reports.iter().all(Report::is_clean));
     let reported: u64 = reports.iter().map(|report| report.total.right).sum();
-    let stored = server.snapshot().table("readings").map_or(0, |table| table.len());
+    let stored = server.snapshot().table("readings").map_or(0, StoredTable::len);
     assert_eq!(reported, stored as u64, "the reports are true");
     let transactions = server.journal().count(Operation::Transaction);
     let seconds = timeline.elapsed().as_secs_f64();

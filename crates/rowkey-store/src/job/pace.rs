@@ -272,7 +272,7 @@ impl Pace {
                     return Ok(Permit { pace: self, target, entities, epochs, open: true });
                 }
                 Err(Ready::At(time)) => {
-                    self.sleep((time - now).to_std().unwrap_or_default()).await?
+                    self.sleep((time - now).to_std().unwrap_or_default()).await?;
                 }
                 Err(Ready::Later | Ready::Now) => ended.await,
             }
