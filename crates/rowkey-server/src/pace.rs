@@ -3,7 +3,7 @@
 //! The HTTP library reads into a buffer that grows to 128 KiB as long as each read fills it, and
 //! keeps it as long as the connection lasts. That pays for the bodies of blobs. A body that is only
 //! dropped is taken in small pieces instead, so that a connection whose sender is not known holds
-//! two of these, whatever it sends.
+//! at most two of these.
 
 use std::io;
 use std::pin::Pin;

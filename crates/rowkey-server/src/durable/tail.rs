@@ -31,8 +31,8 @@ impl Torn {
         cut(path, *at)?;
         let aside = match aside {
             Ok(aside) => format!("kept in {}", aside.display()),
-            // They were not acknowledged, or not yet on the disk; a full disk keeps nobody from
-            // starting.
+            // They were not acknowledged, or not yet on the disk; the server starts although the
+            // disk is full.
             Err(error) => format!("not kept elsewhere: {error}"),
         };
         warn!(

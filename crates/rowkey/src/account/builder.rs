@@ -127,9 +127,10 @@ impl StorageAccountBuilder {
 
     /// An HTTP client of your own, with your proxy, certificates or pool.
     ///
-    /// It is built here, without redirects, retries, a `Referer` and decompression, whatever it was
-    /// told of these: requests are signed for one address, a redirect would show a shared access
-    /// signature and the body to another, and only this crate knows what may be repeated.
+    /// It is built here, always without redirects, retries, a `Referer` and decompression; its own
+    /// settings of these have no effect. Requests are signed for one address, a redirect would show
+    /// a shared access signature and the body to another, and only this crate knows what may be
+    /// repeated.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it cannot be built.
     ///
