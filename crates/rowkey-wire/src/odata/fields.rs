@@ -249,7 +249,7 @@ fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, Fie
     #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
     let double = || ValueRef::Double(value as f64);
     match annotated {
-        // Beyond an Int32 it is a Double, as OData's own reader has it.
+        // Beyond an Int32 it is a Double, as Azurite stores it; the service was not recorded.
         None => Ok(i32::try_from(value).map_or_else(|_| double(), ValueRef::Int32)),
         Some(Type::Int32) => i32::try_from(value)
             .map(ValueRef::Int32)
@@ -343,7 +343,7 @@ mod tests {
             (r#""x":true"#, ValueRef::Boolean(true)),
             // azure-data-tables (Python), test_encoder.test_encoder_create_entity_raw
             (r#""x@odata.type":"Edm.Boolean","x":"False""#, ValueRef::Boolean(false)),
-            // Azurite stores a Double, and OData's reader makes a Double of it.
+            // Azurite stores a Double.
             (r#""x":2147483648"#, ValueRef::Double(2_147_483_648.0)),
             (r#""x":-9223372036854775808"#, ValueRef::Double(-9_223_372_036_854_775_808.0)),
             (r#""x":18446744073709551615"#, ValueRef::Double(18_446_744_073_709_551_615.0)),
