@@ -12,7 +12,10 @@ mod pretenders;
 mod queue_requests;
 mod requests;
 
-use rowkey::{ClientOptions, Credential, Entity, ManualClock, RetryOptions, StorageAccount, Table};
+use rowkey::{
+    ClientOptions, Credential, Entity, ManualClock, RetryOptions, StorageAccount,
+    StorageAccountBuilder, Table,
+};
 use wiremock::MockServer;
 
 /// What is stored.
@@ -55,6 +58,13 @@ fn table_by(endpoint: &str, options: ClientOptions, clock: ManualClock) -> Table
         .build()
         .unwrap()
         .table("things")
+}
+
+/// An account whose three services are all at one address.
+fn account_at(uri: &str) -> StorageAccountBuilder {
+    let builder = StorageAccount::builder().name("acct").table_endpoint(uri).unwrap();
+    let builder = builder.queue_endpoint(uri).unwrap().blob_endpoint(uri).unwrap();
+    builder.credential(Credential::shared_key("acct", "a2V5").unwrap())
 }
 
 fn once() -> ClientOptions {

@@ -9,7 +9,7 @@ use rowkey::{
 };
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
-use crate::{WHEN, once, stub, thing};
+use crate::{WHEN, account_at, once, stub, thing};
 
 const SAS: &str = "sv=2019-02-02&tn=things&sp=raud&se=2027-01-01&sig=c2VjcmV0";
 
@@ -107,17 +107,7 @@ async fn the_signature_of_a_source_is_not_sent_over_http_either() {
 async fn a_404_that_is_no_storage_services_is_no_absence() {
     for body in ["", "<html><body>Not Found</body></html>", "{\"message\":\"no route\"}"] {
         let stub = answering(ResponseTemplate::new(404).set_body_string(body)).await;
-        let account = StorageAccount::builder()
-            .name("acct")
-            .table_endpoint(&stub.uri())
-            .unwrap()
-            .queue_endpoint(&stub.uri())
-            .unwrap()
-            .blob_endpoint(&stub.uri())
-            .unwrap()
-            .credential(Credential::shared_key("acct", "a2V5").unwrap())
-            .build()
-            .unwrap();
+        let account = account_at(&stub.uri()).build().unwrap();
         let (table, key) = (account.table("things"), || Key::<DynamicEntity>::new("a", "b"));
         let photos = account.container("photos");
         for (name, error) in [
@@ -196,18 +186,7 @@ async fn a_name_that_is_blocked_is_waited_for_by_the_clock() {
             .insert_header("last-modified", "Fri, 20 Nov 2026 12:00:00 GMT");
         Mock::given(matchers::any()).respond_with(free).mount(&stub).await;
         let clock = ManualClock::auto_advancing(WHEN.parse().unwrap());
-        let account = StorageAccount::builder()
-            .name("acct")
-            .table_endpoint(&stub.uri())
-            .unwrap()
-            .queue_endpoint(&stub.uri())
-            .unwrap()
-            .blob_endpoint(&stub.uri())
-            .unwrap()
-            .credential(Credential::shared_key("acct", "a2V5").unwrap())
-            .clock(clock)
-            .build()
-            .unwrap();
+        let account = account_at(&stub.uri()).clock(clock).build().unwrap();
         let create = async |seconds| {
             let longest = Duration::from_secs(seconds);
             match created {

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use rowkey_wire::auth::delegation::DelegationKey;
-use rowkey_wire::auth::sas::Delegation;
-use rowkey_wire::auth::sas::{IpRange, Protocols, Resource, parse_time};
+use rowkey_wire::auth::sas::{Delegation, IpRange, PARTS, Protocols, Resource, parse_time};
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -20,47 +19,9 @@ use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
 
-/// The parameters of signatures, each of which stands at most once.
-const PARAMETERS: [&str; 38] = [
-    "sig",
-    "sv",
-    "sp",
-    "st",
-    "se",
-    "sip",
-    "spr",
-    "si",
-    "tn",
-    "spk",
-    "srk",
-    "epk",
-    "erk",
-    "ss",
-    "srt",
-    "sr",
-    "snapshot",
-    "versionid",
-    "ses",
-    "rscc",
-    "rscd",
-    "rsce",
-    "rscl",
-    "rsct",
-    "sdd",
-    "skoid",
-    "sktid",
-    "skt",
-    "ske",
-    "sks",
-    "skv",
-    "saoid",
-    "suoid",
-    "scid",
-    "skdutid",
-    "sduoid",
-    "srh",
-    "srq",
-];
+/// What signatures have besides their [`PARTS`]: the signature itself, and a directory's depth. Each
+/// parameter stands at most once.
+const OTHER_PARAMETERS: [&str; 2] = ["sig", "sdd"];
 
 /// Whether a query carries a signature, its name in any spelling.
 pub(super) fn is_signed(query: &str) -> bool {
@@ -282,7 +243,8 @@ fn check_parameters(query: &str) -> Result<(), Rejection> {
     for pair in query.split('&') {
         let written = pair.split_once('=').map_or(pair, |(name, _)| name);
         let name = parameter(pair);
-        let known = PARAMETERS.iter().find(|known| known.eq_ignore_ascii_case(&name));
+        let mut names = PARTS.iter().chain(&OTHER_PARAMETERS);
+        let known = names.find(|known| known.eq_ignore_ascii_case(&name));
         let Some(known) = known else { continue };
         // What addresses a blob's snapshot or version is no part of every signature.
         if written != *known && !matches!(*known, "snapshot" | "versionid") {

@@ -185,12 +185,16 @@ impl Call<'_> {
             BlobOp::GetBlockList(lists, snapshot, guard) => {
                 read::block_list(self, names, lists, snapshot, &guard)
             }
-            BlobOp::GetTags(snapshot, guard) => read::tags(self, names, snapshot, &guard),
+            BlobOp::GetTags(snapshot, guard) => {
+                read::part(self, names, snapshot, &guard, read::tags)
+            }
             BlobOp::SetTags(sums, guard) => {
                 return change::set_tags(self, names, sums, &guard, body).await;
             }
             BlobOp::SetTier(tier, guard) => change::set_tier(self, names, tier, &guard),
-            BlobOp::GetMetadata(snapshot, guard) => read::metadata(self, names, snapshot, &guard),
+            BlobOp::GetMetadata(snapshot, guard) => {
+                read::part(self, names, snapshot, &guard, read::metadata)
+            }
             BlobOp::SetMetadata(metadata, guard) => {
                 change::set_metadata(self, names, metadata, &guard)
             }

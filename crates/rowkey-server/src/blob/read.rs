@@ -94,31 +94,29 @@ fn write_tier(headers: &mut HeaderMap, blob: &Blob, now: DateTime) {
     }
 }
 
-/// Get Blob Tags.
-pub(super) fn tags(
+/// What Get Blob Tags and Get Blob Metadata have in common: `answer` is made of the blob.
+pub(super) fn part(
     call: &Call<'_>,
     (container, name): Names<'_>,
     snapshot: Option<DateTime>,
     guard: &Guard,
+    answer: fn(&Blob) -> Answer,
 ) -> Result<Answer, Rejection> {
     let blobs = call.account.blobs();
-    let blob = blobs.container(container)?.read(name, snapshot, guard, call.stamps.now)?;
-    Ok(documents::document(blob.tags.render()))
+    blobs.container(container)?.read(name, snapshot, guard, call.stamps.now).map(answer)
+}
+
+/// Get Blob Tags.
+pub(super) fn tags(blob: &Blob) -> Answer {
+    documents::document(blob.tags.render())
 }
 
 /// Get Blob Metadata.
-pub(super) fn metadata(
-    call: &Call<'_>,
-    (container, name): Names<'_>,
-    snapshot: Option<DateTime>,
-    guard: &Guard,
-) -> Result<Answer, Rejection> {
-    let blobs = call.account.blobs();
-    let blob = blobs.container(container)?.read(name, snapshot, guard, call.stamps.now)?;
+pub(super) fn metadata(blob: &Blob) -> Answer {
     let mut answer = respond::empty(StatusCode::OK);
     write_version(answer.headers_mut(), blob.version);
     blob.metadata.write(&mut answer);
-    Ok(answer)
+    answer
 }
 
 /// Get Block List.

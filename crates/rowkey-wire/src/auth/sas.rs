@@ -112,6 +112,46 @@ pub enum Resource<'a> {
     Table(&'a str),
 }
 
+/// The names of a signature's parts in queries, without the signature itself, as they are written.
+pub const PARTS: [&str; 36] = [
+    "sv",
+    "ss",
+    "srt",
+    "sr",
+    "tn",
+    "st",
+    "se",
+    "sp",
+    "si",
+    "sip",
+    "spr",
+    "spk",
+    "srk",
+    "epk",
+    "erk",
+    "snapshot",
+    "versionid",
+    "ses",
+    "rscc",
+    "rscd",
+    "rsce",
+    "rscl",
+    "rsct",
+    "skoid",
+    "sktid",
+    "skt",
+    "ske",
+    "sks",
+    "skv",
+    "saoid",
+    "suoid",
+    "scid",
+    "skdutid",
+    "sduoid",
+    "srh",
+    "srq",
+];
+
 impl Sas {
     /// Reads the signature out of a request's query; `None` when there is none (no `sig`).
     ///
@@ -182,8 +222,8 @@ impl Sas {
         query
     }
 
-    /// Everything but the signature, by the names that queries have for it.
-    fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+    /// Everything but the signature, by the names that queries have for it, which are [`PARTS`].
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
         let parts = [
             ("sv", &self.version),
             ("ss", &self.services),
