@@ -186,7 +186,7 @@ impl Call<'_> {
                 read::block_list(self, names, lists, snapshot, &guard)
             }
             BlobOp::GetTags(snapshot, guard) => {
-                read::part(self, names, snapshot, &guard, read::tags)
+                read::part(self, names, snapshot, &guard, read::tags).map_err(read::not_met)
             }
             BlobOp::SetTags(sums, guard) => {
                 return change::set_tags(self, names, sums, &guard, body).await;

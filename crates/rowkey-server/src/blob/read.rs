@@ -111,6 +111,14 @@ pub(super) fn tags(blob: &Blob) -> Answer {
     documents::document(blob.tags.render())
 }
 
+/// What Get Blob Tags answers instead of 304: its conditions are for writers that read tags first.
+pub(super) fn not_met(rejection: Rejection) -> Rejection {
+    match rejection.status {
+        StatusCode::NOT_MODIFIED => Rejection::new(ErrorCode::CONDITION_NOT_MET),
+        _ => rejection,
+    }
+}
+
 /// Get Blob Metadata.
 pub(super) fn metadata(blob: &Blob) -> Answer {
     let mut answer = respond::empty(StatusCode::OK);

@@ -106,15 +106,54 @@ async fn conditions_on_tags_guard_reads_and_changes() {
         let code = refused.header("x-ms-error-code").unwrap();
         assert_eq!((refused.status, code), (412, "ConditionNotMet"), "{method} {target}");
     }
-    let copy = [("x-ms-copy-source", source), ("x-ms-source-if-tags", "n='6'")];
-    let refused = send(&mut client, "PUT", "/things/copy", &copy, "");
-    assert_eq!(refused.code(), "SourceConditionNotMet");
+    // Of a copy, too: test_common_blob.test_async_copy_blob_with_if_tags of azure-storage-blob (Python).
+    put_tagged(&mut client, "/things/target", "n=7");
+    let of = ("x-ms-copy-source", source);
+    let tag = ("x-ms-source-if-match", "0x1");
+    for (condition, code) in [
+        (("x-ms-source-if-tags", "n='6'"), "ConditionNotMet"),
+        (("x-ms-if-tags", "n='6'"), "ConditionNotMet"),
+        (tag, "SourceConditionNotMet"),
+        (("if-match", "0x1"), "TargetConditionNotMet"),
+    ] {
+        let met = [("x-ms-source-if-tags", "n='5'"), ("x-ms-if-tags", "n='7'")];
+        let met = met.into_iter().filter(|(name, _)| *name != condition.0);
+        let headers: Vec<_> = met.chain([of, condition]).collect();
+        let refused = send(&mut client, "PUT", "/things/target", &headers, "");
+        assert_eq!((refused.status, refused.code()), (412, code), "{condition:?}");
+    }
     let met = [BLOCK, ("x-ms-if-tags", "\"state\" <> 'new' AND (n >= '5')")];
     assert_eq!(send(&mut client, "PUT", "/things/b", &met, "y").status, 201);
     // The tags went with the blob that was overwritten.
     assert_eq!(tags(&mut client, "/things/b"), "");
     let nonsense = [("x-ms-if-tags", "n=5")];
     assert_eq!(send(&mut client, "GET", "/things/b", &nonsense, "").code(), "InvalidHeaderValue");
+}
+
+/// Since version 2026-02-06: test_blob_tags.test_blob_tags_conditional_headers of azure-storage-blob (Python).
+#[tokio::test]
+async fn reading_and_setting_tags_have_conditions_of_their_own_names() {
+    let (_server, mut client) = started().await;
+    let put = put_tagged(&mut client, "/things/b", "n=5");
+    let (tag, time) = (put.header("etag").unwrap(), put.header("last-modified").unwrap());
+    let (other, early) = ("\"0x1\"", "Thu, 01 Jan 2015 00:00:00 GMT");
+    let set = "<Tags><TagSet><Tag><Key>c</Key><Value>3</Value></Tag></TagSet></Tags>";
+    for (name, met, unmet) in [
+        ("x-ms-blob-if-match", tag, other),
+        ("x-ms-blob-if-none-match", other, tag),
+        ("x-ms-blob-if-modified-since", early, time),
+        ("x-ms-blob-if-unmodified-since", time, early),
+    ] {
+        for (method, body, status) in [("GET", "", 200), ("PUT", set, 204)] {
+            let mut ask =
+                |value| send(&mut client, method, "/things/b?comp=tags", &[(name, value)], body);
+            assert_eq!(ask(met).status, status, "{method} {name}");
+            let refused = ask(unmet);
+            let code = refused.header("x-ms-error-code").unwrap();
+            assert_eq!((refused.status, code), (412, "ConditionNotMet"), "{method} {name}");
+        }
+    }
+    assert_eq!(tags(&mut client, "/things/b"), "c=3");
 }
 
 #[tokio::test]

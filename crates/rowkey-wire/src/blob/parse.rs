@@ -268,12 +268,14 @@ fn blob_op<'a>(
             let (priority, snapshot) = (values::priority(headers)?, values::snapshot(options)?);
             Ok(BlobOp::SetTier(SetTier { tier, priority, snapshot }, values::guard(headers)?))
         }
-        ("GET", "tags") => Ok(BlobOp::GetTags(values::snapshot(options)?, values::guard(headers)?)),
+        ("GET", "tags") => {
+            Ok(BlobOp::GetTags(values::snapshot(options)?, values::tags_guard(headers)?))
+        }
         ("PUT", "tags") => {
             if let Some(snapshot) = option(options, "snapshot") {
                 return Err(values::invalid_option("snapshot", snapshot));
             }
-            Ok(BlobOp::SetTags(values::sums(headers)?, values::guard(headers)?))
+            Ok(BlobOp::SetTags(values::sums(headers)?, values::tags_guard(headers)?))
         }
         (_, "page" | "pagelist" | "incrementalcopy") => Err(unsupported("page blobs")),
         (_, "undelete") => Err(unsupported("restoring deleted blobs")),

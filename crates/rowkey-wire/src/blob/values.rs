@@ -59,6 +59,24 @@ pub(super) fn guard(headers: &HeaderMap) -> Result<Guard, Rejection> {
     Ok(Guard { lease: guid(headers, &names::LEASE_ID)?, conditions: conditions(headers)? })
 }
 
+/// The guard of Get and Set Blob Tags, whose conditions on entity tag and time have names of their own
+/// since version 2026-02-06.
+pub(super) fn tags_guard(headers: &HeaderMap) -> Result<Guard, Rejection> {
+    let own = [
+        &names::BLOB_IF_MATCH,
+        &names::BLOB_IF_NONE_MATCH,
+        &names::BLOB_IF_MODIFIED_SINCE,
+        &names::BLOB_IF_UNMODIFIED_SINCE,
+    ];
+    if !own.iter().any(|name| headers.contains_key(*name)) {
+        return guard(headers);
+    }
+    let [matches, none_match, modified, unmodified] = own;
+    let conditions =
+        conditions_named(headers, [matches, none_match, modified, unmodified, &names::IF_TAGS])?;
+    Ok(Guard { lease: guid(headers, &names::LEASE_ID)?, conditions })
+}
+
 /// The conditions of a request.
 pub(super) fn conditions(headers: &HeaderMap) -> Result<Conditions, Rejection> {
     conditions_named(

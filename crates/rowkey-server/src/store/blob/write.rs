@@ -190,7 +190,9 @@ impl Container {
         guard: &Guard,
         version: Version,
     ) -> Result<(), Rejection> {
-        self.check_put(name, guard, version.modified).map_err(condition::on_target)?;
+        self.check_put(name, guard, version.modified).map_err(|rejection| {
+            condition::on_target(rejection, &guard.conditions, self.blob(name, None).ok())
+        })?;
         let now = version.modified;
         let is_archived = source.check_online(now).is_err();
         let online = copy.tier.filter(|tier| *tier != AccessTier::Archive);
