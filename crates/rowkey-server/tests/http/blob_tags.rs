@@ -130,7 +130,7 @@ async fn conditions_on_tags_guard_reads_and_changes() {
     assert_eq!(send(&mut client, "GET", "/things/b", &nonsense, "").code(), "InvalidHeaderValue");
 }
 
-/// Since version 2026-02-06: test_blob_tags.test_blob_tags_conditional_headers of azure-storage-blob (Python).
+/// Since version 2026-02-06: `test_blob_tags_conditional_headers` of azure-storage-blob (Python).
 #[tokio::test]
 async fn reading_and_setting_tags_have_conditions_of_their_own_names() {
     let (_server, mut client) = started().await;
