@@ -10,7 +10,7 @@ pub mod entity;
 pub mod filter;
 pub mod headers;
 #[cfg(all(fuzzing, feature = "libfuzzer"))]
-mod journal;
+pub mod journal;
 pub mod keys;
 pub mod requests;
 pub mod tokens;
