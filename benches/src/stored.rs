@@ -107,7 +107,10 @@ pub async fn compare(rounds: usize) -> Result<String> {
         let begun = Instant::now();
         let bulk = rowkey_patterns::bulk::Bulk::new(by_hand, rowkey_patterns::bulk::BestEffort);
         let all = (0..LOADED * 3).map(|id| Order::numbered(&format!("tenant {}", id % 8), id));
-        bulk.insert(stream::iter(all)).await;
+        let report = bulk.insert(stream::iter(all)).await;
+        if !report.is_complete() {
+            return Err("the plain rows were not all written".into());
+        }
         if round > 0 {
             loaded.push(stored);
             rows.push(f64::from(LOADED * 3) / begun.elapsed().as_secs_f64());

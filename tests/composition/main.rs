@@ -1,8 +1,8 @@
 //! Defects of the pattern layer: what breaks when one pattern meets another, a lagging secondary, a
 //! lost answer or a dropped caller.
 //!
-//! Each test asserts the correct behaviour and fails today: its `should_panic` names the assertion
-//! that fails. The change that mends the defect removes the attribute. The documentation of a test
+//! Each test asserts the correct behaviour. Where it fails today, its `should_panic` names the assertion
+//! that fails; the change that mends the defect removes the attribute. The documentation of a test
 //! begins with the number of the defect in the list that the write plan of an entity has to mend.
 //!
 //! Some defects show in signatures only, so no test here fails because of them:

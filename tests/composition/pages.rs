@@ -26,10 +26,8 @@ async fn orders(account: &StorageAccount) -> Table {
     orders
 }
 
-/// Item 8: a query that takes five of twenty ends without a token, so that a web page has no next
-/// one.
+/// Item 8: a query that takes five of twenty ends with a token for the next page.
 #[tokio::test]
-#[should_panic(expected = "5 of 20 orders are taken, and no token leads to the rest")]
 async fn a_page_of_a_list_leads_to_the_next() {
     let (_server, account) = start().await;
     let orders = orders(&account).await;
@@ -42,9 +40,8 @@ async fn a_page_of_a_list_leads_to_the_next() {
     );
 }
 
-/// Item 8: continuation tokens are JSON, which does not stand in a URL as it is.
+/// Item 8: continuation tokens stand in a URL as they are.
 #[tokio::test]
-#[should_panic(expected = "a continuation token has characters that a URL escapes: !\",:{}")]
 async fn a_token_stands_in_a_url() {
     let (_server, account) = start().await;
     let orders = orders(&account).await;

@@ -16,10 +16,8 @@ struct Reading {
     n: u32,
 }
 
-/// Item 10: a range of keys with a descending part is empty, because its bounds are not
-/// turned.
+/// Item 10: the bounds of a range over a descending part are turned.
 #[tokio::test]
-#[should_panic(expected = "numbers from 3 to 6, without 6: []")]
 async fn a_range_of_descending_keys_means_values() {
     let (_server, account) = start().await;
     let table = account.table("readings");
@@ -66,9 +64,8 @@ async fn customers(account: &StorageAccount) -> LocalIndex<Customer> {
     customers
 }
 
-/// Item 10: a range of a descending index is empty.
+/// Item 10: the same in a descending index.
 #[tokio::test]
-#[should_panic(expected = "customers who spent 150 to 300 cents: []")]
 async fn a_range_of_a_descending_index_means_values() {
     let (_server, account) = start().await;
     let customers = customers(&account).await;
@@ -79,10 +76,9 @@ async fn a_range_of_a_descending_index_means_values() {
     assert!(ids == [2, 3], "customers who spent 150 to 300 cents: {ids:?}");
 }
 
-/// Item 10: a range from a name on omits longer names that begin with it, because a space sorts
+/// Item 10: a range from a name on has the longer names that begin with it, although a space sorts
 /// before the separator.
 #[tokio::test]
-#[should_panic(expected = "customers from Jones on: [1, 3]")]
 async fn a_range_of_text_means_values() {
     let (_server, account) = start().await;
     let customers = customers(&account).await;
@@ -95,9 +91,8 @@ async fn a_range_of_text_means_values() {
     assert!(ids == [1, 2, 3], "customers from Jones on: {ids:?}");
 }
 
-/// Item 10: a filter by a property that the copies do not have finds no entity.
+/// Item 10: a filter by a property that the copies do not have finds the entities, or is refused.
 #[tokio::test]
-#[should_panic(expected = "a filter by a property that copies lack finds 0 of 2")]
 async fn a_filter_over_partial_copies_means_entities() {
     let (_server, account) = start().await;
     let customers = customers(&account).await;
@@ -109,9 +104,9 @@ async fn a_filter_over_partial_copies_means_entities() {
     assert!(count == 2, "a filter by a property that copies lack finds {count} of 2");
 }
 
-/// Item 10: a projection of a property that the copies do not have says that the entity has none.
+/// Item 10: a projection of a property that the copies do not have says what the entity has, or is
+/// refused.
 #[tokio::test]
-#[should_panic(expected = "a projection of a property that copies lack says None")]
 async fn a_projection_of_partial_copies_means_entities() {
     let (_server, account) = start().await;
     let customers = customers(&account).await;
@@ -142,9 +137,8 @@ struct Driver {
     city: String,
 }
 
-/// Item 10: a scan takes copies of the type in other partitions for entities.
+/// Item 10: a scan does not take copies of the type in other partitions for entities.
 #[tokio::test]
-#[should_panic(expected = "a scan of one courier finds those of city_Leeds, west")]
 async fn a_scan_finds_no_copies() {
     let (_server, account) = start().await;
     let table = account.table("couriers");
@@ -157,9 +151,8 @@ async fn a_scan_finds_no_copies() {
     assert!(regions == ["west"], "a scan of one courier finds those of {}", regions.join(", "));
 }
 
-/// Item 10: a scan fails when it meets a copy of the type in another partition.
+/// Item 10: a scan passes over a copy of the type in another partition.
 #[tokio::test]
-#[should_panic(expected = "a scan of a type with copies elsewhere fails: Decode")]
 async fn a_scan_passes_over_copies() {
     let (_server, account) = start().await;
     let table = account.table("drivers");

@@ -9,6 +9,7 @@ mod faults;
 mod job;
 mod jobs;
 mod lists;
+mod meetings;
 mod rows;
 mod transactions;
 mod versions;
