@@ -10,6 +10,7 @@ mod job;
 mod jobs;
 mod lists;
 mod meetings;
+mod pairs;
 mod rows;
 mod transactions;
 mod versions;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
-use rowkey::{Entity, StorageAccount};
+use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_server::{Server, Snapshot, StoredEntity};
-use rowkey_store::Store;
+use rowkey_store::{Change, Contribution, Contributor, Store};
 
 /// An order with everything that a type can declare: an index in its partition that is unique, one
 /// that is not, one in another partition, a partial one there, and a unique value.
@@ -133,5 +133,47 @@ fn read(partition: &str, key: &str, row: &StoredEntity<'_>) -> Order {
         size: small("size").unwrap(),
         number: text("number"),
         cents: number("cents").unwrap(),
+    }
+}
+
+/// A count of the entities of a partition: a row that each write reads and edits.
+pub(crate) struct Recounted;
+
+impl<E> Contributor<E> for Recounted {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+
+    fn operations(&self) -> usize {
+        1
+    }
+
+    fn reads(&self, _: Change<'_, E>) -> Result<Vec<String>, rowkey::Error> {
+        Ok(vec!["total".to_owned()])
+    }
+
+    fn contribute(
+        &self,
+        change: Change<'_, E>,
+        plan: &mut Contribution<'_>,
+    ) -> Result<(), rowkey::Error> {
+        let by = i32::from(change.after.is_some()) - i32::from(change.before.is_some());
+        plan.edit("total", |row| {
+            let stored = row.as_ref().and_then(|row| row.get("Count"));
+            let before = if let Some(Value::Int32(count)) = stored { *count } else { 0 };
+            let mut total = DynamicEntity::new(change.partition_key(), "total");
+            total.set("Count", before + by);
+            *row = Some(total);
+            Ok(())
+        })
+    }
+}
+
+impl Recounted {
+    pub(crate) fn check(snapshot: &Snapshot) {
+        let rows = snapshot.table("things").unwrap();
+        let things = rows.partition("all").filter(|row| row.row_key().starts_with("thing_"));
+        let total = rows.entity("all", "total").and_then(|row| row.get("Count"));
+        assert_eq!(total, Some(Value::Int32(i32::try_from(things.count()).unwrap())));
     }
 }
