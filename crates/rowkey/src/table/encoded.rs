@@ -1,6 +1,7 @@
 //! An entity encoded once, for layers that send a transaction several times.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::handle::Row;
 use crate::entity::Entity;
@@ -25,7 +26,7 @@ use crate::error::Result;
 /// ```
 #[derive(Clone)]
 pub struct EncodedRow {
-    pub(crate) row: Row,
+    pub(crate) row: Arc<Row>,
 }
 
 impl EncodedRow {
@@ -34,7 +35,7 @@ impl EncodedRow {
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if its keys or properties cannot be stored.
     pub fn of<E: Entity>(entity: &E) -> Result<Self> {
-        Row::unguarded(entity).map(|row| Self { row })
+        Row::unguarded(entity).map(|row| Self { row: Arc::new(row) })
     }
 
     /// The PartitionKey and the RowKey.

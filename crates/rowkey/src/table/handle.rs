@@ -231,7 +231,6 @@ impl Table {
 const ROOM: usize = 1024;
 
 /// An entity as text, ready to be sent: what is left of its type.
-#[derive(Clone)]
 pub(crate) struct Row {
     /// PartitionKey and RowKey.
     pub(crate) keys: (String, String),

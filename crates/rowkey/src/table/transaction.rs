@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use rowkey_wire::batch::{BatchWriter, decode_response, encode_query};
 use rowkey_wire::etag::{ETag, Match};
@@ -49,7 +50,23 @@ struct Operation {
     target: Option<String>,
     /// `None` for inserts, which have none, and for upserts, which carry none.
     condition: Option<Match>,
-    body: Option<Vec<u8>>,
+    body: Option<Body>,
+}
+
+/// The encoded properties of an entity.
+enum Body {
+    Own(Vec<u8>),
+    /// Those of a row that is sent in several transactions.
+    Shared(Arc<Row>),
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(row) => &row.body,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -265,15 +282,16 @@ impl Transaction {
     }
 
     fn write_row(mut self, verb: Verb, row: &EncodedRow, condition: Option<Match>) -> Self {
-        let Row { keys, body } = row.row.clone();
-        self.push(verb, keys, condition, Some(body));
+        let body = Body::Shared(Arc::clone(&row.row));
+        self.push(verb, row.row.keys.clone(), condition, Some(body));
         self
     }
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
-        let before = self.operations.last().and_then(|last| Some(last.body.as_ref()?.len()));
+        let before =
+            self.operations.last().and_then(|last| Some(last.body.as_ref()?.bytes().len()));
         match Row::like(before, entity) {
-            Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(body)),
+            Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(Body::Own(body))),
             Err(error) => self.fail(error),
         }
         self
@@ -284,7 +302,7 @@ impl Transaction {
         verb: Verb,
         (partition_key, row_key): (String, String),
         condition: Option<Match>,
-        body: Option<Vec<u8>>,
+        body: Option<Body>,
     ) {
         let table = &self.table;
         let target = (verb != Verb::Insert).then(|| {
@@ -338,7 +356,7 @@ impl Operation {
         let method = self.method(table);
         let target = self.target.as_deref().unwrap_or(address);
         self.with_headers(|headers| {
-            out.operation(method, target, headers, self.body.as_deref());
+            out.operation(method, target, headers, self.body.as_ref().map(Body::bytes));
         });
     }
 
@@ -348,7 +366,13 @@ impl Operation {
         let of_table = || table.endpoint().len() + 1 + table.name().len();
         let target = self.target.as_ref().map_or_else(of_table, String::len);
         self.with_headers(|headers| {
-            BatchWriter::operation_len(ID, method, target, headers, self.body.as_deref())
+            BatchWriter::operation_len(
+                ID,
+                method,
+                target,
+                headers,
+                self.body.as_ref().map(Body::bytes),
+            )
         })
     }
 }
