@@ -119,6 +119,7 @@ fn lies<T>(value: &T, from: &Bound<T>, to: &Bound<T>, order: impl Fn(&T, &T) -> 
 
 /// Asks for random ranges of `all`, some of whose ends are not stored, and compares what comes with
 /// what the values say; the order is that of the stored rows.
+#[expect(clippy::future_not_send, reason = "awaited where it is called")]
 async fn ranges<E>(
     seed: u64,
     all: Vec<E>,

@@ -147,7 +147,9 @@ impl Filter {
 pub(crate) fn columns<'f>(filter: &'f wire::Filter, names: &mut Vec<&'f str>) {
     match filter {
         wire::Filter::And(all) | wire::Filter::Or(all) => {
-            all.iter().for_each(|one| columns(one, names));
+            for one in all {
+                columns(one, names);
+            }
         }
         wire::Filter::Not(one) => columns(one, names),
         wire::Filter::Compare(comparison) => names.push(&comparison.property),
