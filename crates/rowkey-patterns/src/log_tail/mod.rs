@@ -192,7 +192,7 @@ impl LogTail {
 /// The rows of the ticks from `from` on and before `to`: later times have lesser rows.
 fn slice<E: Entity>(partition: Partition<E>, from: i64, to: i64) -> Partition<E> {
     let (first, end) = (row_of::<E>(to - 1), row_of::<E>(from - 1));
-    partition.row_keys(first..end)
+    partition.row_keys(&*first..&*end)
 }
 
 /// The text before the ticks.

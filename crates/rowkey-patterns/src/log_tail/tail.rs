@@ -188,8 +188,9 @@ impl<E: Entity + Send + 'static> Tail<E> {
     /// Reads on in a tick that holds more than a batch, by RowKey.
     async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Stored<E>>> {
         let ticks = self.position.ticks;
-        let end = Bound::Excluded(row_of::<E>(ticks - 1));
-        let rest = self.partition.clone().row_keys((Bound::Excluded(after), end));
+        let end = row_of::<E>(ticks - 1);
+        let rows = (Bound::Excluded(&*after), Bound::Excluded(&*end));
+        let rest = self.partition.clone().row_keys(rows);
         let rows = self.read(rest, self.batch).await?;
         if rows.len() < self.batch {
             self.position.ticks = ticks + 1;

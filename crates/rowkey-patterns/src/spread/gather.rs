@@ -103,7 +103,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
             // Of equal RowKeys, those of earlier buckets came before.
             let from =
                 if number > after.bucket { Bound::Included(row) } else { Bound::Excluded(row) };
-            rows = rows.row_keys::<&str>((from, Bound::Unbounded));
+            rows = rows.row_keys((from, Bound::Unbounded));
         }
         let mut query = self.table.query(rows);
         if let Some(filter) = &self.filter {

@@ -212,15 +212,14 @@ impl<E: Entity> Partition<E> {
     ///
     /// use rowkey::{DynamicEntity, Partition};
     ///
-    /// let behind: (Bound<&str>, Bound<&str>) = (Bound::Excluded("id_000007"), Bound::Unbounded);
+    /// let behind = (Bound::Excluded("id_000007"), Bound::Unbounded);
     /// let rest = Partition::<DynamicEntity>::new("sales").row_keys(behind);
     /// ```
     #[must_use]
-    pub fn row_keys<R: AsRef<str>>(mut self, range: impl RangeBounds<R>) -> Self {
+    pub fn row_keys<'r>(mut self, range: impl RangeBounds<&'r str>) -> Self {
         self.span = self.span.and_then(|mut span| {
-            let row = |row: &R| {
-                let row = row.as_ref();
-                wire::check(row).map(|()| row.to_owned()).map_err(KeyError::Invalid)
+            let row = |row: &&str| {
+                wire::check(row).map(|()| (*row).to_owned()).map_err(KeyError::Invalid)
             };
             let from = try_map(range.start_bound(), row)?;
             let to = try_map(range.end_bound(), row)?;
