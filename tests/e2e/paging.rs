@@ -132,7 +132,7 @@ async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResul
     Ok(())
 }
 
-/// However the service cuts its pages, and whatever is passed over.
+/// The service ends its pages anywhere, and rows are passed over.
 #[tokio::test]
 async fn pages_are_full_wherever_the_service_ends_its_own() -> TestResult {
     let table = staff(120).await?;

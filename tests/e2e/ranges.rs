@@ -1,5 +1,5 @@
-//! Ranges mean values: what lies between two keys is what a list of all values would say, whatever
-//! the direction of the parts and the length of text.
+//! Ranges mean values: what lies between two keys is what a list of all values says, in every
+//! direction of the parts and with text of every length.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -171,7 +171,7 @@ impl Finder {
                 found
             }
             Order::Text(_) => {
-                // Whatever continues the text lies behind it. So may what the text continues, which is
+                // Texts that continue this one lie behind it. So may what the text continues, which is
                 // less: `Jones_..` behind `Jones Jr_..`.
                 self.is_exact = false;
                 vec![(start_of(&end.text[..place.end]), end_of(base))]

@@ -80,7 +80,7 @@ pub trait KeyPart: Sized {
     const TEXT: bool = false;
 
     /// Whether no value's text is the beginning of another's, as of numbers, dates and GUIDs, and
-    /// sorts as the value. Then a range of keys is a range of values whatever follows the part, and
+    /// sorts as the value. Then a range of keys is a range of values, also if parts follow, and
     /// the service reads no other rows. Otherwise it reads a few more, which are passed over.
     const PREFIX_FREE: bool = false;
 

@@ -28,12 +28,12 @@ impl Piece {
 /// How the texts of a part sort, as the values of which they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// In the order of the values, whatever follows.
+    /// In the order of the values.
     Ascending,
-    /// In the opposite order, whatever follows.
+    /// In the opposite order.
     Descending,
-    /// In the order of the values, but a value and those that continue it are apart: what follows
-    /// decides. Holds the separator.
+    /// In the order of the values as long as nothing follows: with its separator, which this holds, a
+    /// text may lie behind those that continue it.
     Text(char),
     /// Unknown: a value and those that continue it, largest first.
     Unknown,

@@ -172,7 +172,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// }
     /// ```
     ///
-    /// The page is filled however the service cuts its own pages, and whatever has to be passed over. Its
+    /// The page is filled even if the service sends short pages, or rows that are passed over. Its
     /// continuation goes on right behind its last entity; it is `None` when nothing is left. (The
     /// service may end its page right behind the last entity that there is, and not know that yet: then
     /// the page after it is empty.) [`take`](Self::take) makes the page smaller.
