@@ -62,11 +62,8 @@ impl Timeline {
                 {
                     return Poll::Ready(result);
                 }
-                // What was woken meanwhile has something to do at this time.
-                if noticing.1.load(Ordering::Relaxed) {
-                    continue;
-                }
-                if !self.move_on() {
+                // What was woken meanwhile has something to do at this time, and is polled again soon.
+                if noticing.1.load(Ordering::Relaxed) || !self.move_on() {
                     return Poll::Pending;
                 }
             }

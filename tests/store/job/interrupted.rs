@@ -203,7 +203,7 @@ fn hasty(server: &Server, account: &StorageAccount) -> Result<StorageAccount> {
 }
 
 #[tokio::test]
-async fn a_job_reads_the_primary_and_scans_whatever_the_options_say() -> TestResult {
+async fn a_job_reads_the_primary_and_scans_even_if_the_options_say_otherwise() -> TestResult {
     let server = empty().await?;
     let first = account(&server)?;
     let behind = server.hold_back_secondary();

@@ -100,7 +100,7 @@ impl Limiter {
         }
     }
 
-    /// Notes that a request about so many units is sent. Returns the epoch, to be given back.
+    /// Notes that a request about `units` is sent. Returns the epoch, which its failure names.
     pub(super) fn send(&mut self, units: u64, now: DateTime<Utc>) -> u64 {
         self.in_flight += 1;
         if let Some(rate) = self.rate(now) {
@@ -109,7 +109,7 @@ impl Limiter {
         self.epoch
     }
 
-    /// Notes the response to a request about so many units.
+    /// Notes the response to a request about `units`.
     pub(super) fn answered(&mut self, units: u64, now: DateTime<Utc>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.window = self.window.saturating_add(1);
@@ -122,7 +122,7 @@ impl Limiter {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Notes a failure of a request about so many units, sent in `epoch`; `asked` is the service's own
+    /// Notes a failure of a request about `units`, sent in `epoch`; `asked` is the service's own
     /// wait, and `fraction` is random, 0 to 1. Says whether the rate was reduced.
     pub(super) fn failed(
         &mut self,
@@ -182,7 +182,7 @@ impl Limiter {
     }
 }
 
-/// The wait after so many failures in a row, at least 1.
+/// Returns the wait after `failures` in a row, at least 1.
 pub(super) fn back_off(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_PAUSE)
 }

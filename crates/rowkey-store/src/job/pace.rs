@@ -31,9 +31,9 @@ const SWEEP_AT: usize = 4096;
 /// Sends requests as fast as the service takes them, and repeats those it does not take.
 ///
 /// A 503 (`ServerBusy`), a timeout or a lost connection is back-pressure and never the end of an item:
-/// the request waits, as long as `Retry-After` asks or at least 0.25 to 30 seconds, doubling; the rate
-/// of the partition concerned is reduced to 0.7 of what worked, comes back within 5 seconds, and probes
-/// beyond. Other partitions go on. If four partitions push back within a second, or the
+/// the request waits as long as `Retry-After` asks (an hour at most), or from 0.25 seconds, doubling, to
+/// 30; the rate of the partition concerned is reduced to 0.7 of what worked, comes back within 5
+/// seconds, and probes beyond. Other partitions go on. If four partitions push back within a second, or the
 /// service names the account limit, the account's rate is reduced, too. A request fails for good only by
 /// an error that is not [retryable](Error::is_retryable), or at the [deadline](Self::until).
 ///

@@ -103,7 +103,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of so many items with one verdict.
+    /// Creates a report of items that share one verdict.
     pub fn of(verdict: Verdict, items: u64) -> Self {
         let mut report = Self::default();
         report.note(None, verdict, items);

@@ -20,8 +20,9 @@ const ROW_KEY: &str = "RowKey";
 
 /// What a job reads: a query, split into ranges of keys that are read at once.
 ///
-/// Reads go to the primary whatever the options say, and a table scan is allowed whatever the
-/// [`ScanPolicy`] says: a job that decides by what it reads is deliberate.
+/// Reads go to the primary and table scans are allowed, even if the client's options say otherwise
+/// (`read_from_secondary`, [`ScanPolicy`]): what a job reads decides what it writes, and a job is
+/// deliberate.
 ///
 /// A walk costs one request for each page of up to 1,000 entities, and at least one for each range.
 pub struct Walk<P> {
