@@ -101,10 +101,8 @@ pub(crate) fn indexes(
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<Index> {
     let Declared { name, partition, row, many, claims, copy, when } = declared;
-    let partition = partition.map(|value| match claims {
-        true => claim_partition(keys, &name, &value),
-        false => value,
-    });
+    let partition =
+        partition.map(|value| if claims { claim_partition(keys, &name, &value) } else { value });
     let template = |literal: &LitStr, many: bool| {
         let mut template = Template::index(literal, many)?;
         template.resolve(model.ident, fields)?;

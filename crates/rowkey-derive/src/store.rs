@@ -3,6 +3,7 @@
 use proc_macro2::Span;
 use syn::{Error, Result};
 
+use crate::index::Index;
 use crate::model::{Keys, Model, Role};
 
 /// What the RowKeys of a store's own rows begin with, in the partitions of entities.
@@ -31,7 +32,7 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         ));
     }
     let heads = keys.indexes.iter().filter(|index| index.is_in_partition());
-    let heads = [head].into_iter().chain(heads.map(|index| index.row_head()));
+    let heads = [head].into_iter().chain(heads.map(Index::row_head));
     for head in heads {
         if head.starts_with(OPERATIONS) || OPERATIONS.starts_with(head) {
             let what = format!(

@@ -30,7 +30,7 @@ pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target};
 pub use store::{
-    Group, Groups, Page, Query, Selection, Step, Store, StoreBuilder, Submitted, Transaction,
-    Worked, Written,
+    Group, Groups, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
+    Transaction, Worked, Written,
 };
 pub use version::{Version, Versioned};

@@ -13,7 +13,7 @@ const SPARE_ROUNDS: usize = 8;
 
 /// What became of a transaction.
 pub(crate) enum Committed {
-    /// It was committed. The ETags of the heads in their order, `None` for those that were deleted or
+    /// It was committed. The `ETag` of each head in order, `None` for one that was deleted or
     /// are not known because the answer was lost.
     Yes(Vec<Option<ETag>>),
     /// A row that the plan was made from has changed: make it again. Nothing was written.
@@ -33,10 +33,8 @@ pub(crate) async fn commit(
     let mut operations = plan.operations()?;
     let mut rounds = operations.len() + SPARE_ROUNDS;
     loop {
-        let start = match plan.has_op_row() {
-            true => table.repeating_transaction(),
-            false => table.transaction(),
-        };
+        let start =
+            if plan.has_op_row() { table.repeating_transaction() } else { table.transaction() };
         let add = |transaction, edit: &Edit| {
             edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
         };
@@ -65,7 +63,6 @@ pub(crate) async fn commit(
                         "the write was not answered, and was given up before it was committed";
                     return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
                 }
-                Decided::Never => {}
                 Decided::NotYet if error.outcome() == Outcome::Unknown => {
                     rounds -= 1;
                     if rounds == 0 {
@@ -73,7 +70,8 @@ pub(crate) async fn commit(
                     }
                     continue;
                 }
-                Decided::NotYet => {}
+                // It was refused, and no earlier attempt was applied.
+                Decided::Never | Decided::NotYet => {}
                 Decided::Unknown => return Err(error.after_unknown()),
             }
         }
@@ -142,7 +140,7 @@ async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> R
     })
 }
 
-/// The ETags of the heads after a commit whose answer was lost.
+/// The `ETag` of each head after a commit whose answer was lost.
 async fn heads_now(table: &Deciding, plan: &Plan) -> Vec<Option<ETag>> {
     let mut etags = Vec::new();
     for head in plan.heads() {

@@ -39,7 +39,7 @@ pub(crate) struct Executor {
 /// What became of a plan.
 pub(crate) enum Ran {
     Done {
-        /// The ETags of the heads in their order; `None` for deletions and where the answer was lost.
+        /// The `ETag` of each head in order; `None` for deletions and where the answer was lost.
         etags: Vec<Option<ETag>>,
         /// Whether everything elsewhere agrees.
         settled: Settled,
@@ -194,14 +194,12 @@ impl Executor {
     pub(crate) async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let op = &notice.op;
         let now = self.table.clock().now();
-        let found = match claim::fate(&self.table, op).await? {
-            Some(found) => Some(found),
-            None => {
-                let by = crate::plan::Op::random(now)?;
-                claim::end(&self.table, &op.0, &op.1, &by).await?;
-                claim::fate(&self.table, op).await?
-            }
-        };
+        let mut found = claim::fate(&self.table, op).await?;
+        if found.is_none() {
+            let by = crate::plan::Op::random(now)?;
+            claim::end(&self.table, &op.0, &op.1, &by).await?;
+            found = claim::fate(&self.table, op).await?;
+        }
         let Some((fate, row)) = found else { return Ok(Resumed::Done) };
         let (created, settled) = match (fate, &row) {
             (Fate::Committed, OpRow::Committed { created, targets, claims }) => {
@@ -220,7 +218,7 @@ impl Executor {
                 self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
                 Resumed::Done
             }
-            Settled::Done => Resumed::Again(LATEST - age),
+            Settled::Done => Resumed::Again(LATEST.saturating_sub(age)),
         })
     }
 

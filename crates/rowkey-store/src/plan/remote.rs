@@ -42,7 +42,6 @@ impl RemoteIndex {
         let owner = found.as_ref().and_then(|row| primary_keys(&row.entity));
         let is_own = owner.as_ref() == Some(settling.keys());
         let write = match (found, head.filter(|_| demanded)) {
-            (None, None) => return Ok(Settled::Done),
             (None, Some(head)) => {
                 let row = self.row(&head, &keys, settling.keys())?;
                 table.write(table.transaction().insert_row(&row)).await
@@ -64,7 +63,7 @@ impl RemoteIndex {
                 let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
                 table.write(table.transaction().delete(key, Match::ETag(found.etag))).await
             }
-            (Some(_), None) => return Ok(Settled::Done),
+            (_, None) => return Ok(Settled::Done),
         };
         settling.wrote(write)
     }

@@ -82,6 +82,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
             vec![Box::new(LocalIndexes), Box::new(UniqueValues)];
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
+        let given = added.len();
         contributors.extend(added);
         for (at, contributor) in contributors.iter().enumerate() {
             let name = contributor.name();
@@ -107,7 +108,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         }
         let deciding = Deciding::new(&table);
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));
-        Ok(Store { inner: Arc::new(Inner { table, deciding, contributors, announcer }) })
+        Ok(Store {
+            inner: Arc::new(Inner { table, deciding, contributors, added: given, announcer }),
+        })
     }
 }
 

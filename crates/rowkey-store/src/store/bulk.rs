@@ -6,7 +6,7 @@ use std::pin::Pin;
 use futures_util::{Stream, StreamExt as _, stream};
 use rowkey::{Entity, Error, Result};
 
-use super::{Store, is_race};
+use super::{Inner, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
@@ -63,7 +63,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         S: Stream<Item = E> + Send + 'static,
     {
         let groups = pack(self.clone(), entities.boxed()).boxed();
-        Job::load(format!("load {}", self.inner.of()), &self.inner.table, groups)
+        Job::load(format!("load {}", Inner::<E>::of()), &self.inner.table, groups)
     }
 }
 

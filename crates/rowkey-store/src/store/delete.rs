@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Key, Page, Partition, Result};
 
-use super::{ReadHead, Step, Store, is_race};
+use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
@@ -30,7 +30,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let walk = Walk::new(&self.inner.table, move |table| {
             table.query(partition.clone()).project::<DynamicEntity>()
         });
-        Job::walk(format!("delete {}", self.inner.of()), walk, step)
+        Job::walk(format!("delete {}", Inner::<E>::of()), walk, step)
     }
 
     async fn delete_page(&self, page: Page<DynamicEntity>) -> Result<Report> {

@@ -2,12 +2,14 @@
 //!
 //! - this file: [`Store`], and what each write does
 //! - `build`: [`StoreBuilder`]
+//! - `patch`: single properties
 //! - `query`: many entities, page by page
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
 //! - `verify`, `delete`, `bulk`: jobs over many entities
 //! - `work`: settling what writers left
 
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ use crate::version::{Version, Versioned};
 mod build;
 mod bulk;
 mod delete;
+mod patch;
 mod query;
 mod read;
 mod settle;
@@ -37,6 +40,7 @@ mod work;
 
 pub use build::StoreBuilder;
 pub use bulk::{Group, Groups};
+pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
@@ -86,6 +90,8 @@ struct Inner<E> {
     table: Table,
     deciding: Deciding,
     contributors: Vec<Box<dyn Contributor<E>>>,
+    /// How many of them the program gave.
+    added: usize,
     announcer: Option<Arc<Announcer>>,
 }
 
@@ -111,7 +117,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
         let written = self.write(&keys, None, Some(entity)).await;
         written
-            .and_then(|(written, _)| self.version(written))
+            .map(|(written, _)| version_of(&written))
             .map_err(|error| self.named("Insert", error))
     }
 
@@ -123,7 +129,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = keys_of(entity)?;
             let before = self.read(&keys).await?.filter(|head| head.is(version));
             let Some(before) = before else { return Err(conflict()) };
-            self.write(&keys, Some(before), Some(entity)).await.and_then(|(w, _)| self.version(w))
+            self.write(&keys, Some(before), Some(entity))
+                .await
+                .map(|(written, _)| version_of(&written))
         };
         replace.await.map_err(|error| self.named("Replace", error))
     }
@@ -136,7 +144,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             loop {
                 let before = self.read(&keys).await?;
                 let error = match self.write(&keys, before, Some(entity)).await {
-                    Ok((written, _)) => return self.version(written),
+                    Ok((written, _)) => return Ok(version_of(&written)),
                     Err(error) => error,
                 };
                 if !is_race(&error) || !rounds.again().await {
@@ -191,7 +199,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 }
                 let error = match self.write(&keys, Some(before), Some(&after)).await {
                     Ok((written, _)) => {
-                        let version = self.version(written)?.version;
+                        let version = version_of(&written).version;
                         return Ok(Ok(Versioned { entity: after, version }));
                     }
                     Err(error) => error,
@@ -296,17 +304,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
         for contributor in &self.inner.contributors {
             for row_key in contributor.reads(change)? {
-                if !plan.rows.contains_key(&row_key) {
-                    let row = (keys.0.clone(), row_key.clone());
-                    let stored = self.inner.deciding.row(&row).await?;
-                    let before = stored.map(|stored| (stored.entity, stored.etag));
-                    let after = before.as_ref().map(|(row, _)| row.clone());
-                    plan.rows.insert(row_key, ReadRow { before, after });
-                }
+                let Entry::Vacant(vacant) = plan.rows.entry(row_key) else { continue };
+                let row = (keys.0.clone(), vacant.key().clone());
+                let stored = self.inner.deciding.row(&row).await?;
+                let before = stored.map(|stored| (stored.entity, stored.etag));
+                let after = before.as_ref().map(|(row, _)| row.clone());
+                vacant.insert(ReadRow { before, after });
             }
             let name = contributor.name();
             let mut contribution =
-                Contribution { plan, contributor: name, of: self.inner.of(), row_key: &keys.1 };
+                Contribution { plan, contributor: name, of: Inner::<E>::of(), row_key: &keys.1 };
             contributor
                 .contribute(change, &mut contribution)
                 .map_err(|error| error.during(name.to_owned()))?;
@@ -331,15 +338,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    fn version(&self, written: OneWritten) -> Result<Written> {
-        let version = match &written.etag {
-            Some(etag) => Version::of_head(etag),
-            // The answer was lost; the mark tells as much.
-            None => Version::of_mark(&written.mark),
-        };
-        Ok(Written { version, settled: written.settled })
-    }
-
     #[cold]
     fn named(&self, operation: &'static str, error: Error) -> Error {
         error.of(operation, self.inner.table.name())
@@ -351,6 +349,15 @@ struct OneWritten {
     etag: Option<ETag>,
     mark: String,
     settled: Settled,
+}
+
+fn version_of(written: &OneWritten) -> Written {
+    let version = match &written.etag {
+        Some(etag) => Version::of_head(etag),
+        // The answer was lost; the mark tells as much.
+        None => Version::of_mark(&written.mark),
+    };
+    Written { version, settled: written.settled }
 }
 
 /// A head that was read to be written.

@@ -199,13 +199,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let mut found = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
             let Copy { value: entity, primary, mark } = stored.entity;
-            match mark {
-                Some(mark) => found.push(Versioned { entity, version: Version::of_mark(&mark) }),
+            if let Some(mark) = mark {
+                found.push(Versioned { entity, version: Version::of_mark(&mark) });
+            } else {
                 // It was not written by a store, so it has no version.
-                None => {
-                    let key = rowkey::Key::new(primary.0, primary.1);
-                    found.extend(self.store.get(key).await?);
-                }
+                let key = rowkey::Key::new(primary.0, primary.1);
+                found.extend(self.store.get(key).await?);
             }
         }
         Ok(Page { entities: found, continuation: page.continuation })

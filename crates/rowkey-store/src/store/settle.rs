@@ -11,8 +11,13 @@ use crate::plan::op::{ClaimRef, Target};
 use crate::row::demands;
 
 impl<E: Entity> Inner<E> {
+    /// Whether the program gave contributors besides those that the type declares.
+    pub(super) fn has_contributors(&self) -> bool {
+        self.added > 0
+    }
+
     /// The type, by the text that its RowKeys begin with.
-    pub(super) fn of(&self) -> &'static str {
+    pub(super) const fn of() -> &'static str {
         match E::ROWS {
             Rows::Head(head) | Rows::One(head) => head,
             // A store is refused by the derive without a head.
@@ -23,7 +28,7 @@ impl<E: Entity> Inner<E> {
 
 impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
     fn of(&self) -> &'static str {
-        Self::of(self)
+        Self::of()
     }
 
     fn settle<'a>(
@@ -70,9 +75,9 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
         let mut settled = Settled::Done;
         let mut failed = None;
         for target in targets {
-            let by_name =
-                |one: &&Box<dyn crate::plan::Contributor<E>>| one.name() == target.contributor;
-            let Some(contributor) = self.contributors.iter().find(by_name) else {
+            let mut contributors = self.contributors.iter();
+            let Some(contributor) = contributors.find(|one| one.name() == target.contributor)
+            else {
                 settled = Settled::Pending;
                 continue;
             };

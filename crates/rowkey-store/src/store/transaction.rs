@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
 use rowkey::{Entity, Error, ErrorKind, Key, Result};
 
-use super::{ReadHead, Store, conflict, parts};
+use super::{Inner, ReadHead, Store, conflict, parts};
 use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
@@ -61,7 +61,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     where
         F: Entity + Clone + Send + Sync + 'static,
     {
-        let is_known = |settler: &Arc<dyn Settler>| settler.of() == store.inner.of();
+        let is_known = |settler: &Arc<dyn Settler>| settler.of() == Inner::<F>::of();
         if !self.settlers.iter().any(is_known) {
             self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
         }
@@ -75,9 +75,9 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 
     /// Deletes an entity of this version, with all that belongs to it.
-    pub fn delete_if(self, key: Key<E>, version: Version) -> Self {
+    pub fn delete_if(self, key: &Key<E>, version: Version) -> Self {
         let store = self.store;
-        self.change(parts(&key), store, None, Some(version))
+        self.change(parts(key), store, None, Some(version))
     }
 
     /// Stores a new row of a plain type beside the entities.

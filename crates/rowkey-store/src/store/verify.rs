@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
 
-use super::{ReadHead, Step, Store};
+use super::{Inner, ReadHead, Step, Store};
 use crate::execute::Resumed;
 use crate::execute::announce::{LATEST, Notice};
 use crate::execute::claim::{claim, end};
@@ -65,8 +65,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             .boxed()
         });
-        let of = self.inner.of();
-        let walk = Walk::new(&self.inner.table, |table| table.scan::<DynamicEntity>());
+        let of = Inner::<E>::of();
+        let walk = Walk::new(&self.inner.table, rowkey::Table::scan::<DynamicEntity>);
         Job::walk(format!("{name} {of}"), walk, step)
     }
 
@@ -82,7 +82,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             self.examine_claim(&keys, position, repairs, &mut report).await
         } else if keys.1.starts_with(op::HEAD) {
             self.examine_op(&keys, repairs, &mut report).await
-        } else if keys.1.starts_with(self.inner.of()) {
+        } else if keys.1.starts_with(Inner::<E>::of()) {
             self.examine_head(&keys, repairs, &mut report).await
         } else {
             Ok(())
@@ -174,7 +174,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let reference = ClaimRef {
                     keys: at,
                     row_key: keys.1.clone(),
-                    of: self.inner.of().to_owned(),
+                    of: Inner::<E>::of().to_owned(),
                     name: index.name.to_owned(),
                     before: None,
                 };

@@ -1,0 +1,153 @@
+//! Patches: single properties of an entity, without reading it where no declaration needs it.
+
+use std::fmt;
+
+use rowkey::edm::{Value, ValueRef};
+use rowkey::{
+    Arg, Column, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Outcome, Property, Result,
+};
+
+use super::{Store, parts};
+use crate::plan::Op;
+use crate::row::{Keys, MARK, Marked};
+use crate::version::Version;
+
+/// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::Store;
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+/// #[entity(index(name = by_courier, row = "courier_{courier}", many))]
+/// struct Order { tenant: String, id: u32, courier: Option<String>, open: bool }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+/// # orders.create_if_missing().await?;
+/// orders.insert(&Order { tenant: "contoso".into(), id: 1, courier: None, open: true }).await?;
+/// let key = || Order::key("contoso", 1);
+/// orders.patch(key()).set(Order::COURIER, "kim").set(Order::OPEN, false).send().await?;
+/// let page = orders.query(Order::by_courier("contoso", "kim")).page(1, None).await?;
+/// assert!(!page.entities[0].entity.open);
+/// orders.patch(key()).clear(Order::COURIER).send().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is changed before `send`"]
+pub struct Patch<'s, E> {
+    store: &'s Store<E>,
+    key: Key<E>,
+    changes: Vec<(&'static str, Option<Value>)>,
+    error: Option<Error>,
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// A change of single properties of the entity at a key.
+    pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
+        Patch { store: self, key, changes: Vec::new(), error: None }
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
+    /// Sets a property.
+    pub fn set<P: Property>(mut self, column: Column<P>, value: impl Arg<P>) -> Self {
+        match value.into_arg().to_value() {
+            Ok(value) => self.changes.push((column.name(), value.map(ValueRef::into_owned))),
+            Err(error) => {
+                let what = format!("property `{}`: {error}", column.name());
+                self.error.get_or_insert_with(|| Error::refused(ErrorKind::Invalid, what));
+            }
+        }
+        self
+    }
+
+    /// Removes a property, which makes an `Option` field `None`.
+    pub fn clear<P>(mut self, column: Column<P>) -> Self {
+        self.changes.push((column.name(), None));
+        self
+    }
+
+    /// Whether the entity has to be read: because it has declarations, or because a property goes, which
+    /// no merge can do.
+    pub fn reads(&self) -> bool {
+        let declares = !E::INDEXES.is_empty() || self.store.inner.has_contributors();
+        declares || self.changes.iter().any(|(_, value)| value.is_none())
+    }
+
+    /// Changes the entity and returns its new version. One request, or those of
+    /// [`Store::update`] if the entity [has to be read](Self::reads).
+    ///
+    /// Fails with [`ErrorKind::NotFound`] if there is no entity, and with [`ErrorKind::Decode`] if what
+    /// comes of it is none of the type.
+    pub async fn send(self) -> Result<Version> {
+        let store = self.store;
+        if let Some(error) = self.error {
+            return Err(store.named("Patch", error));
+        }
+        let sent = async {
+            if self.reads() {
+                let changes = self.changes;
+                let change = |entity: &mut E| {
+                    *entity = patched(entity, &changes)?;
+                    Ok::<_, Error>(())
+                };
+                return store
+                    .try_update(self.key, change)
+                    .await?
+                    .map(|versioned| versioned.version);
+            }
+            merge(store, &parts(&self.key)?, self.changes).await
+        };
+        sent.await.map_err(|error| store.named("Patch", error))
+    }
+}
+
+fn patched<E: Entity>(entity: &E, changes: &[(&'static str, Option<Value>)]) -> Result<E> {
+    let mut row = DynamicEntity::of_any_size(entity)?;
+    for (name, value) in changes {
+        match value {
+            Some(value) => drop(row.set(*name, value.clone())),
+            None => drop(row.remove(name)),
+        }
+    }
+    row.read_as()
+}
+
+/// Merges properties into an entity that nothing else belongs to.
+async fn merge<E: Entity + Clone + Send + Sync + 'static>(
+    store: &Store<E>,
+    keys: &Keys,
+    changes: Vec<(&'static str, Option<Value>)>,
+) -> Result<Version> {
+    let deciding = &store.inner.deciding;
+    let op = Op::random(deciding.clock().now())?;
+    let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
+    for (name, value) in changes {
+        if let Some(value) = value {
+            row.set(name, value);
+        }
+    }
+    row.set(MARK, op.mark());
+    let error = match deciding.table().merge((&row, Match::Any)).await {
+        Ok(etag) => return Ok(Version::of_head(&etag)),
+        Err(error) => error,
+    };
+    if error.outcome() == Outcome::Unknown {
+        // The mark tells whether it was applied.
+        let now = deciding.row_as::<Marked>(keys).await.map_err(Error::after_unknown)?;
+        if let Some(now) = now.filter(|now| now.entity.0.as_deref() == Some(op.mark())) {
+            return Ok(Version::of_head(&now.etag));
+        }
+    }
+    Err(error)
+}
+
+impl<E> fmt::Debug for Patch<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.changes.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("Patch").field("properties", &names).finish_non_exhaustive()
+    }
+}
