@@ -5,8 +5,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
+use std::time::Duration;
 
 use rowkey::index::{IndexRange, SamePartition};
+use rowkey::sas::{TablePermissions, TableSas};
 use rowkey::{Cost, DynamicEntity, Entity, ErrorKind, Key, Outcome, Partition, Table};
 use rowkey_patterns::index_row::IndexRow;
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -199,6 +201,45 @@ async fn an_end_that_is_no_key_of_the_type_is_refused_before_anything_is_sent() 
             .continuation
             .is_none()
     );
+    Ok(())
+}
+
+/// A signature opens the rows of the values, or is refused where they are not one range of rows.
+#[tokio::test]
+async fn a_signature_opens_the_values_of_one_range_of_rows() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let sas = || {
+        let sas = TableSas::new("shelves").permissions(TablePermissions::QUERY);
+        sas.valid_for(Duration::from_secs(3600))
+    };
+    let opened = |sas: TableSas| -> rowkey::Result<Vec<String>> {
+        let token = sas.sign(&fixture.account)?;
+        let ends =
+            token.query().split('&').filter(|it| it.starts_with("srk=") || it.starts_with("erk="));
+        let mut ends: Vec<_> = ends.map(str::to_owned).collect();
+        ends.sort();
+        Ok(ends)
+    };
+    let down = |n| Down::key("p", n);
+    // Of the values 3 to 6 the last is the first row.
+    let expected = ["erk=99999996", "srk=99999993"];
+    assert_eq!(opened(sas().keys(down(3)..=down(6)))?, expected);
+    let rows = Down::partition("p").range(down(3)..=down(6));
+    assert_eq!(opened(sas().partition(rows))?, expected);
+    let mixed = |a, b| Mixed::key("p", a, b, 0);
+    for several in [
+        sas().keys(mixed(1, 5)..mixed(2, 5)),
+        sas().keys(mixed(1, 5)..),
+        sas().keys(down(1)..Down::key("q", 1)),
+        sas().partition(Mixed::partition("p").range(mixed(1, 5)..mixed(2, 5))),
+        sas().partition(Named::partition("p").range(Named::key("p", 1, "a", 1)..)),
+    ] {
+        let error = opened(several).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("do not lie side by side"), "{error}");
+    }
+    let none = opened(sas().keys(down(6)..down(3))).unwrap_err();
+    assert!(none.to_string().contains("there are no keys in the range"), "{none}");
     Ok(())
 }
 
