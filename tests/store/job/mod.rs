@@ -1,6 +1,5 @@
 //! Jobs: pacing, resuming, and what is counted and stored when requests fail.
 
-mod bulk;
 mod interrupted;
 mod refused;
 mod throttled;
