@@ -20,6 +20,8 @@
 
 mod deciding;
 mod execute;
+#[cfg(doctest)]
+mod guide;
 pub mod job;
 mod plan;
 mod row;

@@ -78,6 +78,18 @@ pub use work::Worked;
 /// # Ok(()) }
 /// ```
 ///
+/// A [`Table`] reads such a type and does not write it. This does not compile:
+///
+/// ```compile_fail
+/// # use rowkey::{Entity, StorageAccount};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+/// # struct User { tenant: String, id: u32 }
+/// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+/// let user = User { tenant: "contoso".into(), id: 1 };
+/// let _past_the_store = account.table("users").insert(&user);
+/// ```
+///
 /// Cost in requests: a type whose declarations all lie in its partition is written by one transaction,
 /// and each of `insert` and `replace_if` is that request alone or with one read. Declarations elsewhere
 /// add a message, the op row's deletion, and what their pages say.
