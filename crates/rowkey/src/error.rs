@@ -244,6 +244,23 @@ impl Error {
         self
     }
 
+    /// Says that nothing of what was asked for was applied or will be: of an operation of several requests
+    /// that failed before the one that counts, although a request before it was not answered.
+    ///
+    /// ```
+    /// use rowkey::{Error, ErrorKind, Outcome};
+    ///
+    /// let error = Error::refused(ErrorKind::Unavailable, "no answer").after_unknown();
+    /// assert_eq!(error.not_applied().outcome(), Outcome::Rejected);
+    /// ```
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn not_applied(mut self) -> Self {
+        if self.0.outcome == Outcome::Unknown {
+            self.0.outcome = Outcome::Rejected;
+        }
+        self
+    }
+
     /// Names the operation of a transaction that made it fail, counted from 0.
     pub(crate) fn at_operation(mut self, index: usize) -> Self {
         self.0.operation_index = Some(index);

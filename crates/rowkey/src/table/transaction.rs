@@ -212,6 +212,21 @@ impl Transaction {
         self.operations.is_empty()
     }
 
+    /// Refuses what [`submit`](Self::submit) would refuse before sending: too many operations, too many
+    /// bytes, an entity that appears twice, several partitions. For layers above that do something else
+    /// first.
+    pub fn check(&self) -> Result<()> {
+        let of = |error: Error| error.of(OPERATION, self.table.name());
+        check(&self.operations).map_err(of)?;
+        let (size, limit) = (self.payload_size(), self.payload_limit());
+        if size > limit {
+            return Err(of(Error::too_large(format!(
+                "the transaction has {size} bytes; {limit} are allowed"
+            ))));
+        }
+        Ok(())
+    }
+
     /// Sends the transaction: all of it happens, or nothing.
     ///
     /// Returns the ETag of each operation in their order, `None` for deletes. On failure
@@ -219,19 +234,12 @@ impl Transaction {
     /// transaction with an insert is not repeated after an unknown outcome unless
     /// [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) says so.
     pub async fn submit(self) -> Result<Vec<Option<ETag>>> {
-        let limit = self.payload_limit();
-        let Self { table, operations, size, error } = self;
-        let of = |error: Error| error.of(OPERATION, table.name());
-        if let Some(error) = error {
-            return Err(of(error));
+        if let Some(error) = self.error {
+            return Err(error.of(OPERATION, self.table.name()));
         }
-        check(&operations).map_err(of)?;
-        let size = payload_size(operations.len(), size);
-        if size > limit {
-            return Err(of(Error::too_large(format!(
-                "the transaction has {size} bytes; {limit} are allowed"
-            ))));
-        }
+        self.check()?;
+        let size = self.payload_size();
+        let Self { table, operations, .. } = self;
 
         let inserts = operations.iter().any(|operation| operation.verb == Verb::Insert);
         let safety = if inserts { Safety::Insert } else { Safety::Conditional };
