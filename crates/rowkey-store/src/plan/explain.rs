@@ -1,6 +1,9 @@
 //! What a plan would send, for people.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use rowkey::Result;
 
 use super::{Plan, Source, Write};
 
@@ -13,8 +16,8 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let operations = plan.operations().unwrap_or_default();
+    pub(crate) fn of(plan: &Plan) -> Result<Self> {
+        let operations = plan.operations()?;
         let mut lines = Vec::new();
         let mut requests = 1;
         if plan.has_op_row() {
@@ -51,10 +54,10 @@ impl Explanation {
             lines.push(format!("settle: release a value of {}", released.reference.name));
             requests += 4;
         }
-        if !plan.targets.is_empty() {
-            requests += 1;
-        }
-        Self { lines, requests, operations: operations.len() }
+        // Each entity is read again when its targets are settled.
+        let entities: BTreeSet<_> = plan.targets.iter().map(|target| &target.row_key).collect();
+        requests += entities.len();
+        Ok(Self { lines, requests, operations: operations.len() })
     }
 
     /// The most requests that it takes if nothing fails and no other writer is met, without the reads

@@ -145,7 +145,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
 
     /// What the transaction would send, without sending it. Reads what the plan needs.
     pub async fn explain(&self) -> Result<Explanation> {
-        Ok(Explanation::of(&self.plan().await?))
+        Explanation::of(&self.plan().await?)
     }
 
     async fn plan(&self) -> Result<Plan> {
