@@ -31,7 +31,6 @@ impl Settled {
 ///
 /// Each call of [`entity`](Self::entity) reads it on the primary. In the end the executor reads it once
 /// more: if it has changed since, the targets are settled again.
-#[derive(Debug)]
 pub struct Settling<E> {
     table: Deciding,
     keys: Keys,
@@ -108,6 +107,13 @@ impl<E: Entity> Settling<E> {
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E> std::fmt::Debug for Settling<E> {
+    /// Does not show the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settling").field("table", &self.table).finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,6 @@ use crate::row::Keys;
 /// A change of one entity: what it was and what it is to be.
 ///
 /// An insert has no `before`, a deletion has no `after`.
-#[derive(Debug)]
 pub struct Change<'a, E> {
     /// The entity as it was read on the primary.
     pub before: Option<&'a E>,
@@ -21,6 +20,17 @@ pub struct Change<'a, E> {
     /// The mark of the head that was read.
     pub(crate) mark: Option<&'a str>,
     pub(crate) op: &'a Op,
+}
+
+impl<E> std::fmt::Debug for Change<'_, E> {
+    /// Shows neither keys nor entities.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Change")
+            .field("has_before", &self.before.is_some())
+            .field("has_after", &self.after.is_some())
+            .field("op", self.op)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<E> Clone for Change<'_, E> {

@@ -4,6 +4,8 @@
 //! transaction. Whoever presumes the write dead inserts a void at the same key. One of the two stands
 //! in the end: an op row says that the write was committed, a void that it never will be.
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
 use rowkey::{DynamicEntity, Error, ErrorKind, Result, edm};
 use serde::{Deserialize, Serialize};
@@ -65,7 +67,7 @@ impl Op {
 }
 
 /// Something elsewhere that a committed write has to be carried to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// The RowKey of the entity.
@@ -76,6 +78,13 @@ pub struct Target {
     pub(crate) contributor: String,
     /// What the contributor calls it.
     pub(crate) address: String,
+}
+
+impl fmt::Debug for Target {
+    /// Does not show the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("contributor", &self.contributor).finish_non_exhaustive()
+    }
 }
 
 /// A claim that a write made or gives up.
