@@ -11,6 +11,7 @@ mod jobs;
 mod lists;
 mod meetings;
 mod pairs;
+mod refusals;
 mod rows;
 mod transactions;
 mod versions;

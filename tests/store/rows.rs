@@ -177,3 +177,15 @@ impl Recounted {
         assert_eq!(total, Some(Value::Int32(i32::try_from(things.count()).unwrap())));
     }
 }
+
+/// The op rows, the voids and the rows of the backlog that are stored, and the messages.
+pub(crate) fn left(server: &Server) -> Vec<String> {
+    let snapshot = server.snapshot();
+    let rows = snapshot.table("orders").unwrap();
+    let rows = rows.entities().filter(|row| {
+        row.row_key().starts_with("op_") || row.partition_key().starts_with("backlog_")
+    });
+    let rows = rows.map(|row| format!("{} {}", row.partition_key(), row.row_key()));
+    let messages = snapshot.queue("orders").unwrap();
+    rows.chain(messages.messages().map(|message| message.text().to_owned())).collect()
+}

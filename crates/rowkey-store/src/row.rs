@@ -32,6 +32,14 @@ const OP_ROW: &str = "OpRow";
 /// A PartitionKey and a RowKey.
 pub(crate) type Keys = (String, String);
 
+/// Refuses at compile time an entity of a store where a plain row is written.
+pub(crate) const fn not_of_a_store<R: Entity>() {
+    assert!(
+        !R::STORE,
+        "this type has #[entity(store)]: write it through its own store, which keeps its other rows in step"
+    );
+}
+
 /// The keys of an entity.
 pub(crate) fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
     let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());

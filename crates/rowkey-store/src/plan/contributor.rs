@@ -6,7 +6,7 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, table::EncodedRow}
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
 use crate::execute::settle::{Settled, Settling};
-use crate::row::Keys;
+use crate::row::{Keys, not_of_a_store};
 
 /// A change of one entity: what it was and what it is to be.
 ///
@@ -114,6 +114,7 @@ impl Contribution<'_> {
     /// Adds a new row in the entity's partition. If there is a row with its keys, the write fails with
     /// [`ErrorKind::AlreadyExists`].
     pub fn insert<R: Entity>(&mut self, row: &R) -> Result<()> {
+        const { not_of_a_store::<R>() };
         let row = EncodedRow::of(row)?;
         let (partition_key, row_key) = row.keys();
         if partition_key != self.plan.partition_key {
@@ -138,7 +139,16 @@ impl Contribution<'_> {
             return Err(Error::refused(ErrorKind::Unexpected, what)
                 .advise("name the row in `Contributor::reads`"));
         };
-        edit(&mut row.after)
+        edit(&mut row.after)?;
+        let has_its_keys = row.after.as_ref().is_none_or(|row| {
+            row.row_key == row_key && row.partition_key == self.plan.partition_key
+        });
+        if !has_its_keys {
+            let what = format!("`{}` gives a row that it edits other keys", self.contributor);
+            return Err(Error::refused(ErrorKind::Unexpected, what)
+                .advise("keep the keys of the row that `Contributor::reads` named"));
+        }
+        Ok(())
     }
 
     /// Names something elsewhere that has to agree with the entity after the commit. Targets are settled

@@ -181,7 +181,11 @@ impl Plan {
                 }
                 (Some((_, etag)), None) => Write::Delete(Match::ETag(etag.clone())),
             };
-            operations.push(Edit { row_key: row_key.clone(), write, source: Source::Edited });
+            let edit = Edit { row_key: row_key.clone(), write, source: Source::Edited };
+            if let Some(other) = self.edits.iter().find(|other| other.row_key == *row_key) {
+                return Err(met_twice(other, &edit));
+            }
+            operations.push(edit);
         }
         if operations.len() > MAX_OPERATIONS {
             let what = format!(

@@ -129,6 +129,9 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
         if let Some(entity) = change.after
             && let Some(keys) = index_keys(entity, self.position)?
         {
+            // A copy has a few properties more than the entity, and must not be found too large later.
+            let (index, mark) = (self.index, change.op.mark());
+            EncodedRow::of(&CopyRow { entity, index, keys: &keys, primary: change.keys, mark })?;
             plan.target(address(keys));
         }
         // What cannot be in the index never was.

@@ -1,7 +1,7 @@
 //! Unique values: claimed before the commit, released after it.
 
 use rowkey::index::Scope;
-use rowkey::{Entity, Result};
+use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::op::ClaimRef;
 use super::{Change, Contribution, Contributor, NewClaim, Released};
@@ -47,6 +47,13 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 old.map(|reference| Released { reference, mark: change.mark.map(str::to_owned) }),
             );
             if let Some(reference) = new {
+                if plan.plan.claims.iter().any(|other| other.reference.keys == reference.keys) {
+                    let what = format!(
+                        "two entities of the transaction have one value of `{}`",
+                        index.name
+                    );
+                    return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index.name));
+                }
                 plan.plan.claims.push(NewClaim {
                     reference,
                     owner: change.keys.clone(),

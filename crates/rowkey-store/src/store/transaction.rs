@@ -13,13 +13,15 @@ use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::plan::{Edit, Explanation, Op, Plan, Source, Write};
-use crate::row::{Keys, keys_of};
+use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::version::Version;
 
 /// A transaction in the making, from [`Store::transaction`].
 ///
 /// All its entities lie in one partition of one table; with the rows that belong to them there are at
-/// most 100 operations in 4 MiB. A value that one entity gives up may be taken by another.
+/// most 100 operations in 4 MiB. A value that one entity gives up in an index of the partition may be taken
+/// by another. A unique value that one gives up is free after the commit: no other entity of the same
+/// transaction can take it.
 #[must_use = "a transaction does nothing until `submit`"]
 pub struct Transaction<'t, E> {
     store: &'t Store<E>,
@@ -57,10 +59,21 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 
     /// Stores a new entity of another store of the same table.
+    ///
+    /// What it leaves to workers is settled when those of both stores have received its message, so both
+    /// stores have to share their queue.
     pub fn with<F>(mut self, store: &'t Store<F>, entity: &'t F) -> Self
     where
         F: Entity + Clone + Send + Sync + 'static,
     {
+        let (own, other) = (&self.store.inner.table, &store.inner.table);
+        if own.name() != other.name() || own.account().name() != other.account().name() {
+            let what = "a transaction is one of one table, and the other store has another one";
+            let partition_key = Err(Error::refused(ErrorKind::Invalid, what));
+            let add = boxed(|_| async { Ok(()) }.boxed());
+            self.steps.push(Step { partition_key, add });
+            return self;
+        }
         let is_known = |settler: &Arc<dyn Settler>| settler.of() == Inner::<F>::of();
         if !self.settlers.iter().any(is_known) {
             self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
@@ -80,8 +93,10 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self.change(parts(key), store, None, Some(version))
     }
 
-    /// Stores a new row of a plain type beside the entities.
+    /// Stores a new row of a plain type beside the entities. (One of a store is added by
+    /// [`with`](Self::with), which the compiler says otherwise.)
     pub fn row<R: Entity>(mut self, row: &R) -> Self {
+        const { not_of_a_store::<R>() };
         let row = EncodedRow::of(row);
         let partition_key = match &row {
             Ok(row) => Ok(row.keys().0.to_owned()),
