@@ -127,7 +127,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`Error::index`] then says of which declaration.
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
-        let written = self.write(&keys, None, Some(entity)).await;
+        let written = self.write(&keys, None, Some(entity), &mut self.rounds(&keys)).await;
         written
             .map(|(written, _)| version_of(&written))
             .map_err(|error| self.named("Insert", error))
@@ -141,9 +141,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = keys_of(entity)?;
             let before = self.read(&keys).await?.filter(|head| head.is(version));
             let Some(before) = before else { return Err(conflict()) };
-            self.write(&keys, Some(before), Some(entity))
-                .await
-                .map(|(written, _)| version_of(&written))
+            let mut rounds = self.rounds(&keys);
+            let written = self.write(&keys, Some(before), Some(entity), &mut rounds).await;
+            written.map(|(written, _)| version_of(&written))
         };
         replace.await.map_err(|error| self.named("Replace", error))
     }
@@ -152,10 +152,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn upsert(&self, entity: &E) -> Result<Written> {
         let upsert = async {
             let keys = keys_of(entity)?;
-            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            let mut rounds = self.rounds(&keys);
             loop {
                 let before = self.read(&keys).await?;
-                let error = match self.write(&keys, before, Some(entity)).await {
+                let error = match self.write(&keys, before, Some(entity), &mut rounds).await {
                     Ok((written, _)) => return Ok(version_of(&written)),
                     Err(error) => error,
                 };
@@ -195,7 +195,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<std::result::Result<Versioned<E>, R>> {
         let update = async {
             let keys = parts(&key)?;
-            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            let mut rounds = self.rounds(&keys);
             loop {
                 let Some(before) = self.read(&keys).await? else {
                     return Err(Error::refused(ErrorKind::NotFound, "there is no such entity"));
@@ -209,7 +209,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     return Err(Error::refused(ErrorKind::Invalid, what)
                         .advise("delete the entity and insert the other one, in one transaction"));
                 }
-                let error = match self.write(&keys, Some(before), Some(&after)).await {
+                let written = self.write(&keys, Some(before), Some(&after), &mut rounds).await;
+                let error = match written {
                     Ok((written, _)) => {
                         let version = version_of(&written).version;
                         return Ok(Ok(Versioned { entity: after, version }));
@@ -229,10 +230,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn delete(&self, key: Key<E>) -> Result<bool> {
         let delete = async {
             let keys = parts(&key)?;
-            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            let mut rounds = self.rounds(&keys);
             loop {
                 let Some(before) = self.read(&keys).await? else { return Ok(false) };
-                let Err(error) = self.write(&keys, Some(before), None).await else {
+                let Err(error) = self.write(&keys, Some(before), None, &mut rounds).await else {
                     return Ok(true);
                 };
                 if !is_race(&error) || !rounds.again().await {
@@ -251,7 +252,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = parts(&key)?;
             let before = self.read(&keys).await?.filter(|head| head.is(version));
             let Some(before) = before else { return Err(conflict()) };
-            self.write(&keys, Some(before), None).await.map(drop)
+            self.write(&keys, Some(before), None, &mut self.rounds(&keys)).await.map(drop)
         };
         delete.await.map_err(|error| self.named("Delete", error))
     }
@@ -266,14 +267,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self.inner.table
     }
 
+    fn rounds(&self, keys: &Keys) -> Rounds<'_> {
+        Rounds::new(&self.inner.table, keys)
+    }
+
     /// Writes one change: makes its plan and runs it, again while rows that it reads change.
     async fn write(
         &self,
         keys: &Keys,
         before: Option<ReadHead<E>>,
         after: Option<&E>,
+        rounds: &mut Rounds<'_>,
     ) -> Result<(OneWritten, Op)> {
-        let mut rounds = Rounds::new(&self.inner.table, keys);
         let executor = self.executor();
         loop {
             let op = Op::random(self.inner.deciding.clock().now())?;
