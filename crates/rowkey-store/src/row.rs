@@ -74,7 +74,13 @@ pub(crate) fn demands<E: Entity>(
     keys: &Keys,
 ) -> Result<bool> {
     let entity: E = head.read_as()?;
-    Ok(index_keys(&entity, position)?.as_ref() == Some(keys))
+    Ok(has_keys(&entity, position, keys))
+}
+
+/// The same of an entity. One whose values make no valid key, because another program wrote it, has no
+/// row there.
+pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> bool {
+    index_keys(entity, position).is_ok_and(|own| own.as_ref() == Some(keys))
 }
 
 /// The type of [`demands`].

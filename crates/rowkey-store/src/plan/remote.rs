@@ -8,7 +8,7 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, 
 
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
-use crate::row::{CopyRow, Head, Keys, MARK, demands, index_keys, primary_keys, text};
+use crate::row::{CopyRow, Head, Keys, MARK, demands, has_keys, index_keys, primary_keys, text};
 
 /// Parts the keys of an address. No key has it.
 const SEPARATOR: char = '\n';
@@ -35,10 +35,8 @@ impl RemoteIndex {
         let table = settling.table();
         let found = table.row(&keys).await?;
         let head = settling.head().await?;
-        let demanded = match &head {
-            Some(head) => index_keys(&head.entity, self.position)?.as_ref() == Some(&keys),
-            None => false,
-        };
+        let demanded =
+            head.as_ref().is_some_and(|head| has_keys(&head.entity, self.position, &keys));
         let owner = found.as_ref().and_then(|row| primary_keys(&row.entity));
         let is_own = owner.as_ref() == Some(settling.keys());
         let write = match (found, head.filter(|_| demanded)) {

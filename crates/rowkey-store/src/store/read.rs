@@ -4,7 +4,7 @@ use rowkey::index::{Copied, IndexKey, Scope};
 use rowkey::{DynamicEntity, Entity, Error, Key, Result};
 
 use super::Store;
-use crate::row::{Claim, Copy, Head, Keys, Pointer, index_keys};
+use crate::row::{Claim, Copy, Head, Keys, Pointer, has_keys};
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -73,7 +73,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Option<Versioned<E>>> {
         let found = self.get(Key::new(&*owner.0, &*owner.1)).await?;
         let Some(found) = found else { return Ok(None) };
-        let demanded = index_keys(&found.entity, position)?;
-        Ok(Some(found).filter(|_| demanded.as_ref() == Some(keys)))
+        Ok(Some(found).filter(|found| has_keys(&found.entity, position, keys)))
     }
 }
