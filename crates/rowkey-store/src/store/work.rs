@@ -37,7 +37,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// lost a race or whose requests were not answered.
     ///
     /// Any number of programs may run it at the same time. Idle, it makes a request every 5 seconds, and
-    /// four more every minute.
+    /// four more every minute. It goes on when the services are not available for a time; other errors, as
+    /// a queue that does not exist, end it.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let clock = self.inner.table.account().clock();
         let mut shutdown = pin!(shutdown);
@@ -50,7 +51,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 self.work_once().await
             };
             let worked = match select(pin!(worked), &mut shutdown).await {
-                Either::Left((worked, _)) => worked?,
+                Either::Left((Ok(worked), _)) => worked,
+                Either::Left((Err(error), _)) if error.is_retryable() => {
+                    tracing::warn!(%error, "a round of the worker failed; the next one follows");
+                    Worked::default()
+                }
+                Either::Left((Err(error), _)) => return Err(error),
                 Either::Right(((), _)) => return Ok(()),
             };
             round = round.wrapping_add(1);
