@@ -86,7 +86,7 @@ async fn an_entity_that_another_writer_deleted_does_not_prove_a_commit() -> Test
     let unsure = Store::<Note>::builder(once(&account).table("orders")).build()?;
     let lost = server.inject(Fault::on(Operation::Transaction).nth(1).close_before_commit());
     let held = server.inject(Fault::on(Operation::GetEntity).nth(2).hold());
-    let submit = unsure.transaction().delete_if(Note::key(1_u32), version).insert(&two).submit();
+    let submit = unsure.transaction().delete_if(&Note::key(1_u32), version).insert(&two).submit();
     let other = async {
         held.wait_until_held().await;
         let deleted = notes.delete(Note::key(1_u32)).await;

@@ -37,6 +37,7 @@ pub type Op = (usize, Change);
 
 /// What must be done, each with the disaster that follows without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each rule is on or off")]
 pub struct Rules {
     /// A worker that finds no op row inserts a void before it gives up the message.
     pub worker_voids: bool,
@@ -311,11 +312,11 @@ impl Plan {
                     Change::Keep => has_value,
                     Change::Take | Change::Release | Change::Delete => read.is_some(),
                 };
-                if !goes_on {
-                    Phase::Ended
-                } else {
+                if goes_on {
                     world.messages[op] = Message::Hidden;
                     Phase::Announced
+                } else {
+                    Phase::Ended
                 }
             }
             Phase::Announced if self.wants_value(op) => match self.claim(world, op) {

@@ -186,7 +186,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let after = head.entity.clone();
         let before =
             ReadHead { entity: after.clone(), mark: head.mark.clone(), etag: head.etag.clone() };
-        self.write(keys, Some(before), Some(&after)).await.map(drop)
+        self.write(keys, Some(before), Some(&after), &mut self.rounds(keys)).await.map(drop)
     }
 
     async fn examine_copy(
