@@ -1,7 +1,7 @@
 //! Reads that decide: what a write, a claim or a repair depends on is read on the primary.
 
 use rowkey::{
-    ClientOptions, Clock, DynamicEntity, ETag, Entity, Key, Projection, Query, Result,
+    ClientOptions, Clock, DynamicEntity, ETag, Entity, Error, Key, Projection, Query, Result,
     RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
 
@@ -67,21 +67,18 @@ impl Deciding {
     }
 
     pub(crate) async fn row(&self, keys: &Keys) -> Result<Option<Stored<DynamicEntity>>> {
-        self.get(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await
+        self.row_as(keys).await
     }
 
     pub(crate) async fn row_as<P: Projection>(&self, keys: &Keys) -> Result<Option<Stored<P>>> {
-        self.get_as(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await
+        let read = self.get_as(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await;
+        // A read without an answer applied nothing.
+        read.map_err(Error::not_applied)
     }
 
     /// A transaction that is not sent again if it inserts and its answer is lost.
     pub(crate) fn transaction(&self) -> Transaction {
         self.table.transaction()
-    }
-
-    /// A transaction that is sent again even if it inserts. Only for one whose repetition is recognised.
-    pub(crate) fn repeating_transaction(&self) -> Transaction {
-        self.repeating.transaction()
     }
 
     /// Sends a transaction of one operation; the ETag that it gave, `None` for a deletion.

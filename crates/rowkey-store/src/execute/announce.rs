@@ -18,7 +18,7 @@ use crate::plan::op::ClaimRef;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// How long a message stays hidden while its writer commits and settles.
-const HIDDEN: Duration = Duration::from_secs(60);
+pub(crate) const HIDDEN: Duration = Duration::from_secs(60);
 
 /// The longest time after which a request that was sent may still land.
 pub(crate) const LATEST: Duration = Duration::from_secs(600);
@@ -62,13 +62,23 @@ pub(crate) struct Notice {
 /// The version of messages that this program writes; those of version 1 name no op row.
 const VERSION: u8 = 2;
 
-/// The most claims that a notice names. What a write with more leaves is found when a value is claimed
-/// again.
-const MAX_CLAIMS: usize = 100;
+/// The most characters that the claims of a notice have in all, so that it fits into a message and into a
+/// property. What a write with more leaves is found when a value is claimed again.
+const MAX_CLAIMS: usize = 24 * 1024;
 
 impl Notice {
     pub(crate) fn new(op: Keys, mut claims: Vec<ClaimRef>) -> Self {
-        claims.truncate(MAX_CLAIMS);
+        let mut room = MAX_CLAIMS;
+        let fits = |claim: &ClaimRef| {
+            // A character of an unusual key is escaped, or has several bytes.
+            let size = 120 + claim.name.len() + claim.of.len() + claim.row_key.len();
+            let size = size + claim.keys.0.len() + claim.keys.1.len();
+            let left = room.checked_sub(size);
+            room = left.unwrap_or_default();
+            left.is_some()
+        };
+        let fitting = claims.iter().map(fits).take_while(|fits| *fits).count();
+        claims.truncate(fitting);
         Self { v: VERSION, op, claims }
     }
 

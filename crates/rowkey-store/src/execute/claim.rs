@@ -2,11 +2,12 @@
 
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
+use super::announce::{Announcer, Notice};
 use super::rounds::Rounds;
 use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::NewClaim;
-use crate::plan::op::{Op, OpRow};
+use crate::plan::op::{self, Op, OpRow};
 use crate::row::{Claim, Keys, Marked};
 
 /// What became of an operation that another party presumes dead.
@@ -17,20 +18,39 @@ pub(crate) enum Fate {
     Void,
 }
 
+/// How often a claim without an answer is sent again.
+const REPETITIONS: usize = 3;
+
 /// Claims a value for its entity. One request if the value is free.
 ///
-/// Fails with [`ErrorKind::AlreadyExists`] if another entity has the value.
-pub(crate) async fn claim(table: &Deciding, new: &NewClaim, op: &Op) -> Result<ETag> {
-    let op_row = op.row_key()?;
-    let wanted = Claim { owner: new.owner.clone(), op: op_row.clone() };
+/// Fails with [`ErrorKind::AlreadyExists`] if another entity has the value. `in_doubt` says afterwards
+/// whether a request of it may land later.
+pub(crate) async fn claim(
+    table: &Deciding,
+    announcer: &Announcer,
+    new: &NewClaim,
+    op: &Op,
+    in_doubt: &mut bool,
+) -> Result<ETag> {
+    let wanted = Claim { owner: new.owner.clone(), op: op.row_key()? };
     let keys = &new.reference.keys;
     let row = wanted.row(keys);
     let mut rounds = Rounds::new(table.table(), keys);
+    let mut repetitions = REPETITIONS;
     loop {
-        let lost = match table.insert(&row).await {
+        // Not repeated by the client, which does not say whether an attempt may land later.
+        let lost = match table.table().insert(&row).await {
             Ok(etag) => return Ok(etag),
             Err(error) if error.is_already_exists() => error,
-            Err(error) => return Err(error),
+            Err(error) if error.outcome() == Outcome::Unknown && repetitions > 0 => {
+                *in_doubt = true;
+                repetitions -= 1;
+                error
+            }
+            Err(error) => {
+                *in_doubt |= error.outcome() == Outcome::Unknown;
+                return Err(error);
+            }
         };
         if let Some(found) = table.row(keys).await? {
             let claim = Claim::read(&found.entity)?;
@@ -38,7 +58,8 @@ pub(crate) async fn claim(table: &Deciding, new: &NewClaim, op: &Op) -> Result<E
                 // An attempt of this very claim was executed, and its answer was lost.
                 return Ok(found.etag);
             }
-            if let Some(etag) = take_over(table, new, &claim, &row, found.etag, op).await? {
+            let taken = take_over(table, announcer, new, &claim, &row, found.etag).await?;
+            if let Some(etag) = taken {
                 return Ok(etag);
             }
         }
@@ -56,11 +77,11 @@ pub(crate) async fn claim(table: &Deciding, new: &NewClaim, op: &Op) -> Result<E
 /// value again rewrites its claim first.
 async fn take_over(
     table: &Deciding,
+    announcer: &Announcer,
     new: &NewClaim,
     claim: &Claim,
     row: &DynamicEntity,
     etag: ETag,
-    op: &Op,
 ) -> Result<Option<ETag>> {
     let is_own = claim.owner == new.owner;
     if !is_own && holds(table, new, &claim.owner).await? {
@@ -69,7 +90,7 @@ async fn take_over(
     // The operation that wrote the head was committed; another one of the same entity may be under way.
     let is_decided = is_own && wrote_head(table, claim).await?;
     if !is_decided {
-        end(table, &claim.owner.0, &claim.op, op).await?;
+        give_up(table, announcer, claim).await?;
         if !is_own && holds(table, new, &claim.owner).await? {
             return Err(taken(new));
         }
@@ -79,6 +100,17 @@ async fn take_over(
         Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Decides the operation that wrote a claim. One request if a row stands there, otherwise three: a void
+/// is announced, so that a worker removes it when it has done its work.
+async fn give_up(table: &Deciding, announcer: &Announcer, claim: &Claim) -> Result<()> {
+    let ended = (claim.owner.0.clone(), claim.op.clone());
+    if fate(table, &ended).await?.is_some() {
+        return Ok(());
+    }
+    announcer.announce(table, &Notice::new(ended.clone(), Vec::new())).await?;
+    end(table, &ended).await.map(drop)
 }
 
 async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
@@ -91,7 +123,7 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
 async fn wrote_head(table: &Deciding, claim: &Claim) -> Result<bool> {
     let head = table.row_as::<Marked>(&claim.owner).await?;
     let mark = head.and_then(|head| head.entity.0);
-    Ok(mark.is_some_and(|mark| claim.op.ends_with(&mark)))
+    Ok(mark.is_some_and(|mark| op::mark_of(&claim.op) == Some(&mark)))
 }
 
 fn taken(new: &NewClaim) -> Error {
@@ -100,23 +132,14 @@ fn taken(new: &NewClaim) -> Error {
 }
 
 /// Decides an operation: inserts a void at the key of its op row, unless one of both stands there. One
-/// request, two if a row stands there.
-pub(crate) async fn end(
-    table: &Deciding,
-    partition_key: &str,
-    op_row: &str,
-    by: &Op,
-) -> Result<Fate> {
-    let void = OpRow::Void { created: by.created() }.row(partition_key, op_row)?;
+/// request, two if a row stands there. `None` if that row was removed between the two: the operation was
+/// decided, and forgotten.
+pub(crate) async fn end(table: &Deciding, keys: &Keys) -> Result<Option<Fate>> {
+    let void = OpRow::Void { created: table.clock().now() }.row(&keys.0, &keys.1)?;
     match table.insert(&void).await {
-        Ok(_) => Ok(Fate::Void),
+        Ok(_) => Ok(Some(Fate::Void)),
         Err(error) if error.is_already_exists() => {
-            let keys = (partition_key.to_owned(), op_row.to_owned());
-            match fate(table, &keys).await? {
-                Some((fate, _)) => Ok(fate),
-                // It was settled and forgotten between the two requests.
-                None => Ok(Fate::Committed),
-            }
+            Ok(fate(table, keys).await?.map(|(fate, _)| fate))
         }
         Err(error) => Err(error),
     }

@@ -1,15 +1,24 @@
 //! The commit: one entity group transaction, and what its refusal or its silence means.
 
+use std::time::Duration;
+
 use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
 
+use super::announce::LATEST;
 use super::claim::{Fate, end, fate};
 use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::{CopyOf, Edit, Plan, Source, Write};
 use crate::row::{Keys, Marked, primary_keys};
 
-/// How often a transaction is sent again in all, besides once for each of its operations.
+/// How often a transaction is adjusted and sent again in all, besides once for each of its operations.
 const SPARE_ROUNDS: usize = 8;
+
+/// How often a transaction is sent again that was not answered.
+const REPETITIONS: u32 = 3;
+
+/// The wait before the first repetition; each later one is four times as long.
+const WAIT: Duration = Duration::from_millis(100);
 
 /// What became of a transaction.
 pub(crate) enum Committed {
@@ -32,13 +41,24 @@ pub(crate) async fn commit(
 ) -> Result<Committed> {
     let mut operations = plan.operations()?;
     let mut rounds = operations.len() + SPARE_ROUNDS;
+    let mut repetitions = REPETITIONS;
     loop {
-        let start =
-            if plan.has_op_row() { table.repeating_transaction() } else { table.transaction() };
+        if plan.has_op_row() && is_old(table, plan) {
+            // What stood at the key of the op row may have come and gone.
+            let what = "the write was held up until its operation was given up";
+            let error = Error::refused(ErrorKind::Unavailable, what);
+            return if *in_doubt {
+                Err(error.after_unknown())
+            } else {
+                Ok(Committed::Stale(error))
+            };
+        }
+        // Not repeated by the client: an attempt that was not answered may land after one that was, and
+        // then has to meet the op row.
         let add = |transaction, edit: &Edit| {
             edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
         };
-        let error = match operations.iter().fold(start, add).submit().await {
+        let error = match operations.iter().fold(table.transaction(), add).submit().await {
             Ok(etags) => {
                 let heads = operations.iter().zip(etags);
                 let heads = heads.filter(|(edit, _)| matches!(edit.source, Source::Head));
@@ -47,33 +67,36 @@ pub(crate) async fn commit(
             }
             Err(error) => error,
         };
-        if error.outcome() == Outcome::NotSent {
+        // An attempt before this one may have been executed, or may be executed later.
+        let unanswered = error.outcome() == Outcome::Unknown;
+        *in_doubt |= unanswered;
+        if !*in_doubt && error.outcome() == Outcome::NotSent {
             return Err(error);
         }
-        // An attempt before the last one may have been executed, or may be executed later.
-        *in_doubt |= error.attempts() > 1 || error.outcome() == Outcome::Unknown;
         if *in_doubt {
-            match decide(table, plan, &operations).await {
+            let repeats = unanswered && repetitions > 0;
+            if repeats {
+                table.clock().sleep(WAIT * 4_u32.pow(REPETITIONS - repetitions)).await;
+                repetitions -= 1;
+            }
+            match decide(table, plan, &operations, repeats).await {
                 Decided::Committed => {
                     let etags = heads_now(table, plan).await;
                     return Ok(Committed::Yes(etags));
                 }
-                Decided::Never if error.outcome() == Outcome::Unknown => {
+                Decided::Never if unanswered => {
                     let what =
                         "the write was not answered, and was given up before it was committed";
                     return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
                 }
-                Decided::NotYet if error.outcome() == Outcome::Unknown => {
-                    rounds -= 1;
-                    if rounds == 0 {
-                        return Err(error);
-                    }
-                    continue;
-                }
-                // It was refused, and no earlier attempt was applied.
-                Decided::Never | Decided::NotYet => {}
+                Decided::NotYet if repeats => continue,
+                Decided::NotYet if unanswered => return Err(error),
                 Decided::Unknown => return Err(error.after_unknown()),
+                Decided::Never | Decided::NotYet => {}
             }
+        }
+        if error.outcome() == Outcome::NotSent {
+            return Err(error);
         }
         rounds -= 1;
         if rounds == 0 {
@@ -90,6 +113,13 @@ pub(crate) async fn commit(
     }
 }
 
+/// Whether the writer was held up for so long, by a machine that slept for instance, that a worker may
+/// have decided the write and forgotten it. Then absence proves nothing.
+fn is_old(table: &Deciding, plan: &Plan) -> bool {
+    let age = table.clock().now() - plan.op.created();
+    age.to_std().is_ok_and(|age| age >= LATEST / 2)
+}
+
 enum Decided {
     Committed,
     /// A void stands.
@@ -99,37 +129,48 @@ enum Decided {
     Unknown,
 }
 
-/// Finds out whether a transaction without an answer was committed.
-async fn decide(table: &Deciding, plan: &Plan, operations: &[Edit]) -> Decided {
+/// Finds out whether a transaction without an answer was committed. One that is repeated is not given up.
+async fn decide(table: &Deciding, plan: &Plan, operations: &[Edit], repeats: bool) -> Decided {
     let decided = if plan.has_op_row() {
-        decide_by_op_row(table, plan).await
+        decide_by_op_row(table, plan, repeats).await
     } else {
         decide_by_head(table, plan, operations).await
     };
     decided.unwrap_or(Decided::Unknown)
 }
 
-async fn decide_by_op_row(table: &Deciding, plan: &Plan) -> Result<Decided> {
+async fn decide_by_op_row(table: &Deciding, plan: &Plan, repeats: bool) -> Result<Decided> {
     let keys = (plan.partition_key.clone(), plan.op.row_key()?);
     let fate = match fate(table, &keys).await? {
-        Some((fate, _)) => fate,
-        None => end(table, &keys.0, &keys.1, &plan.op).await?,
+        Some((fate, _)) => Some(fate),
+        None if is_old(table, plan) => None,
+        None if repeats => return Ok(Decided::NotYet),
+        None => end(table, &keys).await?,
     };
     Ok(match fate {
-        Fate::Committed => Decided::Committed,
-        Fate::Void => Decided::Never,
+        Some(Fate::Committed) => Decided::Committed,
+        Some(Fate::Void) => Decided::Never,
+        None => Decided::Unknown,
     })
 }
 
-/// Decides by the mark of the first entity. Its condition, if it has one, makes sending it again safe.
+/// Decides by the mark of one entity. Its condition, if it has one, makes sending it again safe.
 async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> Result<Decided> {
-    let is_head = |edit: &&Edit| matches!(edit.source, Source::Head);
-    let Some(head) = operations.iter().find(is_head) else { return Ok(Decided::Unknown) };
+    let heads = || operations.iter().filter(|edit| matches!(edit.source, Source::Head));
+    let replaced = || heads().find(|edit| matches!(edit.write, Write::Replace(..)));
+    let inserted = || heads().find(|edit| matches!(edit.write, Write::Insert(_)));
+    // The one that tells most.
+    let Some(head) = replaced().or_else(inserted).or_else(|| heads().next()) else {
+        return Ok(Decided::Unknown);
+    };
+    // That an entity is gone is all there is to know if its deletion was all there was to do.
+    let only_deletes = operations.iter().all(|edit| matches!(edit.write, Write::Delete(_)));
+    let is_alone = only_deletes && heads().count() == 1;
     let keys = (plan.partition_key.clone(), head.row_key.clone());
     let now = table.row_as::<Marked>(&keys).await?;
     let is_mine = |mark: &Option<String>| mark.as_deref() == Some(plan.op.mark());
     Ok(match (&head.write, now) {
-        (Write::Delete(_), None) => Decided::Committed,
+        (Write::Delete(_), None) if is_alone => Decided::Committed,
         (_, Some(now)) if is_mine(&now.entity.0) => Decided::Committed,
         (Write::Replace(_, condition) | Write::Delete(condition), Some(now))
             if *condition == Match::ETag(now.etag.clone()) =>

@@ -6,6 +6,7 @@
 //! - [`settle`]: what follows elsewhere
 //! - `rounds`: how often a write that lost a race is tried again
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use rowkey::{ETag, Error, Outcome, Result};
 use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, OpRow, Target};
 use crate::plan::{NewClaim, Plan, Released};
-use crate::row::{Claim, Keys};
+use crate::row::{Claim, Keys, text};
 
 pub(crate) mod announce;
 pub(crate) mod claim;
@@ -22,10 +23,20 @@ pub(crate) mod commit;
 pub(crate) mod rounds;
 pub(crate) mod settle;
 
-use announce::{Announced, Announcer, LATEST, Notice};
-use claim::Fate;
+use announce::{Announced, Announcer, HIDDEN, LATEST, Notice};
 use commit::{Committed, commit};
-use settle::{Settled, Settler, release};
+use settle::{Settled, Settler, is_lost, release};
+
+/// The most that the clocks of two programs differ: the service refuses a request whose date is more than
+/// 15 minutes from its own.
+const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
+
+/// How long an op row or a void stays that a late request may have to meet: the time in which the writer
+/// sends requests, the time in which they land, and what two clocks differ.
+const KEPT: Duration = HIDDEN.saturating_add(LATEST).saturating_add(SKEW);
+
+/// The property of an op row or a void with the types whose workers have settled it for the last time.
+const SETTLED: &str = "Settled";
 
 /// What runs plans on one table.
 pub(crate) struct Executor {
@@ -58,27 +69,25 @@ impl Executor {
                 Committed::Stale(error) => Ran::Stale(error),
             });
         }
-        plan.operations()?;
+        self.check(&plan)?;
         self.read_released(&mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
-        let announced = self.announcer()?.announce(&self.table, &notice).await?;
+        let announcer = self.announcer()?;
+        // Nothing is committed before the transaction, whatever is not answered.
+        let announced = announcer.announce(&self.table, &notice).await;
+        let announced = announced.map_err(Error::not_applied)?;
+        let mut in_doubt = false;
         let mut claimed = Vec::new();
         for new in &plan.claims {
-            match claim::claim(&self.table, new, &plan.op).await {
-                Ok(_) => claimed.push(new),
-                Err(error) if error.outcome() == Outcome::Unknown => {
-                    // The claim may be there: the worker undoes it.
-                    return Err(error);
-                }
-                Err(error) => {
-                    self.undo(&op, claimed, announced, false).await;
-                    return Err(error);
-                }
+            claimed.push(new);
+            let claim = claim::claim(&self.table, announcer, new, &plan.op, &mut in_doubt);
+            if let Err(error) = claim.await {
+                self.undo(&op, claimed, announced, in_doubt).await;
+                return Err(error.not_applied());
             }
         }
-        let mut in_doubt = false;
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
             Ok(Committed::Yes(etags)) => etags,
             Ok(Committed::Stale(error)) => {
@@ -92,10 +101,18 @@ impl Executor {
             }
         };
         // A new claim is kept by the head that was just written.
-        let released: Vec<_> = plan.released.into_iter().map(|one| one.reference).collect();
-        let settled = self.settle(&op, &plan.targets, &released).await;
+        let settled = self.settle(&plan, &op, &mut in_doubt).await;
         self.end(&op, announced, settled, in_doubt).await;
         Ok(Ran::Done { etags, settled })
+    }
+
+    /// Refuses a transaction that would be refused later, before anything is sent.
+    fn check(&self, plan: &Plan) -> Result<()> {
+        let operations = plan.operations()?;
+        let add = |transaction, edit: &crate::plan::Edit| {
+            edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
+        };
+        operations.iter().fold(self.table.transaction(), add).check()
     }
 
     /// Notes which operations wrote the claims that are given up, and sees to it that none of them can
@@ -111,7 +128,8 @@ impl Executor {
             }
             // An insert of the same entity may have written it, and be committed when this is deleted.
             if !mark.as_ref().is_some_and(|mark| found.op.ends_with(mark.as_str())) {
-                claim::end(&self.table, &plan.partition_key, &found.op, &plan.op).await?;
+                let op = (plan.partition_key.clone(), found.op.clone());
+                claim::end(&self.table, &op).await?;
             }
             let reference = ClaimRef { before: Some(found.op), ..reference };
             released.push(Released { reference, mark });
@@ -120,9 +138,15 @@ impl Executor {
         Ok(())
     }
 
-    /// Settles targets and claims, and never fails: what is left is left to a worker.
-    async fn settle(&self, op: &Keys, targets: &[Target], claims: &[ClaimRef]) -> Settled {
-        match self.settle_all(op, targets, claims).await {
+    /// Settles what a plan left, and never fails: what is left is left to a worker.
+    async fn settle(&self, plan: &Plan, op: &Keys, in_doubt: &mut bool) -> Settled {
+        let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
+        if age >= HIDDEN {
+            // A worker has the message, and reckons with no request of the writer any more.
+            return Settled::Pending;
+        }
+        let released: Vec<_> = plan.released.iter().map(|one| one.reference.clone()).collect();
+        match self.settle_surely(op, &plan.targets, &released, in_doubt).await {
             Ok(settled) => settled,
             Err(error) => {
                 tracing::warn!(%error, "a committed write is left to be settled by a worker");
@@ -131,26 +155,42 @@ impl Executor {
         }
     }
 
+    /// Settles, and once more if a request was not answered: what it would have done is done then.
+    async fn settle_surely(
+        &self,
+        op: &Keys,
+        targets: &[Target],
+        claims: &[ClaimRef],
+        in_doubt: &mut bool,
+    ) -> Result<Settled> {
+        let mut unanswered = false;
+        let settled = self.settle_all(op, targets, claims, &mut unanswered).await?;
+        if !unanswered {
+            return Ok(settled);
+        }
+        *in_doubt = true;
+        self.settle_all(op, targets, claims, &mut unanswered).await
+    }
+
     async fn settle_all(
         &self,
         op: &Keys,
         targets: &[Target],
         claims: &[ClaimRef],
+        in_doubt: &mut bool,
     ) -> Result<Settled> {
-        let of_known = |of: &str| self.settlers.iter().any(|settler| settler.of() == of);
-        let all_known = targets.iter().all(|target| of_known(&target.of))
-            && claims.iter().all(|claim| of_known(&claim.of));
-        let mut settled = if all_known { Settled::Done } else { Settled::Pending };
+        let mut all = Ok(Settled::Done);
         for settler in &self.settlers {
             let targets: Vec<_> =
                 targets.iter().filter(|target| target.of == settler.of()).cloned().collect();
             let claims: Vec<_> =
                 claims.iter().filter(|claim| claim.of == settler.of()).cloned().collect();
             if !(targets.is_empty() && claims.is_empty()) {
-                settled = settled.and(settler.settle(&op.0, &op.1, &targets, &claims).await?);
+                let one = settler.settle(op, &targets, &claims, in_doubt).await;
+                all = settle::both(all, one);
             }
         }
-        Ok(settled)
+        all
     }
 
     /// Ends a write that was settled inline, or leaves it to a worker.
@@ -161,7 +201,7 @@ impl Executor {
         }
         if in_doubt {
             // A request that lands late must meet the op row: it stays until none can.
-            return announcer.reveal(&announced, LATEST).await;
+            return announcer.reveal(&announced, KEPT).await;
         }
         let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
         match self.table.table().delete_if_exists(key, rowkey::Match::Any).await {
@@ -174,16 +214,24 @@ impl Executor {
     ///
     /// It goes by what is: an entity that was there before may have the value.
     async fn undo(&self, op: &Keys, claimed: Vec<&NewClaim>, announced: Announced, in_doubt: bool) {
+        let mut undone = true;
         for new in claimed {
             let how = (new.demands, new.position);
-            if let Err(error) = release(&self.table, &op.0, &op.1, &new.reference, how).await {
-                tracing::debug!(%error, "a claim stays until its value is claimed again");
+            match release(&self.table, op, &new.reference, how).await {
+                Ok(released) => undone &= released == Settled::Done,
+                Err(error) => {
+                    undone = false;
+                    tracing::debug!(%error, "a claim is left to be released by a worker");
+                }
             }
         }
         let Ok(announcer) = self.announcer() else { return };
-        if in_doubt {
-            // A void stands, and has to until no request can land any more. The worker removes it.
-            announcer.reveal(&announced, LATEST).await;
+        if !undone {
+            announcer.reveal(&announced, Duration::ZERO).await;
+        } else if in_doubt {
+            // What lands late is undone by the worker. A void that stands has to until nothing can land
+            // any more; the worker removes it.
+            announcer.reveal(&announced, KEPT).await;
         } else {
             announcer.withdraw(&self.table, announced).await;
         }
@@ -193,33 +241,62 @@ impl Executor {
     /// same, because settling goes by what is.
     pub(crate) async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let op = &notice.op;
-        let now = self.table.clock().now();
         let mut found = claim::fate(&self.table, op).await?;
         if found.is_none() {
-            let by = crate::plan::Op::random(now)?;
-            claim::end(&self.table, &op.0, &op.1, &by).await?;
+            claim::end(&self.table, op).await?;
             found = claim::fate(&self.table, op).await?;
         }
-        let Some((fate, row)) = found else { return Ok(Resumed::Done) };
-        let (created, settled) = match (fate, &row) {
-            (Fate::Committed, OpRow::Committed { created, targets, claims }) => {
-                (*created, self.settle_all(op, targets, claims).await?)
-            }
-            (_, OpRow::Void { created } | OpRow::Committed { created, .. }) => {
-                (*created, self.settle_all(op, &[], &notice.claims).await?)
-            }
+        let Some((_, row)) = found else { return Ok(Resumed::Done) };
+        let none = Vec::new();
+        let (created, targets, claims) = match &row {
+            OpRow::Committed { created, targets, claims } => (*created, targets, claims),
+            OpRow::Void { created } => (*created, &none, &notice.claims),
         };
-        let age = (now - created).to_std().unwrap_or_default();
-        Ok(match settled {
-            Settled::Pending => Resumed::Again(Duration::from_secs(1)),
+        let mut in_doubt = false;
+        let settled = self.settle_surely(op, targets, claims, &mut in_doubt).await?;
+        let age = (self.table.clock().now() - created).to_std().unwrap_or_default();
+        let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));
+        let unknown: BTreeSet<_> = types.filter(|of| !self.knows(of)).map(|of| &**of).collect();
+        Ok(if settled == Settled::Pending {
+            Resumed::Soon
+        } else if in_doubt {
+            Resumed::Again(LATEST)
+        } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
+            // A worker of these types may receive it next.
+            Resumed::Soon
+        } else if age < KEPT {
+            Resumed::Again(KEPT - age)
+        } else {
             // Nothing that was sent can land any more.
-            Settled::Done if age >= LATEST => {
-                let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
-                self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
-                Resumed::Done
-            }
-            Settled::Done => Resumed::Again(LATEST.saturating_sub(age)),
+            let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
+            self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
+            Resumed::Done
         })
+    }
+
+    fn knows(&self, of: &str) -> bool {
+        self.settlers.iter().any(|settler| settler.of() == of)
+    }
+
+    /// Notes in the op row, or in the void, that the types of this worker are settled for the last time;
+    /// whether all others are, too.
+    async fn is_left_by_all(&self, op: &Keys, others: &BTreeSet<&str>) -> Result<bool> {
+        let Some(found) = self.table.row(op).await? else { return Ok(true) };
+        let mut row = found.entity;
+        let noted = text(&row, SETTLED).unwrap_or_default().to_owned();
+        let is_noted = |of: &str| noted.lines().any(|other| other == of);
+        if others.iter().all(|of| is_noted(of)) {
+            return Ok(true);
+        }
+        let own = self.settlers.iter().map(|settler| settler.of()).filter(|of| !is_noted(of));
+        let own: String = own.map(|of| format!("{of}\n")).collect();
+        if !own.is_empty() {
+            row.set(SETTLED, noted + &own);
+            let noted = self.table.table().replace((&row, found.etag)).await;
+            // Another worker notes its types.
+            noted.map(drop).or_else(|error| if is_lost(&error) { Ok(()) } else { Err(error) })?;
+        }
+        Ok(false)
     }
 
     fn announcer(&self) -> Result<&Announcer> {
@@ -236,6 +313,8 @@ impl Executor {
 pub(crate) enum Resumed {
     /// It is settled, and nothing of it can land any more.
     Done,
-    /// Look again after this time.
+    /// It is not settled: look again soon, and less soon each time.
+    Soon,
+    /// It is settled. Look again after this time.
     Again(Duration),
 }

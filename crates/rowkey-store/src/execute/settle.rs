@@ -43,6 +43,7 @@ struct Seen {
     /// The versions that were read, without repetitions.
     versions: Vec<Version>,
     wrote: bool,
+    in_doubt: bool,
 }
 
 impl<E: Entity> Settling<E> {
@@ -68,14 +69,23 @@ impl<E: Entity> Settling<E> {
     /// Says what became of a conditional write of a target. A refusal means that another writer changed
     /// the target, which leaves it pending; other errors are returned.
     pub fn wrote<T>(&self, write: Result<T>) -> Result<Settled> {
-        self.seen().wrote = true;
+        let mut seen = self.seen();
+        seen.wrote = true;
         match write {
             Ok(_) => Ok(Settled::Done),
-            Err(error) if error.outcome() == Outcome::Unknown || is_lost(&error) => {
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // It may land later, when nothing is left of the write that settles again.
+                seen.in_doubt = true;
                 Ok(Settled::Pending)
             }
+            Err(error) if is_lost(&error) => Ok(Settled::Pending),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a write may land later.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.seen().in_doubt
     }
 
     pub(crate) fn keys(&self) -> &Keys {
@@ -122,29 +132,37 @@ pub(crate) trait Settler: Send + Sync {
     /// The type, by the text that its RowKeys begin with.
     fn of(&self) -> &'static str;
 
-    /// Settles what a write left of this type. `op` is the RowKey of the write's op row.
+    /// Settles what a write left of this type. `op` is the keys of the write's op row. What fails does
+    /// not hold up the rest. `in_doubt` says afterwards whether a request may land later.
     fn settle<'a>(
         &'a self,
-        partition_key: &'a str,
-        op: &'a str,
+        op: &'a Keys,
         targets: &'a [Target],
         claims: &'a [ClaimRef],
+        in_doubt: &'a mut bool,
     ) -> BoxFuture<'a, Result<Settled>>;
+}
+
+/// The first error, or both together: what fails must not hold up the rest.
+pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Settled> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok(first.and(second)),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
 }
 
 /// Releases a claim if its entity does not have the value: one that the operation `op` made, or that
 /// stood when it gave the value up.
 pub(crate) async fn release(
     table: &Deciding,
-    partition_key: &str,
-    op: &str,
+    op: &Keys,
     claim: &ClaimRef,
     (demands, position): (Demands, usize),
 ) -> Result<Settled> {
     let Some(found) = table.row(&claim.keys).await? else { return Ok(Settled::Done) };
     let stored = Claim::read(&found.entity)?;
-    let owner = (partition_key.to_owned(), claim.row_key.clone());
-    let is_known = stored.op == op || claim.before.as_ref() == Some(&stored.op);
+    let owner = (op.0.clone(), claim.row_key.clone());
+    let is_known = stored.op == op.1 || claim.before.as_ref() == Some(&stored.op);
     if stored.owner != owner || !is_known {
         return Ok(Settled::Done);
     }

@@ -66,6 +66,11 @@ impl Op {
     }
 }
 
+/// The mark of the operation whose op row has this RowKey.
+pub(crate) fn mark_of(row_key: &str) -> Option<&str> {
+    row_key.rsplit_once('_').map(|(_, mark)| mark)
+}
+
 /// Something elsewhere that a committed write has to be carried to.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

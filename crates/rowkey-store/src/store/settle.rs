@@ -1,14 +1,16 @@
 //! Settling for one type: its targets by their contributors, its claims by their entities.
 
+use std::panic::AssertUnwindSafe;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result, Rows};
 
 use super::Inner;
-use crate::execute::settle::{Settled, Settler, Settling, release};
+use crate::execute::settle::{Settled, Settler, Settling, both, release};
 use crate::plan::op::{ClaimRef, Target};
-use crate::row::demands;
+use crate::row::{Keys, demands};
 
 impl<E: Entity> Inner<E> {
     /// Whether the program gave contributors besides those that the type declares.
@@ -33,22 +35,23 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
 
     fn settle<'a>(
         &'a self,
-        partition_key: &'a str,
-        op: &'a str,
+        op: &'a Keys,
         targets: &'a [Target],
         claims: &'a [ClaimRef],
+        in_doubt: &'a mut bool,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
-            let mut settled = Settled::Done;
+            let mut all = Ok(Settled::Done);
             let mut rest = targets;
             while let Some(first) = rest.first() {
                 // The targets of one entity follow each other.
                 let same = rest.iter().take_while(|other| other.row_key == first.row_key).count();
                 let (of_one, others) = rest.split_at(same);
                 rest = others;
-                let keys = (partition_key.to_owned(), first.row_key.clone());
+                let keys = (op.0.clone(), first.row_key.clone());
                 let settling = Settling::<E>::new(self.deciding.clone(), keys);
-                settled = settled.and(self.settle_one(&settling, of_one).await?);
+                all = both(all, self.settle_one(&settling, of_one).await);
+                *in_doubt |= settling.is_in_doubt();
             }
             for claim in claims {
                 let is_it = |position: &usize| {
@@ -56,15 +59,15 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                     index.scope == Scope::Claim && index.name == claim.name
                 };
                 // A unique value that this program does not know is settled by one that does.
-                let Some(position) = (0..E::INDEXES.len()).find(is_it) else {
-                    settled = Settled::Pending;
-                    continue;
+                let released = match (0..E::INDEXES.len()).find(is_it) {
+                    Some(position) => {
+                        release(&self.deciding, op, claim, (demands::<E>, position)).await
+                    }
+                    None => Ok(Settled::Pending),
                 };
-                let how = (demands::<E> as _, position);
-                let released = release(&self.deciding, partition_key, op, claim, how).await?;
-                settled = settled.and(released);
+                all = both(all, released);
             }
-            Ok(settled)
+            all
         }
         .boxed()
     }
@@ -72,27 +75,24 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
 
 impl<E: Entity + Send + Sync + 'static> Inner<E> {
     async fn settle_one(&self, settling: &Settling<E>, targets: &[Target]) -> Result<Settled> {
-        let mut settled = Settled::Done;
-        let mut failed = None;
+        let mut all = Ok(Settled::Done);
         for target in targets {
             let mut contributors = self.contributors.iter();
             let Some(contributor) = contributors.find(|one| one.name() == target.contributor)
             else {
-                settled = Settled::Pending;
+                all = both(all, Ok(Settled::Pending));
                 continue;
             };
-            match contributor.settle(settling, &target.address).await {
-                Ok(one) => settled = settled.and(one),
-                // One target must not hold the others up.
-                Err(error) => {
-                    let name = contributor.name().to_owned();
-                    failed.get_or_insert(error.during(name));
-                }
-            }
+            // A defect of one contributor must not end the worker, nor a write that was committed.
+            let settle = async { contributor.settle(settling, &target.address).await };
+            let one = match AssertUnwindSafe(settle).catch_unwind().await {
+                Ok(one) => one,
+                Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
+                    .advise("mend it; what it settles is tried again")),
+            };
+            all = both(all, one.map_err(|error| error.during(contributor.name().to_owned())));
         }
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let settled = all?;
         if settled == Settled::Done && !settling.is_unchanged().await? {
             return Ok(Settled::Pending);
         }

@@ -16,6 +16,8 @@ use crate::execute::announce::{Announcer, BACKLOGS, Notice, backlog_partition, r
 const HIDDEN: Duration = Duration::from_secs(60);
 /// How many messages are received at a time.
 const MESSAGES: u32 = 32;
+/// When a message is looked at again that is not settled; twice as long each time, up to a minute.
+const SOON: Duration = Duration::from_secs(1);
 /// The wait after a round that found nothing.
 const IDLE: Duration = Duration::from_secs(5);
 /// How often the backlog is read.
@@ -77,7 +79,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         for message in queue.receive(MESSAGES, HIDDEN).await? {
             match self.resume_message(announcer, &message).await {
                 Ok(Resumed::Done) => worked.settled += 1,
-                Ok(Resumed::Again(_)) => worked.waiting += 1,
+                Ok(Resumed::Soon | Resumed::Again(_)) => worked.waiting += 1,
                 Err(error) => {
                     tracing::warn!(%error, "a message is left to appear again");
                     worked.failed += 1;
@@ -105,7 +107,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                         deciding.table().delete_if_exists(key, Match::Any).await?;
                         worked.settled += 1;
                     }
-                    Ok(Resumed::Again(_)) => worked.waiting += 1,
+                    Ok(Resumed::Soon | Resumed::Again(_)) => worked.waiting += 1,
                     Err(error) => {
                         tracing::warn!(%error, "a row of the backlog is left");
                         worked.failed += 1;
@@ -119,12 +121,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn resume_message(&self, announcer: &Announcer, message: &Message) -> Result<Resumed> {
         let notice = Notice::read(&message.base64()?)?;
         let resumed = self.executor().resume(&notice).await?;
-        match resumed {
-            Resumed::Done => announcer.queue().delete_if_exists(message).await.map(drop)?,
-            Resumed::Again(delay) => {
-                announcer.queue().update(message).hidden_for(delay).send().await.map(drop)?;
+        let delay = match resumed {
+            Resumed::Done => {
+                announcer.queue().delete_if_exists(message).await?;
+                return Ok(resumed);
             }
-        }
+            Resumed::Soon => SOON * 2_u32.pow(message.dequeue_count.saturating_sub(1).min(6)),
+            Resumed::Again(delay) => delay,
+        };
+        announcer.queue().update(message).hidden_for(delay).send().await?;
         Ok(resumed)
     }
 }

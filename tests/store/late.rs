@@ -1,0 +1,248 @@
+//! Requests that land long after their sender gave them up.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{join, select};
+use rowkey::{ManualClock, Outcome, StorageAccount};
+use rowkey_server::{Fault, Operation, Server};
+use rowkey_store::Store;
+use rowkey_tests::{TestResult, sweep};
+
+use super::rows::{self, Order, agreed, left, order, store};
+
+/// A proxy before the Table service. It can keep a request instead of passing it on, and close the
+/// connection: the client gets no answer. What is kept is sent later.
+pub(crate) struct Late {
+    port: u16,
+    server: u16,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What a request must contain to be kept; one is.
+    wanted: Option<String>,
+    kept: Option<Vec<u8>>,
+}
+
+impl Late {
+    pub(crate) fn start(server: &Server) -> Result<Self, Box<dyn std::error::Error>> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let (port, server) = (listener.local_addr()?.port(), table_port(server)?);
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let state = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&state);
+                // A connection that breaks is the client's to notice.
+                thread::spawn(move || drop(pass_on(stream, server, &state)));
+            }
+        });
+        Ok(Self { port, server, shared })
+    }
+
+    /// The same account through the proxy.
+    pub(crate) fn account(
+        &self,
+        server: &Server,
+        clock: impl rowkey::Clock + 'static,
+    ) -> Result<StorageAccount, rowkey::Error> {
+        let text = server.connection_string();
+        let text = text.replace(&format!(":{}/", self.server), &format!(":{}/", self.port));
+        StorageAccount::builder().connection_string(&text)?.clock(clock).build()
+    }
+
+    /// Keeps the next request that contains `text`.
+    pub(crate) fn keep(&self, text: &str) {
+        *self.shared.lock().unwrap() = Shared { wanted: Some(text.to_owned()), kept: None };
+    }
+
+    /// Whether a request is kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        self.shared.lock().unwrap().kept.is_some()
+    }
+
+    /// Sends what was kept; the answer.
+    pub(crate) fn land(&self) -> Result<String, std::io::Error> {
+        let kept = self.shared.lock().unwrap().kept.take().unwrap();
+        let answer = ask(&kept, self.server)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+}
+
+fn table_port(server: &Server) -> Result<u16, Box<dyn std::error::Error>> {
+    let url = reqwest::Url::parse(server.table_endpoint())?;
+    Ok(url.port().ok_or("no port")?)
+}
+
+/// Reads one request, and answers it or keeps it.
+fn pass_on(mut client: TcpStream, server: u16, state: &Mutex<Shared>) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    let (head, length) = loop {
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some(end) = text.find("\r\n\r\n") {
+            let lower = text[..end].to_ascii_lowercase();
+            let length = lower.lines().find_map(|line| line.strip_prefix("content-length:"));
+            break (end, length.map_or(0, |length| length.trim().parse().unwrap()));
+        }
+        match client.read(&mut buffer)? {
+            0 => return Ok(()),
+            read => request.extend_from_slice(&buffer[..read]),
+        }
+    };
+    while request.len() < head + 4 + length {
+        match client.read(&mut buffer)? {
+            0 => return Ok(()),
+            read => request.extend_from_slice(&buffer[..read]),
+        }
+    }
+    // One request a connection.
+    request.splice(head..head, b"\r\nConnection: close".iter().copied());
+    {
+        let mut state = state.lock().unwrap();
+        let text = String::from_utf8_lossy(&request);
+        if state.wanted.as_ref().is_some_and(|wanted| text.contains(wanted)) {
+            *state = Shared { wanted: None, kept: Some(request) };
+            return Ok(());
+        }
+    }
+    client.write_all(&ask(&request, server)?)
+}
+
+fn ask(request: &[u8], server: u16) -> std::io::Result<Vec<u8>> {
+    let mut upstream = TcpStream::connect(("127.0.0.1", server))?;
+    upstream.write_all(request)?;
+    let mut answer = Vec::new();
+    upstream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// A server, the proxy before it, and a store behind the proxy with a clock of its own.
+async fn start() -> Result<(Server, Late, ManualClock, Store<Order>), Box<dyn std::error::Error>> {
+    let (server, _) = rows::start().await?;
+    let late = Late::start(&server)?;
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let orders = store(&late.account(&server, clock.clone())?)?;
+    Ok((server, late, clock, orders))
+}
+
+/// The client sends a transaction again that was not answered. The first attempt lands after the
+/// second one was committed, and after the entity was deleted.
+#[tokio::test]
+async fn an_attempt_that_lands_after_a_repetition_does_not_bring_an_entity_back() -> TestResult {
+    let (server, late, _, orders) = start().await?;
+    late.keep("$batch");
+    orders.insert(&order(1)).await?;
+    assert!(late.has_kept(), "the first attempt was not answered");
+    assert!(orders.delete(Order::key("contoso", 1)).await?);
+    let answer = late.land()?;
+    assert!(agreed(&server.snapshot(), true).is_empty(), "{answer}");
+    Ok(())
+}
+
+/// A worker inserts a row elsewhere and gets no answer, late in the life of the op row. The insert
+/// lands when the entity and the op row are gone.
+#[tokio::test]
+async fn a_row_elsewhere_that_lands_late_is_removed() -> TestResult {
+    let (server, late, clock, orders) = start().await?;
+    let pass = |seconds| {
+        server.clock().advance(Duration::from_secs(seconds));
+        clock.advance(Duration::from_secs(seconds));
+    };
+    // The writer stops after its commit.
+    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    {
+        let one = order(1);
+        let insert = orders.insert(&one);
+        select(pin!(insert), pin!(held.wait_until_held())).await;
+    }
+    drop(held);
+    pass(595);
+    late.keep("PrimaryPartitionKey");
+    orders.work_once().await?;
+    assert!(late.has_kept());
+    orders.delete(Order::key("contoso", 1)).await?;
+    for _ in 0..8 {
+        pass(5);
+        orders.work_once().await?;
+    }
+    let answer = late.land()?;
+    for _ in 0..4 {
+        pass(2500);
+        orders.work_once().await?;
+    }
+    assert!(agreed(&server.snapshot(), true).is_empty(), "{answer}");
+    assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}
+
+/// The machine sleeps while a writer waits for an answer. When it wakes, a worker has settled and
+/// forgotten the write.
+#[tokio::test]
+async fn a_writer_that_slept_does_not_say_that_its_write_failed() -> TestResult {
+    let (server, _, clock, orders) = start().await?;
+    let pass = |seconds| {
+        server.clock().advance(Duration::from_secs(seconds));
+        clock.advance(Duration::from_secs(seconds));
+    };
+    let lost = server.inject(Fault::on(Operation::Transaction).nth(1).close_after_commit());
+    let held = server.inject(Fault::on(Operation::GetEntity).nth(1).hold());
+    let one = order(1);
+    let other = async {
+        held.wait_until_held().await;
+        let account = sweep::account(&server)?;
+        store(&account)?.work_once().await?;
+        for _ in 0..3 {
+            pass(2500);
+            store(&sweep::account(&server)?)?.work_once().await?;
+        }
+        held.release();
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    let (inserted, other) = join(orders.insert(&one), other).await;
+    other?;
+    assert_eq!(lost.hits(), 1);
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    if let Err(error) = inserted {
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    }
+    Ok(())
+}
+
+/// A writer is held up between two claims for so long that a worker gave its write up and forgot it, and
+/// that another writer took the first value.
+#[tokio::test]
+async fn a_writer_that_slept_before_its_commit_takes_nothing_from_others() -> TestResult {
+    let (server, _, clock, orders) = start().await?;
+    let pass = |seconds| {
+        server.clock().advance(Duration::from_secs(seconds));
+        clock.advance(Duration::from_secs(seconds));
+    };
+    let held = server.inject(Fault::on(Operation::InsertEntity).nth(2).hold());
+    let (one, two) = (order(1), order(2));
+    let submit = orders.transaction().insert(&one).insert(&two).submit();
+    let other = async {
+        held.wait_until_held().await;
+        for _ in 0..3 {
+            pass(2500);
+            store(&sweep::account(&server)?)?.work_once().await?;
+        }
+        let taken = Order { number: Some("A1".into()), ..order(3) };
+        store(&sweep::account(&server)?)?.insert(&taken).await?;
+        held.release();
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    let (submitted, other) = join(submit, other).await;
+    other?;
+    // Each value has one owner, which has its claim.
+    let orders = agreed(&server.snapshot(), false);
+    assert_eq!((orders.len(), submitted.is_err()), (1, true));
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! What workers settle and remove, and what does not stop them.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, select};
+use rowkey::{Entity, ManualClock, StorageAccount};
+use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{self, once};
+
+use super::refusals::{Desk, desk};
+use super::rows::{Order, agreed, left, order, start, store};
+
+#[tokio::test]
+async fn a_transaction_of_two_types_that_is_left_to_workers_ends() -> TestResult {
+    for committed in [true, false] {
+        let (server, account) = start().await?;
+        let orders = store(&account)?;
+        let connect = |account: &StorageAccount| {
+            Store::<Desk>::builder(account.table("orders")).queue(account.queue("orders")).build()
+        };
+        let desks = connect(&account)?;
+        let (order, desk) = (order(1), desk(1));
+        // The writer stops after its commit, or before.
+        let held = if committed { Operation::GetEntity } else { Operation::Transaction };
+        let held = server.inject(Fault::on(held).hold());
+        {
+            let submit = orders.transaction().insert(&order).with(&desks, &desk).submit();
+            select(pin!(submit), pin!(held.wait_until_held())).await;
+        }
+        // What is held is not executed there.
+        let server = server.fork().await?;
+        drop(held);
+        for _ in 0..40 {
+            server.clock().advance(Duration::from_secs(100));
+            let account = sweep::account(&server)?;
+            store(&account)?.work_once().await?;
+            server.clock().advance(Duration::from_secs(100));
+            let account = sweep::account(&server)?;
+            connect(&account)?.work_once().await?;
+        }
+        assert_eq!(left(&server), Vec::<String>::new());
+        let rows = server.snapshot().table("orders").unwrap().entities().count();
+        assert_eq!(rows, if committed { 3 + 2 + 1 + 1 + 1 + 1 } else { 0 });
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn voids_do_not_pile_up() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    orders.update(Order::key("contoso", 1), |order| order.cents = 7).await?;
+    for _ in 0..3 {
+        assert!(orders.insert(&order(1)).await.unwrap_err().is_already_exists());
+    }
+    for _ in 0..4 {
+        server.clock().advance(Duration::from_secs(2500));
+        let account = sweep::account(&server)?;
+        store(&account)?.work_once().await?;
+        store(&account)?.drain_backlog().await?;
+    }
+    assert_eq!(left(&server), Vec::<String>::new());
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_write_whose_claim_cannot_be_released_is_left_to_a_worker() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    let fault = server.inject(Fault::on(Operation::DeleteEntity).reject(ErrorCode::SERVER_BUSY));
+    let error =
+        store(&once(&account))?.insert(&Order { desk: Some(1), ..order(2) }).await.unwrap_err();
+    assert_eq!(error.index(), Some("by_desk"));
+    drop(fault);
+    server.clock().advance(Duration::from_secs(61));
+    store(&sweep::account(&server)?)?.work_once().await?;
+    agreed(&server.snapshot(), true);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_goes_on_when_the_queue_is_back() -> TestResult {
+    let (server, _) = start().await?;
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
+        .build()?;
+    let orders = store(&account)?;
+    let down = server.inject(Fault::on(Operation::GetMessages).reject(ErrorCode::SERVER_BUSY));
+    let run = orders.run(std::future::pending());
+    let (run, hit) = (pin!(run), pin!(down.wait_until_hit(8)));
+    let is_over = matches!(select(run, hit).await, Either::Left(_));
+    assert!(!is_over, "the worker has ended");
+    Ok(())
+}
+
+/// What each write costs at most is what the plan says.
+#[tokio::test]
+async fn a_transaction_costs_no_more_than_its_plan_says() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let all: Vec<_> = (1..5).map(order).collect();
+    let transaction =
+        all.iter().fold(orders.transaction(), |transaction, order| transaction.insert(order));
+    let plan = transaction.explain().await?;
+    let before = server.journal();
+    transaction.submit().await?;
+    let sent = server.journal().since(&before).len();
+    assert!(sent <= plan.requests(), "{sent} requests: {plan}");
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "p", row = "seat_{id}")]
+#[entity(unique(name = by_label, value = "{label}"))]
+struct Seat {
+    id: u32,
+    label: String,
+}
+
+/// A transaction with more claims than a message holds.
+#[tokio::test]
+async fn a_transaction_with_many_long_values_is_written() -> TestResult {
+    let (server, account) = start().await?;
+    let seats =
+        Store::<Seat>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
+    for label in ["x", "\u{4e9c}", "\""] {
+        let all: Vec<_> =
+            (0..90).map(|id| Seat { id, label: format!("{id:04}{}", label.repeat(130)) }).collect();
+        let transaction =
+            all.iter().fold(seats.transaction(), |transaction, seat| transaction.insert(seat));
+        assert_eq!(transaction.submit().await?.settled, Settled::Done);
+        for seat in &all {
+            assert!(seats.delete(Seat::key(seat.id)).await?);
+        }
+    }
+    assert_eq!(server.snapshot().table("orders").unwrap().len(), 0);
+    Ok(())
+}
+
+/// A contributor that panics when it settles.
+struct Panics;
+
+impl Contributor<Order> for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, _: Change<'_, Order>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
+        plan.target("anything");
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        _: &'a Settling<Order>,
+        _: &'a str,
+    ) -> BoxFuture<'a, rowkey::Result<Settled>> {
+        Box::pin(async { panic!("a defect of the program") })
+    }
+}
+
+#[tokio::test]
+async fn a_panic_while_settling_does_not_end_a_worker() -> TestResult {
+    let (server, account) = start().await?;
+    let connect = |account: &StorageAccount| {
+        Store::<Order>::builder(account.table("orders"))
+            .queue(account.queue("orders"))
+            .following(Panics)
+            .build()
+    };
+    let orders = connect(&account)?;
+    assert_eq!(orders.insert(&order(1)).await?.settled, Settled::Pending);
+    server.clock().advance(Duration::from_secs(61));
+    let worked = connect(&sweep::account(&server)?)?.work_once().await?;
+    assert_eq!(worked.failed, 1);
+    agreed(&server.snapshot(), true);
+    Ok(())
+}
