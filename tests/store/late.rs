@@ -8,7 +8,7 @@ use std::thread;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{join, select};
+use futures_util::future::{Either, join, select};
 use rowkey::{ManualClock, Outcome, StorageAccount};
 use rowkey_server::{Fault, Operation, Server};
 use rowkey_store::Store;
@@ -244,5 +244,24 @@ async fn a_writer_that_slept_before_its_commit_takes_nothing_from_others() -> Te
     // Each value has one owner, which has its claim.
     let orders = agreed(&server.snapshot(), false);
     assert_eq!((orders.len(), submitted.is_err()), (1, true));
+    Ok(())
+}
+
+/// An insert of an entity that exists takes over its claim. The entity is deleted, with its claim, before
+/// the transaction of the insert lands.
+#[tokio::test]
+async fn an_insert_that_lands_after_a_deletion_has_its_claim() -> TestResult {
+    let (server, account) = rows::start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let one = order(1);
+    let (insert, wait) = (pin!(orders.insert(&one)), pin!(held.wait_until_held()));
+    if let Either::Right(((), insert)) = select(insert, wait).await {
+        assert!(orders.delete(Order::key("contoso", 1)).await?);
+        held.release();
+        drop(insert.await);
+    }
+    agreed(&server.snapshot(), false);
     Ok(())
 }

@@ -87,8 +87,15 @@ async fn take_over(
     if !is_own && holds(table, new, &claim.owner).await? {
         return Err(taken(new));
     }
+    let head = if is_own { table.row_as::<Marked>(&claim.owner).await? } else { None };
+    if new.inserts && head.is_some() {
+        // A deletion gives the claim up with it. An insert that took the claim before and lands
+        // after that would have none.
+        return Err(Error::refused(ErrorKind::AlreadyExists, "there is an entity with its keys"));
+    }
     // The operation that wrote the head was committed; another one of the same entity may be under way.
-    let is_decided = is_own && wrote_head(table, claim).await?;
+    let mark = head.and_then(|head| head.entity.0);
+    let is_decided = mark.is_some_and(|mark| op::mark_of(&claim.op) == Some(&mark));
     if !is_decided {
         give_up(table, announcer, claim).await?;
         if !is_own && holds(table, new, &claim.owner).await? {
@@ -118,12 +125,6 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
         Some(head) => (new.demands)(&head.entity, new.position, &new.reference.keys),
         None => Ok(false),
     }
-}
-
-async fn wrote_head(table: &Deciding, claim: &Claim) -> Result<bool> {
-    let head = table.row_as::<Marked>(&claim.owner).await?;
-    let mark = head.and_then(|head| head.entity.0);
-    Ok(mark.is_some_and(|mark| op::mark_of(&claim.op) == Some(&mark)))
 }
 
 fn taken(new: &NewClaim) -> Error {

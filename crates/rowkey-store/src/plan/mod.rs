@@ -112,6 +112,8 @@ pub(crate) struct NewClaim {
     pub(crate) index: &'static str,
     pub(crate) position: usize,
     pub(crate) demands: Demands,
+    /// Whether the entity is inserted, which no version of it guards.
+    pub(crate) inserts: bool,
 }
 
 impl Plan {

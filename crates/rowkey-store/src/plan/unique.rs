@@ -60,6 +60,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                     index: index.name,
                     position,
                     demands: demands::<E>,
+                    inserts: change.before.is_none(),
                 });
             }
         }
