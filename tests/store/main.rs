@@ -6,14 +6,14 @@
 mod agreement;
 mod contributors;
 mod faults;
+mod foreign;
+mod honest;
 mod job;
 mod jobs;
+mod late;
 mod lists;
 mod meetings;
 mod pairs;
-mod foreign;
-mod honest;
-mod late;
 mod refusals;
 mod rows;
 mod transactions;

@@ -54,8 +54,13 @@ pub struct Rules {
     pub undo_reads_heads: bool,
     /// A writer rewrites the claim of its own entity, too, after it voided the operation that wrote it.
     pub own_claims_are_voided: bool,
-    /// A writer that gives a value up voids the operation that wrote the claim, unless that wrote the head.
-    pub releasers_void: bool,
+    /// What voids an operation that has no message any more puts one, so that a worker removes the void.
+    pub voids_are_announced: bool,
+    /// A row elsewhere whose insert was not answered is settled again when the insert can land no more.
+    pub settles_outlive_doubt: bool,
+    /// An insert that finds a claim of its own entity looks for the head, which refuses it. Otherwise the
+    /// head might be deleted with that claim before the insert lands.
+    pub inserts_look_for_heads: bool,
 }
 
 impl Rules {
@@ -68,7 +73,9 @@ impl Rules {
         rows_outlive_requests: true,
         undo_reads_heads: true,
         own_claims_are_voided: true,
-        releasers_void: true,
+        voids_are_announced: true,
+        settles_outlive_doubt: true,
+        inserts_look_for_heads: true,
     };
 }
 
@@ -81,6 +88,8 @@ pub struct Plan {
     pub stored: [Option<bool>; ENTITIES],
     /// The rules.
     pub rules: Rules,
+    /// Whether inserts into the index may be unanswered.
+    pub loses_inserts: bool,
 }
 
 /// An entity's row.
@@ -168,9 +177,13 @@ pub struct World {
     blobs: [bool; OPS],
     rows: [OpRow; OPS],
     messages: [Message; OPS],
+    /// Messages of what voided an operation, which are visible at once.
+    void_messages: [bool; OPS],
     writers: [Writer; OPS],
     /// Transactions that may still land, of each operation.
     in_flight: [u8; OPS],
+    /// Whether an insert into the index may still land, of each entity.
+    late_inserts: [bool; ENTITIES],
     /// How often each operation was committed.
     commits: [u8; OPS],
 }
@@ -180,6 +193,8 @@ pub struct World {
 pub enum Action {
     /// A writer does its next step.
     Step(usize),
+    /// A writer settles, and its insert into the index is not answered.
+    StepUnanswered(usize),
     /// A writer sends its unanswered transaction again.
     Repeat(usize),
     /// A writer stops for good.
@@ -192,12 +207,16 @@ pub enum Action {
     Appear(usize),
     /// A worker does the next step for a message.
     Work(usize),
+    /// A worker settles, and its insert into the index is not answered.
+    WorkUnanswered(usize),
+    /// An unanswered insert into the index lands, if there is no row.
+    LandInsert(usize),
+    /// An unanswered insert into the index is lost.
+    LoseInsert(usize),
     /// A sweep does the next step for a blob.
     Sweep(usize),
     /// A sweep does the next step for the claim.
     SweepClaim,
-    /// An op row or a void is deleted because it is old.
-    Expire(usize),
 }
 
 impl Plan {
@@ -233,6 +252,34 @@ impl Plan {
     /// Whether a head names the blob of an operation.
     fn is_named(world: &World, op: usize) -> bool {
         world.heads.iter().flatten().any(|head| head.by == Some(op))
+    }
+
+    /// Presumes an operation dead. Its void is removed by the worker that has its message.
+    fn void(&self, world: &mut World, op: usize) {
+        world.rows[op] = OpRow::Void;
+        world.void_messages[op] |= self.rules.voids_are_announced;
+    }
+
+    /// Whether anything that was sent for an operation may land later.
+    fn may_land(&self, world: &World, op: usize) -> bool {
+        let is_sent = world.in_flight[op] > 0 || world.writers[op].phase != Phase::Ended;
+        is_sent || (self.rules.settles_outlive_doubt && world.late_inserts[self.op(op).0])
+    }
+
+    /// Whether settling an operation would insert into the index.
+    fn inserts(&self, world: &World, op: usize) -> bool {
+        let entity = self.op(op).0;
+        self.loses_inserts
+            && Self::holds(world, entity)
+            && !world.index[entity]
+            && !world.late_inserts[entity]
+    }
+
+    /// Leaves the insert that was just done as one that may land later.
+    fn leave_unanswered(&self, world: &mut World, op: usize) {
+        let entity = self.op(op).0;
+        world.index[entity] = false;
+        world.late_inserts[entity] = true;
     }
 
     fn holds(world: &World, entity: usize) -> bool {
@@ -284,6 +331,14 @@ impl Plan {
         if claim.entity != entity && Self::holds(world, claim.entity) {
             return Some(Phase::Refused);
         }
+        let is_insert = self.op(op).1 == Change::Insert;
+        if self.rules.inserts_look_for_heads
+            && is_insert
+            && claim.entity == entity
+            && world.heads[entity].is_some()
+        {
+            return Some(Phase::Refused);
+        }
         // Rewritten even if the entity has it: the claim names the last operation that may need it.
         let wrote_head = world.writers[op].read.is_some_and(|head| head.by == claim.by);
         let is_own = claim.entity == entity;
@@ -293,7 +348,7 @@ impl Plan {
             && self.rules.claimant_voids
             && world.rows[by] == OpRow::Absent
         {
-            world.rows[by] = OpRow::Void;
+            self.void(world, by);
             return None;
         }
         world.claim = mine;
@@ -324,20 +379,11 @@ impl Plan {
                 None => return,
             },
             Phase::Announced => {
-                let read = world.writers[op].read;
-                let had_value = read.is_some_and(|head| head.value);
-                let gives_up = had_value && change != Change::Keep;
-                let claim = world.claim.filter(|claim| claim.entity == entity && gives_up);
-                if let Some(by) = claim.and_then(|claim| claim.by)
-                    && read.is_some_and(|head| head.by != Some(by))
-                    && self.rules.releasers_void
-                    && world.rows[by] == OpRow::Absent
-                {
-                    world.rows[by] = OpRow::Void;
-                    return;
-                }
                 // What may have to be released after the commit.
-                world.writers[op].claim = claim;
+                let had_value = world.writers[op].read.is_some_and(|head| head.value);
+                let gives_up = had_value && change != Change::Keep;
+                world.writers[op].claim =
+                    world.claim.filter(|claim| gives_up && claim.entity == entity);
                 Phase::Claimed
             }
             Phase::Claimed => {
@@ -359,7 +405,10 @@ impl Plan {
                 Phase::Forgotten
             }
             Phase::Forgotten => {
-                world.messages[op] = Message::Absent;
+                // The worker removes the op row that stays.
+                if !(self.rules.op_row_outlives_doubt && world.writers[op].has_doubt) {
+                    Self::withdraw(world, op);
+                }
                 Phase::Ended
             }
             Phase::Refused if world.writers[op].has_doubt => {
@@ -368,12 +417,19 @@ impl Plan {
             }
             Phase::Refused => {
                 self.undo(world, op);
-                world.messages[op] = Message::Absent;
+                Self::withdraw(world, op);
                 Phase::Ended
             }
             Phase::Waiting | Phase::Ended => return,
         };
         world.writers[op].phase = phase;
+    }
+
+    /// A writer deletes its message. One that a worker has received has another pop receipt, and stays.
+    fn withdraw(world: &mut World, op: usize) {
+        if world.messages[op] == Message::Hidden {
+            world.messages[op] = Message::Absent;
+        }
     }
 
     fn work(&self, world: &mut World, op: usize) {
@@ -385,21 +441,30 @@ impl Plan {
             }
             OpRow::Absent | OpRow::Void => self.undo(world, op),
         }
-        world.messages[op] = Message::Absent;
+        if self.rules.rows_outlive_requests && self.may_land(world, op) {
+            // It looks again later.
+            return;
+        }
+        world.rows[op] = OpRow::Absent;
+        if world.messages[op] == Message::Visible {
+            world.messages[op] = Message::Absent;
+        } else {
+            world.void_messages[op] = false;
+        }
     }
 
     fn sweep(&self, world: &mut World, op: usize) {
         if self.rules.sweep_voids && world.rows[op] == OpRow::Absent {
-            world.rows[op] = OpRow::Void;
+            self.void(world, op);
         } else {
             world.blobs[op] = false;
         }
     }
 
     /// A slow writer may claim after a worker has given its operation up, and stop: only a sweep finds that.
-    fn sweep_claim(world: &mut World) {
+    fn sweep_claim(&self, world: &mut World) {
         match world.claim.and_then(|claim| claim.by) {
-            Some(by) if world.rows[by] == OpRow::Absent => world.rows[by] = OpRow::Void,
+            Some(by) if world.rows[by] == OpRow::Absent => self.void(world, by),
             _ => world.claim = None,
         }
     }
@@ -427,8 +492,10 @@ impl Model for Plan {
             blobs: [false; OPS],
             rows: [OpRow::Absent; OPS],
             messages: [Message::Absent; OPS],
+            void_messages: [false; OPS],
             writers: [writer; OPS],
             in_flight: [0; OPS],
+            late_inserts: [false; ENTITIES],
             commits: [0; OPS],
         }]
     }
@@ -448,22 +515,33 @@ impl Model for Plan {
                     }
                 }
                 Phase::Start => actions.push(Action::Step(op)),
+                Phase::Committed => {
+                    actions.extend([Action::Step(op), Action::Stop(op)]);
+                    if self.inserts(world, op) {
+                        actions.push(Action::StepUnanswered(op));
+                    }
+                }
                 _ => actions.extend([Action::Step(op), Action::Stop(op)]),
             }
             if world.in_flight[op] > 0 {
                 actions.extend([Action::Land(op, true), Action::Land(op, false), Action::Lose(op)]);
             }
-            match world.messages[op] {
-                Message::Absent => {}
-                Message::Hidden => actions.push(Action::Appear(op)),
-                Message::Visible => actions.push(Action::Work(op)),
+            if world.messages[op] == Message::Hidden {
+                actions.push(Action::Appear(op));
+            }
+            if world.messages[op] == Message::Visible || world.void_messages[op] {
+                actions.push(Action::Work(op));
+                if world.rows[op] != OpRow::Absent && self.inserts(world, op) {
+                    actions.push(Action::WorkUnanswered(op));
+                }
             }
             if world.blobs[op] && !Self::is_named(world, op) {
                 actions.push(Action::Sweep(op));
             }
-            let may_land = world.in_flight[op] > 0 || writer.phase != Phase::Ended;
-            if world.rows[op] != OpRow::Absent && !(self.rules.rows_outlive_requests && may_land) {
-                actions.push(Action::Expire(op));
+        }
+        for entity in 0..ENTITIES {
+            if world.late_inserts[entity] {
+                actions.extend([Action::LandInsert(entity), Action::LoseInsert(entity)]);
             }
         }
     }
@@ -497,8 +575,21 @@ impl Model for Plan {
             Action::Appear(op) => next.messages[op] = Message::Visible,
             Action::Work(op) => self.work(&mut next, op),
             Action::Sweep(op) => self.sweep(&mut next, op),
-            Action::SweepClaim => Self::sweep_claim(&mut next),
-            Action::Expire(op) => next.rows[op] = OpRow::Absent,
+            Action::SweepClaim => self.sweep_claim(&mut next),
+            Action::StepUnanswered(op) => {
+                self.step(&mut next, op);
+                self.leave_unanswered(&mut next, op);
+                next.writers[op].has_doubt |= self.rules.settles_outlive_doubt;
+            }
+            Action::WorkUnanswered(op) => {
+                self.settle(&mut next, op);
+                self.leave_unanswered(&mut next, op);
+            }
+            Action::LandInsert(entity) => {
+                next.late_inserts[entity] = false;
+                next.index[entity] = true;
+            }
+            Action::LoseInsert(entity) => next.late_inserts[entity] = false,
         }
         (next != *world).then_some(next)
     }
@@ -527,7 +618,8 @@ impl Model for Plan {
             Property::always("in the end nothing is left over", |model: &Self, world: &World| {
                 let claim = world.claim.is_none_or(|claim| Self::holds(world, claim.entity));
                 let blobs = (0..OPS).all(|op| !world.blobs[op] || Self::is_named(world, op));
-                claim && blobs || !model.is_quiet(world)
+                let rows = world.rows.iter().all(|row| *row == OpRow::Absent);
+                claim && blobs && rows || !model.is_quiet(world)
             }),
         ]
     }

@@ -14,7 +14,7 @@ use rowkey::{ETag, Error, Outcome, Result};
 
 use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, OpRow, Target};
-use crate::plan::{NewClaim, Plan, Released};
+use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
 
 pub(crate) mod announce;
@@ -115,24 +115,16 @@ impl Executor {
         operations.iter().fold(self.table.transaction(), add).check()
     }
 
-    /// Notes which operations wrote the claims that are given up, and sees to it that none of them can
-    /// still be committed. One request each, or two if the claim was written before the head.
+    /// Notes which operations wrote the claims that are given up. A request each.
     async fn read_released(&self, plan: &mut Plan) -> Result<()> {
         let mut released = Vec::new();
-        for Released { reference, mark } in std::mem::take(&mut plan.released) {
+        for claim in std::mem::take(&mut plan.released) {
             // One that is not there, or is another's, needs no release.
-            let Some(found) = self.table.row(&reference.keys).await? else { continue };
+            let Some(found) = self.table.row(&claim.keys).await? else { continue };
             let found = Claim::read(&found.entity)?;
-            if found.owner != (plan.partition_key.clone(), reference.row_key.clone()) {
-                continue;
+            if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {
+                released.push(ClaimRef { before: Some(found.op), ..claim });
             }
-            // An insert of the same entity may have written it, and be committed when this is deleted.
-            if !mark.as_ref().is_some_and(|mark| found.op.ends_with(mark.as_str())) {
-                let op = (plan.partition_key.clone(), found.op.clone());
-                claim::end(&self.table, &op).await?;
-            }
-            let reference = ClaimRef { before: Some(found.op), ..reference };
-            released.push(Released { reference, mark });
         }
         plan.released = released;
         Ok(())
@@ -145,8 +137,7 @@ impl Executor {
             // A worker has the message, and reckons with no request of the writer any more.
             return Settled::Pending;
         }
-        let released: Vec<_> = plan.released.iter().map(|one| one.reference.clone()).collect();
-        match self.settle_surely(op, &plan.targets, &released, in_doubt).await {
+        match self.settle_surely(op, &plan.targets, &plan.released, in_doubt).await {
             Ok(settled) => settled,
             Err(error) => {
                 tracing::warn!(%error, "a committed write is left to be settled by a worker");

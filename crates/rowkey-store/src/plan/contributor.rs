@@ -17,8 +17,6 @@ pub struct Change<'a, E> {
     /// The entity as it is to be written.
     pub after: Option<&'a E>,
     pub(crate) keys: &'a Keys,
-    /// The mark of the head that was read.
-    pub(crate) mark: Option<&'a str>,
     pub(crate) op: &'a Op,
 }
 

@@ -50,8 +50,8 @@ impl Explanation {
             lines.push(format!("settle: {}", target.contributor));
             requests += 3;
         }
-        for released in &plan.released {
-            lines.push(format!("settle: release a value of {}", released.reference.name));
+        for claim in &plan.released {
+            lines.push(format!("settle: release a value of {}", claim.name));
             requests += 4;
         }
         // Each entity is read again when its targets are settled.

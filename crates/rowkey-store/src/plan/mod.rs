@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     /// Values to claim before the transaction.
     pub(crate) claims: Vec<NewClaim>,
     /// Values that are given up.
-    pub(crate) released: Vec<Released>,
+    pub(crate) released: Vec<ClaimRef>,
     pub(crate) targets: Vec<Target>,
 }
 
@@ -93,14 +93,6 @@ pub(crate) struct ReadRow {
     pub(crate) before: Option<(DynamicEntity, ETag)>,
     /// What is to be stored.
     pub(crate) after: Option<DynamicEntity>,
-}
-
-/// A value that is given up.
-#[derive(Clone)]
-pub(crate) struct Released {
-    pub(crate) reference: ClaimRef,
-    /// The mark of the head that had it.
-    pub(crate) mark: Option<String>,
 }
 
 /// A value to be claimed.
@@ -203,8 +195,7 @@ impl Plan {
 
     fn op_row(&self) -> OpRow {
         let claims = self.claims.iter().map(|claim| claim.reference.clone());
-        let released = self.released.iter().map(|released| released.reference.clone());
-        let claims = claims.chain(released).collect();
+        let claims = claims.chain(self.released.iter().cloned()).collect();
         OpRow::Committed { created: self.op.created(), targets: self.targets.clone(), claims }
     }
 

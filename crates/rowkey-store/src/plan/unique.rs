@@ -4,7 +4,7 @@ use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::op::ClaimRef;
-use super::{Change, Contribution, Contributor, NewClaim, Released};
+use super::{Change, Contribution, Contributor, NewClaim};
 use crate::row::{Keys, demands, index_keys};
 
 /// The declared unique values of `E`.
@@ -43,9 +43,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 before: None,
             };
             let (old, new) = (old.map(reference), new.map(reference));
-            plan.plan.released.extend(
-                old.map(|reference| Released { reference, mark: change.mark.map(str::to_owned) }),
-            );
+            plan.plan.released.extend(old);
             if let Some(reference) = new {
                 if plan.plan.claims.iter().any(|other| other.reference.keys == reference.keys) {
                     let what = format!(

@@ -307,9 +307,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         after: Option<&E>,
     ) -> Result<()> {
         let op = plan.op.clone();
-        let mark = before.and_then(|head| head.mark.as_deref());
         let entity = before.map(|head| &head.entity);
-        let change = Change { before: entity, after, keys, mark, op: &op };
+        let change = Change { before: entity, after, keys, op: &op };
         let write = match (before, after) {
             (None, None) => return Ok(()),
             (None, Some(entity)) => Write::Insert(head_row(entity, &op)?),

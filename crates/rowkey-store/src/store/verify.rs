@@ -12,6 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
 
+use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store};
 use crate::execute::Resumed;
 use crate::execute::announce::{LATEST, Notice};
@@ -179,8 +180,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     before: None,
                 };
                 let (owner, index) = (keys.clone(), index.name);
-                let new = NewClaim { reference, owner, index, position, demands: demands::<E> };
-                claim(&self.inner.deciding, &new, &op).await?;
+                let demands = demands::<E>;
+                let new = NewClaim { reference, owner, index, position, demands, inserts: false };
+                let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
+                claim(&self.inner.deciding, announcer, &new, &op, &mut false).await?;
             }
         }
         let after = head.entity.clone();
@@ -229,8 +232,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             report.note(part, Verdict::Orphaned, 1);
             return Ok(());
         }
-        let op = Op::random(deciding.clock().now())?;
-        end(deciding, &claim.owner.0, &claim.op, &op).await?;
+        end(deciding, &(claim.owner.0.clone(), claim.op.clone())).await?;
         if self.is_demanded(&claim.owner, position, keys).await? {
             return Ok(());
         }

@@ -6,7 +6,9 @@ use super::*;
 
 /// What is wrong, and how many states there are.
 fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'static str>, usize) {
-    let plan = Plan { ops: ops.to_vec(), stored, rules };
+    // With three operations there would be too many states.
+    let loses_inserts = ops.len() < 3;
+    let plan = Plan { ops: ops.to_vec(), stored, rules, loses_inserts };
     let checker = plan.checker().threads(2).spawn_bfs().join();
     let mut found = Vec::new();
     for (name, path) in checker.discoveries() {
@@ -95,15 +97,27 @@ fn each_rule_is_needed() {
             "a holder has the claim",
         ),
         (
-            Rules { releasers_void: false, ..all },
-            [Some(true), None],
-            vec![(0, Insert), (0, Delete)],
-            "a holder has the claim",
-        ),
-        (
             Rules { own_claims_are_voided: false, ..all },
             [Some(false), None],
             vec![(0, Take), (0, Take)],
+            "a holder has the claim",
+        ),
+        (
+            Rules { voids_are_announced: false, ..all },
+            [Some(false), None],
+            vec![(0, Take), (0, Take)],
+            "in the end nothing is left over",
+        ),
+        (
+            Rules { settles_outlive_doubt: false, ..all },
+            empty,
+            vec![(0, Insert), (0, Delete)],
+            "in the end the index agrees",
+        ),
+        (
+            Rules { inserts_look_for_heads: false, ..all },
+            [Some(true), None],
+            vec![(0, Insert), (0, Delete)],
             "a holder has the claim",
         ),
     ] {
