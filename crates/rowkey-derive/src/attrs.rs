@@ -12,6 +12,7 @@ use crate::serde;
 /// The attributes that may be given several times.
 const INDEX: &str = "index";
 const UNIQUE: &str = "unique";
+const LIST: &str = "list";
 
 /// What stands on the struct or enum itself.
 pub(crate) struct Container {
@@ -23,6 +24,7 @@ pub(crate) struct Container {
     pub(crate) kind: Option<LitStr>,
     pub(crate) version: Option<i32>,
     pub(crate) indexes: Vec<Index>,
+    pub(crate) lists: Vec<List>,
     /// Whether it is written through a store.
     pub(crate) store: Option<Span>,
 }
@@ -38,6 +40,16 @@ pub(crate) struct Index {
     /// The fields that copies have; all if it is not said.
     pub(crate) copy: Option<Vec<Ident>>,
     /// A condition that the entity must meet to be in the index.
+    pub(crate) when: Option<Path>,
+}
+
+/// `list(name = by_tag, value = "{tags}", max = 8)`.
+pub(crate) struct List {
+    pub(crate) name: Ident,
+    pub(crate) value: LitStr,
+    /// How many values an entity may have.
+    pub(crate) max: Option<LitInt>,
+    /// A condition that the entity must meet to be in the list.
     pub(crate) when: Option<Path>,
 }
 
@@ -82,6 +94,7 @@ impl Container {
             kind: None,
             version: None,
             indexes: Vec::new(),
+            lists: Vec::new(),
             store: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
@@ -96,6 +109,10 @@ impl Container {
             }
             if name == UNIQUE {
                 this.indexes.push(Index::parse_unique(meta)?);
+                return Ok(());
+            }
+            if name == LIST {
+                this.lists.push(List::parse(meta)?);
                 return Ok(());
             }
             if name == "store" {
@@ -183,6 +200,27 @@ impl Index {
         let row = LitStr::new("claim", partition.span());
         let copy = Some(Vec::new());
         Ok(Self { name, partition: Some(partition), row, many: false, claims: true, copy, when })
+    }
+}
+
+impl List {
+    fn parse(meta: &ParseNestedMeta) -> Result<Self> {
+        let (mut name, mut template, mut max, mut when) = (None, None, None, None);
+        nested(meta, LIST, &["max", "name", "value", "when"], |word, meta| {
+            match word {
+                "max" => max = Some(meta.value()?.parse::<LitInt>()?),
+                "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "value" => template = Some(value(meta)?),
+                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+            }
+            Ok(())
+        })?;
+        let (Some(name), Some(value)) = (name, template) else {
+            return Err(meta.error(
+                "a list has a name and a template: list(name = by_tag, value = \"{tags}\", max = 8)",
+            ));
+        };
+        Ok(Self { name, value, max, when })
     }
 }
 
@@ -288,7 +326,7 @@ fn known(
         let hint = did_you_mean(&name, allowed.iter().copied());
         return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
     }
-    if seen.contains(&name) && ![INDEX, UNIQUE].contains(&&*name) {
+    if seen.contains(&name) && ![INDEX, LIST, UNIQUE].contains(&&*name) {
         return Err(meta.error(format!("`{name}` is given twice")));
     }
     seen.push(name.clone());

@@ -7,6 +7,7 @@ use syn::{DeriveInput, Result};
 use crate::attrs::{DefaultValue, System};
 use crate::index;
 use crate::keys;
+use crate::list;
 use crate::model::{Field, KIND, Keys, Model, Role, VERSION, at, option_of, plain};
 use crate::names::constant;
 use crate::template::Template;
@@ -19,6 +20,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let projection = projection_impl(&model, Some(&keys));
     let items = keys::items(&model, &keys);
     let indexes = index::items(&model, &keys);
+    let lists = list::items(&model, &keys);
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
     let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
@@ -30,6 +32,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
         impl #ident {
             #items
             #indexes
+            #lists
             #columns
         }
         #projection
@@ -101,6 +104,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
+    let (lists, list_keys) = (list::declarations(model, keys), list::list_keys(model, keys));
     quote! {
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
@@ -112,6 +116,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #encrypted
             #store
             #indexes
+            #lists
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -128,6 +133,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
 
             #index_key
+            #list_keys
         }
     }
 }

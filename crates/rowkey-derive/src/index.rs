@@ -130,9 +130,28 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
 
 /// The template of the partitions of claims: two types or two values of one table never share one.
 fn claim_partition(keys: &Keys, name: &Ident, value: &LitStr) -> LitStr {
+    LitStr::new(&format!("unique_{}{}", unambiguous(keys, name), value.value()), value.span())
+}
+
+/// Text of a template that tells a declaration from those of other types and names.
+pub(crate) fn unambiguous(keys: &Keys, name: &Ident) -> String {
     let head = keys.row.head().replace('{', "{{").replace('}', "}}");
-    let text = format!("unique_{head}{}_{}", plain(name), value.value());
-    LitStr::new(&text, value.span())
+    format!("{head}{}_", plain(name))
+}
+
+/// Of what this is the name already, if of anything.
+pub(crate) fn taken<'a>(
+    model: &Model<'_>,
+    name: &Ident,
+    mut others: impl Iterator<Item = &'a Ident>,
+) -> Option<&'static str> {
+    let text = plain(name);
+    let is_taken = matches!(&*text, "key" | "partition" | "parse_key")
+        || model.fields.iter().any(|field| text == format!("under_{}", plain(field.ident)));
+    if is_taken {
+        return Some("a constructor of the entity");
+    }
+    others.any(|other| other == name).then_some("another index or list")
 }
 
 /// The property that is meant by a field in `copy(..)`.
@@ -160,10 +179,7 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
 fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Result<()> {
     let fail = |what: String| Err(Error::new(index.row.literal.span(), what));
     let name = plain(&index.name);
-    let taken = matches!(&*name, "key" | "partition" | "parse_key")
-        || model.fields.iter().any(|field| name == format!("under_{}", plain(field.ident)));
-    if taken || before.iter().any(|other| other.name == index.name) {
-        let what = if taken { "a constructor of the entity" } else { "another index" };
+    if let Some(what) = taken(model, &index.name, before.iter().map(|other| &other.name)) {
         return Err(Error::new(index.name.span(), format!("`{name}` is {what} already")));
     }
     let of_value = if index.claims { index.partition.as_ref() } else { Some(&index.row) };
@@ -225,7 +241,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     Ok(())
 }
 
-fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
+pub(crate) fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
     (head.starts_with(other) || other.starts_with(head)).then(|| {
         format!(
             "rows that begin with {head:?} cannot be told from {whose}, which begin with {other:?}"

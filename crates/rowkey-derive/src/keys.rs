@@ -9,7 +9,8 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
 use crate::index::Index;
-use crate::model::{Keys, Model, Role, at, option_of};
+use crate::list::List;
+use crate::model::{Keys, Model, Role, at, option_of, vec_of};
 use crate::template::{Part, Piece};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
@@ -118,6 +119,7 @@ pub(crate) fn template(model: &Model<'_>, pieces: &[Piece]) -> TokenStream {
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
     let of_indexes = keys.indexes.iter().flat_map(Index::parts);
+    let of_indexes = of_indexes.chain(keys.lists.iter().flat_map(List::parts));
     let checks = keys.partition.parts().chain(keys.row.parts()).chain(of_indexes).flat_map(|part| {
         let field = &part.field;
         let ty = part_type(model, part.index);
@@ -148,10 +150,15 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { #(#checks)* }
 }
 
-/// What stands in a key for a field: of an `Option` (which indexes only take), what is in it.
+/// What stands in a key for a field: of an `Option` (which only indexes and lists take), what is in
+/// it; of a `Vec` that is stored as JSON (which only lists take), one of its items.
 pub(crate) fn part_type<'a>(model: &Model<'a>, index: usize) -> &'a Type {
     let ty = model.fields[index].ty;
-    if matches!(model.fields[index].role, Role::Key) { ty } else { option_of(ty).unwrap_or(ty) }
+    match model.fields[index].role {
+        Role::Key => ty,
+        Role::Property { json: true, .. } => vec_of(ty).unwrap_or(ty),
+        _ => option_of(ty).unwrap_or(ty),
+    }
 }
 
 /// The fields in the keys, in template order, each once.

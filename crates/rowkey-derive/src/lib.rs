@@ -19,6 +19,7 @@ mod entity_set;
 mod index;
 mod key_part;
 mod keys;
+mod list;
 mod model;
 mod names;
 mod property;
@@ -97,7 +98,7 @@ use syn::DeriveInput;
 ///   `"UPPERCASE"`. Without it they stay.
 /// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
 ///   another is not read.
-/// - `index(..)`: see below. It may be given several times.
+/// - `index(..)`, `list(..)`: see below. They may be given several times.
 /// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
 ///   version is not read. From 2 on: an entity without the property is of version 1.
 /// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
@@ -169,6 +170,50 @@ use syn::DeriveInput;
 /// The text before the first part tells the rows of a partition apart, so the entity and its
 /// indexes there all begin with some, and none with that of another. There are at most 49 indexes in the
 /// partition: a change may move all of them, in the 100 operations of one transaction.
+///
+/// # Lists
+///
+/// A list is a row for each value, in the partition of the entities, that holds the RowKeys of all that
+/// have the value. The type is one of a store, which keeps it: `#[entity(store, ..)]`.
+///
+/// ```
+/// use rowkey::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
+/// #[entity(list(name = by_tag, value = "{tags:lower}", max = 8))]
+/// #[entity(list(name = by_courier, value = "{courier}", when = "Self::is_open"))]
+/// struct Order {
+///     tenant: String,
+///     id: u32,
+///     courier: Option<String>,
+///     open: bool,
+///     #[entity(json)]
+///     tags: Vec<String>,
+/// }
+///
+/// impl Order {
+///     fn is_open(&self) -> bool {
+///         self.open
+///     }
+/// }
+///
+/// let urgent = Order::by_tag("contoso", "Urgent");
+/// assert_eq!(urgent.parts(), Ok(("contoso", "list_order_by_tag_urgent")));
+/// ```
+///
+/// - `name = ..`: the name of its constructor, `by_tag(..) -> ListKey<Self>`, which takes the partition and
+///   the values.
+/// - `value = ".."`: the template of the value, of at least one field. An entity that has `None` in one of
+///   them is in no list. At most one is a `Vec<T>` or an `Option<Vec<T>>` that is stored with `json`: the
+///   entity is in the list of each item.
+/// - `max = 8`: with a `Vec`, how many different items an entity may have; a write of more is refused. A
+///   change may take the entity off as many lists and put it on others, in the 100 operations of one
+///   transaction, which all indexes of the partition and all lists share.
+/// - `when = ".."`: as for an index.
+///
+/// The rows begin with `list_`, the text that the entities begin with, and the name. Fields that are
+/// encrypted or skipped do not compile in a template, nor does `json` on another type than a `Vec`.
 ///
 /// # On a field
 ///

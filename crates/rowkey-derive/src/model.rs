@@ -10,6 +10,7 @@ use syn::{
 
 use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
 use crate::index::{self, Index};
+use crate::list::{self, List};
 use crate::names::{Case, check_property, constant};
 use crate::template::Template;
 
@@ -37,6 +38,7 @@ pub(crate) struct Keys {
     pub(crate) partition: Template,
     pub(crate) row: Template,
     pub(crate) indexes: Vec<Index>,
+    pub(crate) lists: Vec<List>,
     /// Whether the entity is written through a store.
     pub(crate) store: bool,
 }
@@ -61,7 +63,7 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed = ["partition", "row", "kind", "version", "index", "unique", "store"];
+        let allowed = ["partition", "row", "kind", "version", "index", "list", "unique", "store"];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -79,7 +81,9 @@ impl<'a> Model<'a> {
             Ok(template)
         };
         let mut keys = match (template(&partition), template(&row)) {
-            (Ok(partition), Ok(row)) => Keys { partition, row, indexes: Vec::new(), store: false },
+            (Ok(partition), Ok(row)) => {
+                Keys { partition, row, indexes: Vec::new(), lists: Vec::new(), store: false }
+            }
             (Err(mut partition), Err(row)) => {
                 partition.combine(row);
                 return Err(partition);
@@ -87,10 +91,12 @@ impl<'a> Model<'a> {
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
         let declared = std::mem::take(&mut container.indexes);
+        let lists = std::mem::take(&mut container.lists);
         let store = container.store;
         let is_key = |i| keys.partition.parts().chain(keys.row.parts()).any(|p| p.index == i);
         let model = Self::new(input, container, fields, is_key, false)?;
         keys.indexes = index::indexes(&model, &keys, declared, &names)?;
+        keys.lists = list::lists(&model, &keys, lists, &names)?;
         keys.store = store.is_some();
         crate::store::check(&model, &keys, store)?;
         Ok((model, keys))
@@ -167,13 +173,22 @@ pub(crate) fn plain(ident: &Ident) -> String {
 
 /// The `T` of `Option<T>`, as far as it can be told from how it is written.
 pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
+    argument_of(ty, "Option")
+}
+
+/// The `T` of `Vec<T>` or `Option<Vec<T>>`, as far as it can be told from how it is written.
+pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
+    argument_of(option_of(ty).unwrap_or(ty), "Vec")
+}
+
+fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => path,
         // A type that a `macro_rules!` macro took as `$t:ty`.
-        Type::Group(group) => return option_of(&group.elem),
+        Type::Group(group) => return argument_of(&group.elem, name),
         _ => return None,
     };
-    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
+    let last = path.path.segments.last().filter(|last| last.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first() {
         Some(GenericArgument::Type(inner)) if arguments.args.len() == 1 => Some(inner),

@@ -15,11 +15,14 @@ const MARK: &str = "EntityOp";
 /// Checks the declarations of a store, or refuses what only a store keeps.
 pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Result<()> {
     let Some(store) = store else {
-        return match keys.indexes.iter().find(|index| index.claims) {
-            Some(index) => Err(Error::new(
-                index.name.span(),
-                "a unique value is kept by a store; add `store`: #[entity(store, ..)]",
-            )),
+        let unique = keys.indexes.iter().find(|index| index.claims);
+        let unique = unique.map(|index| ("a unique value", index.name.span()));
+        let list = keys.lists.first().map(|list| ("a list", list.name.span()));
+        return match unique.or(list) {
+            Some((what, span)) => {
+                let what = format!("{what} is kept by a store; add `store`: #[entity(store, ..)]");
+                Err(Error::new(span, what))
+            }
             None => Ok(()),
         };
     };

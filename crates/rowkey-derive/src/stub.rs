@@ -16,7 +16,7 @@ use syn::{
     parse_quote,
 };
 
-use crate::model::{option_of, plain};
+use crate::model::{option_of, plain, vec_of};
 use crate::names::constant;
 
 /// What stands in the attributes on the type, whether or not all of it is right.
@@ -34,6 +34,8 @@ struct Index {
     row: Option<String>,
     many: bool,
     claims: bool,
+    /// Whether it is a `list(..)`.
+    lists: bool,
 }
 
 pub(crate) fn entity(input: &DeriveInput) -> TokenStream {
@@ -164,8 +166,13 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
         let given = distinct(&[&partition, &row[..=at]]);
         methods.extend(item(&format_ident!("under_{}", last.unraw()), &given, part.clone()));
     }
-    for Index { name, partition: own, row, many, claims } in indexes {
+    for Index { name, partition: own, row, many, claims, lists } in indexes {
         let Some(name) = name else { continue };
+        if *lists {
+            let given = distinct(&[&partition, &named_in(row.as_deref(), fields)]);
+            methods.extend(item(name, &given, quote! { #krate::index::ListKey<Self> }));
+            continue;
+        }
         let scope = match own {
             _ if *claims => quote! { #krate::index::Claimed },
             Some(_) => quote! { #krate::index::OtherPartition },
@@ -224,7 +231,8 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
 }
 
 fn parameters(krate: &Path, fields: &[&Field]) -> TokenStream {
-    let types = fields.iter().map(|field| option_of(&field.ty).unwrap_or(&field.ty));
+    let of = |ty| vec_of(ty).or_else(|| option_of(ty)).unwrap_or(ty);
+    let types = fields.iter().map(|field| of(&field.ty));
     quote! { #(_: impl #krate::Arg<#types>),* }
 }
 
@@ -273,9 +281,9 @@ fn said(input: &DeriveInput, namespace: &str) -> Said {
                 said.partition = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if meta.path.is_ident("row") {
                 said.row = Some(meta.value()?.parse::<LitStr>()?.value());
-            } else if meta.path.is_ident("index") || meta.path.is_ident("unique") {
-                let claims = meta.path.is_ident("unique");
-                let mut index = Index { claims, ..Index::default() };
+            } else if ["index", "list", "unique"].iter().any(|name| meta.path.is_ident(name)) {
+                let (claims, lists) = (meta.path.is_ident("unique"), meta.path.is_ident("list"));
+                let mut index = Index { claims, lists, ..Index::default() };
                 let read = meta.parse_nested_meta(|meta| index.read(&meta));
                 said.indexes.push(index);
                 read?;
@@ -292,6 +300,8 @@ impl Index {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if meta.path.is_ident("name") {
             self.name = Some(meta.value()?.parse()?);
+        } else if meta.path.is_ident("value") && self.lists {
+            self.row = Some(meta.value()?.parse::<LitStr>()?.value());
         } else if meta.path.is_ident("partition") || meta.path.is_ident("value") {
             self.partition = Some(meta.value()?.parse::<LitStr>()?.value());
         } else if meta.path.is_ident("row") {

@@ -162,3 +162,66 @@ fn what_ends_a_beginning_is_told_from_what_goes_on() {
     let _: IndexRange<Employee, OtherPartition> = Employee::by_region("Leeds");
     assert_eq!(Employee::by_pay("sales", Grade::Junior, 5).position(), 3);
 }
+
+#[derive(Clone, Debug, Entity)]
+#[entity(store, partition = "{tenant}", row = "order_{id:4}")]
+#[entity(list(name = by_tag, value = "{tags:lower}", max = 8))]
+#[entity(list(name = by_place, value = "{tenant}_{places:4}_{courier}", max = 2))]
+#[entity(list(name = by_courier, value = "{courier}", when = "Self::is_open"))]
+struct Order {
+    tenant: String,
+    id: u32,
+    courier: Option<String>,
+    open: bool,
+    #[entity(json)]
+    tags: Vec<String>,
+    #[entity(json)]
+    places: Option<Vec<u32>>,
+}
+
+impl Order {
+    fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
+fn lists(order: &Order) -> Vec<Vec<String>> {
+    let keys = |position| {
+        let mut keys = Vec::new();
+        order.list_keys(position, &mut |row: KeyWriter| keys.push(row.finish().unwrap()));
+        keys
+    };
+    (0..=Order::LISTS.len()).map(keys).collect()
+}
+
+#[test]
+fn an_entity_is_in_the_list_of_each_of_its_values() {
+    let order = Order {
+        tenant: "contoso".into(),
+        id: 7,
+        courier: Some("kim".into()),
+        open: true,
+        tags: vec!["Big".into(), "urgent".into()],
+        places: Some(vec![3, 4]),
+    };
+    let expected: [&[&str]; 4] = [
+        &["list_order_by_tag_big", "list_order_by_tag_urgent"],
+        &["list_order_by_place_contoso_0003_kim", "list_order_by_place_contoso_0004_kim"],
+        &["list_order_by_courier_kim"],
+        // There is no such list.
+        &[],
+    ];
+    assert_eq!(lists(&order), expected);
+    let none = Order { courier: None, tags: Vec::new(), ..order.clone() };
+    assert!(lists(&none).concat().is_empty());
+    let closed = Order { open: false, places: None, ..order };
+    assert_eq!(lists(&closed).concat().len(), 2);
+
+    let declared: Vec<_> = Order::LISTS.iter().map(|list| (list.row_head, list.max)).collect();
+    let heads = ["list_order_by_tag_", "list_order_by_place_", "list_order_by_courier_"];
+    assert_eq!(declared, [(heads[0], 8), (heads[1], 2), (heads[2], 1)]);
+    let address = Order::by_place("contoso", 3, "kim");
+    assert_eq!(address.parts(), Ok(("contoso", "list_order_by_place_contoso_0003_kim")));
+    assert_eq!((address.position(), address.list().name), (1, "by_place"));
+    assert!(matches!(Order::by_tag("a", "b\n").parts(), Err(KeyError::ControlCharacter)));
+}

@@ -267,7 +267,7 @@ impl Error {
         self
     }
 
-    /// Names the index or the unique value that is taken, for layers that keep such.
+    /// Names the index, the unique value or the list that refuses, for layers that keep such.
     #[must_use = "the error itself is what tells the caller"]
     pub fn in_index(mut self, index: &'static str) -> Self {
         self.0.index = Some(index);
@@ -275,7 +275,7 @@ impl Error {
     }
 
     /// The index or the unique value, by the name that the entity declares, whose value another entity
-    /// has; with [`ErrorKind::AlreadyExists`].
+    /// has, with [`ErrorKind::AlreadyExists`]; or the list that is full, with [`ErrorKind::TooLarge`].
     pub fn index(&self) -> Option<&'static str> {
         self.0.index
     }

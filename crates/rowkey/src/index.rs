@@ -1,5 +1,5 @@
 //! Secondary indexes as an entity declares them: [`Index`], and the addresses of their rows,
-//! [`IndexKey`] and [`IndexRange`].
+//! [`IndexKey`] and [`IndexRange`]; and lists, [`List`] and [`ListKey`].
 //!
 //! A table has one index, its keys. Another one is made of rows of their own: a copy of each entity
 //! under a key made of the values that are looked up. `#[entity(index(..))]` declares them and
@@ -21,6 +21,10 @@ use crate::key::stretch::{RowKeys, prefix};
 use crate::key::template::Extent;
 use crate::key::write::ends_in_escape;
 use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece};
+
+mod list;
+
+pub use list::{List, ListKey};
 
 /// The property of a copy that holds the RowKey of its entity.
 pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";

@@ -117,7 +117,7 @@ pub use error::{Error, ErrorKind, Outcome, Result};
 #[doc(inline)]
 pub use filter::{Column, Filter, TIMESTAMP};
 #[doc(inline)]
-pub use index::{Index, IndexKey, IndexRange};
+pub use index::{Index, IndexKey, IndexRange, ListKey};
 #[doc(inline)]
 pub use key::{Key, KeyPart, Partition};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};

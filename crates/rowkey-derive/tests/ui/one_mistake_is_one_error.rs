@@ -5,6 +5,7 @@ use rowkey::{Entity, EntitySet, Key, KeyPart, Projection, Property, Table};
 #[entity(partition = "{department}", row = "id_{id:6}_{grade}", rename_all = "PascalCase")]
 #[entity(index(name = by_email, row = "email_{email:lower}"))]
 #[entity(index(name = by_city, partition = "city_{city}", row = "{grade}_{id:6}", many))]
+#[entity(list(name = by_skill, value = "{skills}", max = 8))]
 struct Employee {
     department: String,
     id: u32,
@@ -12,6 +13,8 @@ struct Employee {
     #[entity(renamed = "Mail")]
     email: String,
     city: Option<String>,
+    #[entity(json)]
+    skills: Option<Vec<u32>>,
 }
 
 /// A mistake in a template.
@@ -54,6 +57,7 @@ async fn works(table: Table, ada: Employee, badge: Badge) -> rowkey::Result<()> 
     let _ = (Employee::by_email("sales", "a"), Employee::by_email_all("sales").prefix("a"));
     let _ = (Employee::by_city("Leeds", Grade::Good, 7), Employee::by_city_all("Leeds"));
     let _ = Employee::by_city_under_grade("Leeds", Grade::Good);
+    let _: rowkey::ListKey<Employee> = Employee::by_skill("sales", 7);
     let (_, _, _) = Employee::parse_key("sales", "id_000007_Good").unwrap();
     let _ = (found, Key::of(&ada));
     Ok(())

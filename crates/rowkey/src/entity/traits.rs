@@ -1,8 +1,7 @@
 //! The two traits that the derives implement.
 
 use super::row::{DecodeError, RowReader, RowWriter};
-use crate::index::Index;
-use crate::index::Scope;
+use crate::index::{Index, List, Scope};
 use crate::key::stretch::RowKeys;
 use crate::key::{KeyWriter, Piece};
 
@@ -81,6 +80,8 @@ pub trait Entity: Projection {
     const STORE: bool = false;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
+    /// The lists of the type: for each value the RowKeys of the entities that have it.
+    const LISTS: &'static [List] = &[];
 
     /// What the `EntityVersion` property says, from 2 on; entities without it are of version 1.
     const VERSION: i32 = 1;
@@ -99,6 +100,12 @@ pub trait Entity: Projection {
     fn index_key(&self, position: usize, partition: &mut KeyWriter, row: &mut KeyWriter) -> bool {
         let _ = (position, partition, row);
         false
+    }
+
+    /// Writes the RowKey of each row that the entity is in of the list at this place of
+    /// [`Entity::LISTS`]. An entity that has a value twice gives the key twice.
+    fn list_keys(&self, position: usize, add: &mut dyn FnMut(KeyWriter)) {
+        let _ = (position, add);
     }
 }
 

@@ -1,0 +1,236 @@
+//! `list(..)`: the templates of the lists of an entity, and what becomes of them.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{Error, Ident, LitStr, Path, Result};
+
+use crate::attrs::List as Declared;
+use crate::index::{overlap, taken, unambiguous};
+use crate::keys::{arguments, distinct, indices, local, local_named, write};
+use crate::model::{Keys, Model, Role, at, combine, option_of, plain, vec_of};
+use crate::template::{Part, Template};
+
+/// The operations of a transaction that are left beside the entity and its op row.
+const MAX_OPERATIONS: usize = 98;
+
+/// A list, its template resolved.
+pub(crate) struct List {
+    pub(crate) name: Ident,
+    /// The template of its RowKeys.
+    row: Template,
+    /// How many values an entity may have.
+    max: usize,
+    when: Option<Path>,
+}
+
+impl List {
+    /// The parts of its template.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.row.parts()
+    }
+}
+
+/// Checks what is declared, after the indexes were.
+pub(crate) fn lists(
+    model: &Model<'_>,
+    keys: &Keys,
+    declared: Vec<Declared>,
+    fields: &[String],
+) -> Result<Vec<List>> {
+    let mut errors = None;
+    let mut lists: Vec<List> = Vec::new();
+    for declared in declared {
+        let checked = resolve(model, keys, declared, fields)
+            .and_then(|list| fits(model, keys, &lists, &list).map(|()| list));
+        match checked {
+            Ok(list) => lists.push(list),
+            Err(error) => combine(&mut errors, error),
+        }
+    }
+    errors.map_or(Ok(lists), Err)
+}
+
+fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<List> {
+    let Declared { name, value, max, when } = declared;
+    let fail = |what: String| Err(Error::new(value.span(), what));
+    let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
+    let mut row = Template::index(&LitStr::new(&text, value.span()), false)?;
+    row.resolve(model.ident, fields)?;
+    let mut several = Vec::new();
+    for part in row.parts() {
+        let (field, name) = (&model.fields[part.index], &part.field);
+        match field.role {
+            Role::Property { encrypt: true, .. } => {
+                return fail(format!(
+                    "`{{{name}}}` is stored encrypted, and a list would show its values"
+                ));
+            }
+            Role::Property { json: true, .. } if vec_of(field.ty).is_some() => several.push(name),
+            Role::Property { json: true, .. } => {
+                return fail(format!(
+                    "`{{{name}}}` is stored as JSON and is no `Vec`; a list takes each item of a \
+                     `Vec<T>`, or a field that is stored as one value"
+                ));
+            }
+            Role::Skipped(_) | Role::System(_) => {
+                return fail(format!("`{{{name}}}` is not stored, so a list cannot follow it"));
+            }
+            Role::Property { .. } | Role::Key => {}
+        }
+    }
+    if row.parts().next().is_none() {
+        return fail("a list is of at least one field: `{tags}`".to_owned());
+    }
+    let max = match (&several[..], max) {
+        ([], None) => 1,
+        ([], Some(max)) => {
+            let what = "this does nothing: the entity has one value in the list";
+            return Err(Error::new(max.span(), what));
+        }
+        ([one], None) => {
+            return fail(format!(
+                "an entity has several values of `{{{one}}}`; say how many at most, so that one \
+                 transaction takes them: max = 8"
+            ));
+        }
+        ([_], Some(max)) => {
+            let most = MAX_OPERATIONS / 2;
+            let number = max.base10_parse().ok().filter(|number| (1..=most).contains(number));
+            number.ok_or_else(|| {
+                let what = format!(
+                    "`max` is 1 to {most}: a change may take the entity off as many lists and put \
+                     it on others, and a transaction has 100 operations"
+                );
+                Error::new(max.span(), what)
+            })?
+        }
+        ([one, other, ..], _) => {
+            return fail(format!(
+                "`{{{one}}}` and `{{{other}}}` have several values each; a list is of one such field"
+            ));
+        }
+    };
+    Ok(List { name, row, max, when })
+}
+
+/// Checks a list beside the entity, its indexes and the lists before it.
+fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<()> {
+    let fail = |what: String| Err(Error::new(list.row.literal.span(), what));
+    let name = plain(&list.name);
+    let others = before.iter().map(|other| &other.name);
+    if let Some(what) = taken(model, &list.name, others.chain(keys.indexes.iter().map(|i| &i.name)))
+    {
+        return Err(Error::new(list.name.span(), format!("`{name}` is {what} already")));
+    }
+    if keys.row.parts().next().is_none() {
+        return fail("a partition has one entity of this type, so there is nothing to list".into());
+    }
+    let indexes = keys.indexes.iter().filter(|index| index.is_in_partition());
+    let rows = [(keys.row.head(), "the entity's own".to_owned())].into_iter();
+    let rows = rows.chain(indexes.map(|i| (i.row_head(), format!("those of `{}`", i.name))));
+    let rows = rows.chain(before.iter().map(|l| (l.row.head(), format!("those of `{}`", l.name))));
+    for (head, whose) in rows {
+        if let Some(what) = overlap(list.row.head(), head, &whose) {
+            return fail(what);
+        }
+    }
+    let of_indexes = keys.indexes.iter().filter(|index| index.is_in_partition()).count();
+    let of_lists = before.iter().chain([list]).map(|list| list.max).sum::<usize>();
+    let most = 2 * (of_indexes + of_lists);
+    if most > MAX_OPERATIONS {
+        return fail(format!(
+            "a change of one entity may have {most} operations beside its own, with all its indexes \
+             and lists; {MAX_OPERATIONS} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+/// `const LISTS`.
+pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+    let krate = &model.krate;
+    let lists = keys.lists.iter().map(|list| {
+        let (name, row_head, max) = (plain(&list.name), list.row.head(), list.max);
+        quote! { #krate::index::List { name: #name, row_head: #row_head, max: #max } }
+    });
+    (!keys.lists.is_empty())
+        .then(|| quote! { const LISTS: &'static [#krate::index::List] = &[#(#lists),*]; })
+}
+
+/// `fn list_keys`, unless there are no lists.
+pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+    if keys.lists.is_empty() {
+        return None;
+    }
+    let krate = &model.krate;
+    let (rk, add) = (local_named("row"), local_named("add"));
+    let arms = keys.lists.iter().enumerate().map(|(position, list)| {
+        let when = list.when.as_ref().map(|when| quote! { if !#when(self) { return; } });
+        let write = write(model, &list.row.pieces, &rk, |i| {
+            let local = local(i);
+            quote! { *#local }
+        });
+        let mut body = quote! {
+            let mut #rk = #krate::key::KeyWriter::new();
+            #write
+            #add(#rk);
+        };
+        let mut bind = TokenStream::new();
+        for i in distinct(indices(&list.row.pieces)) {
+            let (field, local) = (&model.fields[i], local(i));
+            let (ident, span) = (field.ident, at(field.ty));
+            let is_key = matches!(field.role, Role::Key);
+            bind.extend(if !is_key && option_of(field.ty).is_some() {
+                // An entity without the value is in no list.
+                quote_spanned! { span =>
+                    let ::core::option::Option::Some(#local) = &self.#ident else { return };
+                }
+            } else {
+                quote! { let #local = &self.#ident; }
+            });
+            if matches!(field.role, Role::Property { json: true, .. }) {
+                body = quote_spanned! { span => for #local in #local { #body } };
+            }
+        }
+        quote! { #position => { #when #bind #body } }
+    });
+    Some(quote! {
+        fn list_keys(
+            &self,
+            __position: usize,
+            #add: &mut dyn ::core::ops::FnMut(#krate::key::KeyWriter),
+        ) {
+            match __position {
+                #(#arms)*
+                _ => {}
+            }
+        }
+    })
+}
+
+/// The constructors of the addresses of lists.
+pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
+    let Model { krate, vis, .. } = model;
+    let (pk, rk) = (local_named("partition"), local_named("row"));
+    let items = keys.lists.iter().enumerate().map(|(position, list)| {
+        let name = &list.name;
+        let pieces = (&keys.partition.pieces, &list.row.pieces);
+        let given = distinct(indices(pieces.0).chain(indices(pieces.1)));
+        let (arguments, bind) = arguments(model, given);
+        let (write_partition, write_row) =
+            (write(model, pieces.0, &pk, local), write(model, pieces.1, &rk, local));
+        let doc = format!("The list of one value: `{}`.", list.row.literal.value());
+        quote! {
+            #[doc = #doc]
+            #vis fn #name(#arguments) -> #krate::index::ListKey<Self> {
+                #bind
+                let mut #pk = #krate::key::KeyWriter::new();
+                #write_partition
+                let mut #rk = #krate::key::KeyWriter::new();
+                #write_row
+                #krate::index::ListKey::from_writers(#position, #pk, #rk)
+            }
+        }
+    });
+    quote! { #(#items)* }
+}

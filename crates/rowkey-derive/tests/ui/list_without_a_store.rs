@@ -1,0 +1,23 @@
+use rowkey::Entity;
+
+#[derive(Entity)]
+#[entity(partition = "{tenant}", row = "order_{id:4}")]
+#[entity(list(name = by_tag, value = "{tags}", max = 8))]
+struct Order {
+    tenant: String,
+    id: u32,
+    customer: String,
+    courier: Option<String>,
+    #[entity(json)]
+    tags: Vec<String>,
+    #[entity(json)]
+    places: Option<Vec<u32>>,
+    #[entity(json)]
+    address: (String, String),
+    #[entity(encrypt)]
+    name: String,
+    #[entity(skip)]
+    cached: String,
+}
+
+fn main() {}

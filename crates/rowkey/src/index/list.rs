@@ -1,0 +1,83 @@
+//! Lists as an entity declares them: [`List`], and the address of the list of one value, [`ListKey`].
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::entity::Entity;
+use crate::key::{KeyError, KeyWriter};
+
+/// A list that an entity declares: an item of [`Entity::LISTS`].
+///
+/// Each value has a row in the partition of the entities, which holds the RowKeys of all that have the
+/// value. `rowkey_store` writes and reads it.
+///
+/// ```
+/// use rowkey::Entity;
+///
+/// #[derive(Entity)]
+/// #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
+/// #[entity(list(name = by_tag, value = "{tags}", max = 8))]
+/// struct Order {
+///     tenant: String,
+///     id: u32,
+///     #[entity(json)]
+///     tags: Vec<String>,
+/// }
+///
+/// let [by_tag] = Order::LISTS else { panic!("there is one") };
+/// assert_eq!((by_tag.name, by_tag.max), ("by_tag", 8));
+/// let address = Order::by_tag("contoso", "urgent");
+/// assert_eq!(address.parts(), Ok(("contoso", "list_order_by_tag_urgent")));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Its name, which is that of its constructor.
+    pub name: &'static str,
+    /// The text that the RowKey of each of its rows begins with.
+    pub row_head: &'static str,
+    /// How many values an entity may have in it.
+    pub max: usize,
+}
+
+/// The address of the list of one value of `E`: `Order::by_tag("contoso", "urgent")`.
+pub struct ListKey<E> {
+    position: usize,
+    keys: Result<(String, String), KeyError>,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E: Entity> ListKey<E> {
+    #[doc(hidden)]
+    pub fn from_writers(position: usize, partition_key: KeyWriter, row_key: KeyWriter) -> Self {
+        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));
+        Self { position, keys, entity: PhantomData }
+    }
+
+    /// The declaration.
+    pub fn list(&self) -> &'static List {
+        &E::LISTS[self.position]
+    }
+
+    /// The place of the list in [`Entity::LISTS`].
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The PartitionKey and the RowKey of the list, or why there is no such key.
+    pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
+        self.keys.as_ref().map(|(partition_key, row_key)| (&**partition_key, &**row_key))
+    }
+}
+
+impl<E> Clone for ListKey<E> {
+    fn clone(&self) -> Self {
+        Self { position: self.position, keys: self.keys.clone(), entity: PhantomData }
+    }
+}
+
+impl<E> fmt::Debug for ListKey<E> {
+    /// Shows which list it is, but not the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListKey").field("list", &self.position).finish_non_exhaustive()
+    }
+}
