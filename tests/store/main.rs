@@ -17,6 +17,7 @@ mod pairs;
 mod refusals;
 mod rows;
 mod transactions;
+mod value_lists;
 mod versions;
 mod workers;
 mod writes;

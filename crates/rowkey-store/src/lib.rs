@@ -1,12 +1,12 @@
 //! Stores: entities with all that belongs to them, written by one plan.
 //!
-//! A type declares what it brings with it: indexes in its partition and in others, unique values. A
+//! A type declares what it brings with it: indexes in its partition and in others, lists, unique values. A
 //! [`Store`] is the one handle that writes it, and each write keeps all of it in step:
 //!
 //! | phase | what happens | declarations |
 //! |---|---|---|
 //! | prepare | announced before the commit, harmless if it never comes | unique values |
-//! | commit | one entity group transaction | the entity, indexes of its partition |
+//! | commit | one entity group transaction | the entity, indexes and lists of its partition |
 //! | settle | rows elsewhere are made to agree with what is | indexes in other partitions |
 //!
 //! # Modules

@@ -18,6 +18,7 @@ pub struct Change<'a, E> {
     pub after: Option<&'a E>,
     pub(crate) keys: &'a Keys,
     pub(crate) op: &'a Op,
+    pub(crate) rewrites: bool,
 }
 
 impl<E> std::fmt::Debug for Change<'_, E> {
@@ -48,6 +49,12 @@ impl<'a, E> Change<'a, E> {
     /// The RowKey of the entity.
     pub fn row_key(&self) -> &'a str {
         &self.keys.1
+    }
+
+    /// Whether all that belongs to the entity is to be written again, also what the change does not alter:
+    /// [`Store::rewrite`](crate::Store::rewrite), and what a repair does.
+    pub fn is_rewrite(&self) -> bool {
+        self.rewrites
     }
 
     /// The operation: its mark and its time, the same each time the plan is made again.

@@ -3,7 +3,7 @@
 //! | phase | what it may do | file |
 //! |---|---|---|
 //! | prepare | claim values | `unique` |
-//! | commit | one entity group transaction: the op row, heads, copies, rows beside them | `index`, this file |
+//! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, this file |
 //! | settle | make rows elsewhere agree with what is | `remote` |
 //!
 //! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
@@ -17,6 +17,7 @@ use crate::row::{Demands, Keys};
 pub(crate) mod contributor;
 pub(crate) mod explain;
 pub(crate) mod index;
+pub(crate) mod list;
 pub(crate) mod op;
 pub(crate) mod remote;
 pub(crate) mod unique;
@@ -43,6 +44,8 @@ pub(crate) struct Plan {
     /// Values that are given up.
     pub(crate) released: Vec<ClaimRef>,
     pub(crate) targets: Vec<Target>,
+    /// Whether all that belongs to an entity is written again, not only what changes.
+    pub(crate) rewrites: bool,
 }
 
 /// One operation of the transaction.
@@ -118,6 +121,7 @@ impl Plan {
             claims: Vec::new(),
             released: Vec::new(),
             targets: Vec::new(),
+            rewrites: false,
         }
     }
 

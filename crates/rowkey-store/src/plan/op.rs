@@ -160,14 +160,32 @@ fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Re
     }
     let text = serde_json::to_string(list)
         .map_err(|_| Error::refused(ErrorKind::Invalid, "what follows the write is no JSON"))?;
-    for (at, part) in parts(&text).into_iter().enumerate() {
-        row.set(numbered(name, at), part);
-    }
+    set_text(row, name, &text);
     Ok(())
 }
 
+/// Writes text into as many properties as it takes; says how many those are.
+pub(crate) fn set_text(row: &mut DynamicEntity, name: &str, text: &str) -> usize {
+    let parts = parts(text);
+    for (at, part) in parts.iter().enumerate() {
+        row.set(numbered(name, at), *part);
+    }
+    // What is left of a longer one.
+    for at in parts.len().. {
+        if row.remove(&numbered(name, at)).is_none() {
+            break;
+        }
+    }
+    parts.len()
+}
+
+/// The text that [`set_text`] wrote.
+pub(crate) fn whole_text(row: &DynamicEntity, name: &str) -> String {
+    (0..).map_while(|at| text(row, &numbered(name, at))).collect()
+}
+
 fn json<T: for<'de> Deserialize<'de>>(row: &DynamicEntity, name: &str) -> Result<Vec<T>> {
-    let json: String = (0..).map_while(|at| text(row, &numbered(name, at))).collect();
+    let json = whole_text(row, name);
     if json.is_empty() {
         return Ok(Vec::new());
     }

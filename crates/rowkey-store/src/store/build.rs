@@ -11,6 +11,7 @@ use super::{Inner, Store};
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::plan::index::LocalIndexes;
+use crate::plan::list::Lists;
 use crate::plan::remote::RemoteIndex;
 use crate::plan::unique::UniqueValues;
 use crate::plan::{Contributor, MAX_OPERATIONS};
@@ -80,7 +81,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let refused =
             |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
-            vec![Box::new(LocalIndexes), Box::new(UniqueValues)];
+            vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
         let given = added.len();
         contributors.extend(added);

@@ -9,6 +9,7 @@ use rowkey::{Entity, Error, Result};
 use super::{Inner, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
+use crate::plan::list::list_keys;
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
 
@@ -138,13 +139,14 @@ where
     }
 }
 
-/// The operations that an insert of the entity has.
+/// The most operations that an insert of the entity has.
 fn rows_of<E: Entity>(entity: &E) -> usize {
     let local = E::INDEXES.iter().enumerate().filter(|(position, index)| {
         index.scope == rowkey::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
     });
-    1 + local.count()
+    let lists = (0..E::LISTS.len()).map(|position| list_keys(entity, position).len());
+    1 + local.count() + lists.sum::<usize>()
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {

@@ -3,17 +3,18 @@
 //! - this file: [`Store`], and what each write does
 //! - `build`: [`StoreBuilder`]
 //! - `patch`: single properties
+//! - `list`: reads of all entities that have a value
 //! - `query`: many entities, page by page
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
 //! - `verify`, `delete`, `bulk`: jobs over many entities
 //! - `work`: settling what writers left
 
-use std::collections::btree_map::Entry;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
 use rowkey::table::EncodedRow;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
 
@@ -31,6 +32,7 @@ mod build;
 mod bulk;
 mod delete;
 mod patch;
+mod list;
 mod query;
 mod read;
 mod settle;
@@ -225,6 +227,30 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         update.await.map_err(|error| self.named("Update", error))
     }
 
+    /// Writes the entity as it is, with all that belongs to it: what a declaration brings that was added
+    /// since the entity was written, and what another program damaged. Says whether there was one. One
+    /// read and the write of everything.
+    ///
+    /// A unique value is not claimed again; [`repair`](Self::repair) does that.
+    pub async fn rewrite(&self, key: Key<E>) -> Result<bool> {
+        let rewrite = async {
+            let keys = parts(&key)?;
+            let mut rounds = self.rounds(&keys);
+            loop {
+                let Some(before) = self.read(&keys).await? else { return Ok(false) };
+                let after = before.entity.clone();
+                let rounds_left = &mut rounds;
+                let written =
+                    self.write_all(&keys, Some(before), Some(&after), true, rounds_left).await;
+                let Err(error) = written else { return Ok(true) };
+                if !is_race(&error) || !rounds.again().await {
+                    return Err(error);
+                }
+            }
+        };
+        rewrite.await.map_err(|error| self.named("Rewrite", error))
+    }
+
     /// Deletes the entity with all that belongs to it; says whether there was one. One read and the
     /// write.
     pub async fn delete(&self, key: Key<E>) -> Result<bool> {
@@ -279,10 +305,23 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         after: Option<&E>,
         rounds: &mut Rounds<'_>,
     ) -> Result<(OneWritten, Op)> {
+        self.write_all(keys, before, after, false, rounds).await
+    }
+
+    /// The same; if it `rewrites`, with all that belongs to the entity, not only what changes.
+    async fn write_all(
+        &self,
+        keys: &Keys,
+        before: Option<ReadHead<E>>,
+        after: Option<&E>,
+        rewrites: bool,
+        rounds: &mut Rounds<'_>,
+    ) -> Result<(OneWritten, Op)> {
         let executor = self.executor();
         loop {
             let op = Op::random(self.inner.deciding.clock().now())?;
             let mut plan = Plan::new(keys.0.clone(), op.clone());
+            plan.rewrites = rewrites;
             self.add(&mut plan, keys, before.as_ref(), after).await?;
             match executor.run(plan).await? {
                 Ran::Done { etags, settled } => {
@@ -308,7 +347,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<()> {
         let op = plan.op.clone();
         let entity = before.map(|head| &head.entity);
-        let change = Change { before: entity, after, keys, op: &op };
+        let rewrites = plan.rewrites;
+        let change = Change { before: entity, after, keys, op: &op, rewrites };
         let write = match (before, after) {
             (None, None) => return Ok(()),
             (None, Some(entity)) => Write::Insert(head_row(entity, &op)?),
@@ -319,14 +359,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
         for contributor in &self.inner.contributors {
-            for row_key in contributor.reads(change)? {
-                let Entry::Vacant(vacant) = plan.rows.entry(row_key) else { continue };
-                let row = (keys.0.clone(), vacant.key().clone());
-                let stored = self.inner.deciding.row(&row).await?;
+            let reads: BTreeSet<_> = contributor.reads(change)?.into_iter().collect();
+            let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
+            let reads = reads.map(|row_key| async move {
+                let stored = self.inner.deciding.row(&(keys.0.clone(), row_key.clone())).await?;
                 let before = stored.map(|stored| (stored.entity, stored.etag));
                 let after = before.as_ref().map(|(row, _)| row.clone());
-                vacant.insert(ReadRow { before, after });
-            }
+                Ok::<_, Error>((row_key, ReadRow { before, after }))
+            });
+            let read = try_join_all(reads.collect::<Vec<_>>()).await?;
+            plan.rows.extend(read);
             let name = contributor.name();
             let mut contribution =
                 Contribution { plan, contributor: name, of: Inner::<E>::of(), row_key: &keys.1 };

@@ -2,8 +2,9 @@
 //!
 //! | row | right if | otherwise |
 //! |---|---|---|
-//! | entity | each of its copies and claims is there and is its own | missing or stale: the entity is written again |
+//! | entity | each of its copies and claims is there and is its own, each of its lists names it | missing or stale: the entity is written again |
 //! | copy | its entity has it | orphaned: deleted |
+//! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
 //! | op row | it is younger than a request may land late | orphaned: resumed as a worker does |
 
@@ -12,6 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
 
+use super::list::list_of;
 use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store};
 use crate::execute::Resumed;
@@ -81,6 +83,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
         } else if let Some(position) = claimed::<E>(&keys) {
             self.examine_claim(&keys, position, repairs, &mut report).await
+        } else if let Some(position) = list_of::<E>(&keys) {
+            self.examine_list(&keys, position, repairs, &mut report).await
         } else if keys.1.starts_with(op::HEAD) {
             self.examine_op(&keys, repairs, &mut report).await
         } else if keys.1.starts_with(Inner::<E>::of()) {
@@ -106,24 +110,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let Some(head) = self.read(keys).await? else { return Ok(()) };
         let mut found = Vec::new();
         for position in 0..E::INDEXES.len() {
-            found.push((position, self.examine_demand(keys, &head, position).await?));
+            let name = E::INDEXES[position].name;
+            found.push((name, self.examine_demand(keys, &head, position).await?));
         }
-        let is_wrong = |(_, verdict): &(usize, Verdict)| *verdict != Verdict::Right;
+        for list in 0..E::LISTS.len() {
+            found.push((E::LISTS[list].name, self.examine_lists(keys, &head, list).await?));
+        }
+        let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
         if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
             // What was seen is not of one time. The writer keeps it in step.
             report.note(None, Verdict::Skipped, 1);
             return Ok(());
         }
         report.note(None, Verdict::Right, 1);
-        for (position, verdict) in &found {
-            report.note(Some(E::INDEXES[*position].name), *verdict, 1);
+        for (name, verdict) in &found {
+            report.note(Some(name), *verdict, 1);
         }
         if repairs && found.iter().any(is_wrong) {
-            self.rewrite(keys, &head).await?;
-            for (position, _) in found.into_iter().filter(is_wrong) {
-                let now = self.examine_demand(keys, &head, position).await?;
+            self.rewrite_head(keys, &head).await?;
+            for (at, (name, _)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
+                let now = match at.checked_sub(E::INDEXES.len()) {
+                    None => self.examine_demand(keys, &head, at).await?,
+                    Some(list) => self.examine_lists(keys, &head, list).await?,
+                };
                 if now == Verdict::Right {
-                    report.repaired(Some(E::INDEXES[position].name), 1);
+                    report.repaired(Some(name), 1);
                 }
             }
         }
@@ -165,7 +176,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Writes an entity again as it is, with all its rows, and claims its values.
-    async fn rewrite(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
+    async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
         let op = Op::random(self.inner.deciding.clock().now())?;
         for (position, index) in E::INDEXES.iter().enumerate() {
             if index.scope == Scope::Claim
@@ -189,7 +200,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let after = head.entity.clone();
         let before =
             ReadHead { entity: after.clone(), mark: head.mark.clone(), etag: head.etag.clone() };
-        self.write(keys, Some(before), Some(&after), &mut self.rounds(keys)).await.map(drop)
+        let rounds = &mut self.rounds(keys);
+        self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
 
     async fn examine_copy(

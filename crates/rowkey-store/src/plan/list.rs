@@ -1,0 +1,231 @@
+//! Lists: for each value a row in the entity's partition that holds the RowKeys of all entities that
+//! have it.
+//!
+//! A list is edited in the transaction of the entity, on condition that it is as it was read. An
+//! entity's RowKey is only written and removed with its head, so two writes of one entity never lose
+//! each other's edit either.
+//!
+//! | property | what it is |
+//! |---|---|
+//! | `RowFormat` | 1 |
+//! | `IndexName` | the name of the list |
+//! | `Count` | how many RowKeys there are |
+//! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them |
+
+use std::collections::BTreeSet;
+
+use rowkey::index::List;
+use rowkey::key::KeyWriter;
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
+
+use super::op::{set_text, whole_text};
+use super::{Change, Contribution, Contributor};
+use crate::row::{FORMAT, FORMAT_VERSION, INDEX, check_format, text};
+
+/// The most properties of 32,768 UTF-16 units that the keys of a list take. 16 full lists of ASCII
+/// keys, which a change of 8 values has, fit into the 4 MiB of a transaction.
+const MAX_PROPERTIES: usize = 8;
+/// No key contains it.
+const SEPARATOR: &str = "/";
+const COUNT: &str = "Count";
+const KEYS: &str = "Keys";
+
+/// The declared lists of `E`.
+pub(crate) struct Lists;
+
+impl<E: Entity + Send + Sync> Contributor<E> for Lists {
+    fn name(&self) -> &'static str {
+        "lists of the partition"
+    }
+
+    fn operations(&self) -> usize {
+        E::LISTS.iter().map(|list| 2 * list.max).sum()
+    }
+
+    fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
+        let edits = (0..E::LISTS.len()).map(|position| Ok(edits(change, position)?.into_iter()));
+        let edits = edits.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+        Ok(edits.map(|(row_key, _)| row_key).collect())
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        let listed = change.row_key().strip_prefix(plan.of).unwrap_or(change.row_key());
+        for (position, list) in E::LISTS.iter().enumerate() {
+            for (row_key, is_new) in edits(change, position)? {
+                plan.edit(&row_key, |row| {
+                    let mut keys = match row {
+                        Some(row) => read(row, list)?,
+                        None => BTreeSet::new(),
+                    };
+                    let changes =
+                        if is_new { keys.insert(listed.to_owned()) } else { keys.remove(listed) };
+                    if !changes {
+                        return Ok(());
+                    }
+                    if keys.is_empty() {
+                        *row = None;
+                        return Ok(());
+                    }
+                    let new = || DynamicEntity::new(change.partition_key(), &*row_key);
+                    write(row.get_or_insert_with(new), list, &keys)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The RowKeys of the lists that the entity joins (`true`) and leaves.
+fn edits<E: Entity>(change: Change<'_, E>, position: usize) -> Result<Vec<(String, bool)>> {
+    let new = match change.after {
+        Some(entity) => keys_to_write(entity, position)?,
+        None => BTreeSet::new(),
+    };
+    let old = change.before.map(|entity| list_keys(entity, position)).unwrap_or_default();
+    let joins = new.iter().filter(|row_key| change.rewrites || !old.contains(*row_key));
+    let joins = joins.map(|row_key| (row_key.clone(), true));
+    let leaves = old.difference(&new).map(|row_key| (row_key.clone(), false));
+    Ok(joins.chain(leaves).collect())
+}
+
+/// The RowKeys of the rows that a stored entity is in of the list at `position`. A value of which there
+/// can be no list is in none, and another program may allow more values than this one.
+pub(crate) fn list_keys<E: Entity>(entity: &E, position: usize) -> BTreeSet<String> {
+    written(entity, position).into_iter().filter_map(|row_key| row_key.finish().ok()).collect()
+}
+
+/// The same of an entity that is to be written.
+fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<String>> {
+    let list = &E::LISTS[position];
+    let keys = written(entity, position).into_iter().map(|row_key| {
+        row_key.finish().map_err(|error| {
+            Error::no_such_key(&error)
+                .advise(format!("it is the key of its row in the list `{}`", list.name))
+        })
+    });
+    let keys: BTreeSet<_> = keys.collect::<Result<_>>()?;
+    if keys.len() > list.max {
+        let what = format!(
+            "the entity has {} different values in the list `{}`, and {} are allowed",
+            keys.len(),
+            list.name,
+            list.max
+        );
+        return Err(Error::refused(ErrorKind::TooLarge, what)
+            .advise("give the entity fewer values, or raise `max` of the list")
+            .in_index(list.name));
+    }
+    Ok(keys)
+}
+
+fn written<E: Entity>(entity: &E, position: usize) -> Vec<KeyWriter> {
+    let mut writers = Vec::new();
+    entity.list_keys(position, &mut |row_key| writers.push(row_key));
+    writers
+}
+
+/// The keys in a stored list, without the text that all begin with. Fails if the row is no such list,
+/// or if keys are missing.
+pub(crate) fn read(row: &DynamicEntity, list: &'static List) -> Result<BTreeSet<String>> {
+    check_format(row, "a list").map_err(|error| error.in_index(list.name))?;
+    let damaged = |what: &str| {
+        let what = format!("the row of the list `{}` {what}", list.name);
+        Err(Error::refused(ErrorKind::Decode, what).in_index(list.name))
+    };
+    if text(row, INDEX) != Some(list.name) {
+        return damaged("belongs to something else");
+    }
+    let keys: BTreeSet<_> = whole_text(row, KEYS).split(SEPARATOR).map(str::to_owned).collect();
+    // (A row without the property has no keys, and not the one that is empty.)
+    let is_whole = text(row, KEYS).is_some() && row.get(COUNT) == Some(&count_of(&keys).into());
+    if is_whole { Ok(keys) } else { damaged("does not hold as many keys as it says") }
+}
+
+/// Writes a list into its row. Fails if it is too long.
+pub(crate) fn write(
+    row: &mut DynamicEntity,
+    list: &'static List,
+    keys: &BTreeSet<String>,
+) -> Result<()> {
+    let text = keys.iter().map(String::as_str).collect::<Vec<_>>().join(SEPARATOR);
+    row.set(FORMAT, FORMAT_VERSION);
+    row.set(INDEX, list.name);
+    row.set(COUNT, count_of(keys));
+    if set_text(row, KEYS, &text) <= MAX_PROPERTIES {
+        return Ok(());
+    }
+    let what = format!(
+        "a list `{}` is full: with this entity it has {} keys, which take more than {MAX_PROPERTIES} \
+         properties of 64 KiB",
+        list.name,
+        keys.len()
+    );
+    Err(Error::refused(ErrorKind::TooLarge, what)
+        .advise(
+            "add a field to the template of the list that parts its entities, or declare an index \
+             with `many` in its place, which has no limit",
+        )
+        .in_index(list.name))
+}
+
+fn count_of(keys: &BTreeSet<String>) -> i32 {
+    i32::try_from(keys.len()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: List = List { name: "by_tag", row_head: "list_order_by_tag_", max: 8 };
+
+    fn stored(keys: &BTreeSet<String>) -> Result<DynamicEntity> {
+        let mut row = DynamicEntity::new("p", "list_order_by_tag_x");
+        write(&mut row, &LIST, keys).map(|()| row)
+    }
+
+    fn numbers(count: u32) -> BTreeSet<String> {
+        (0..count).map(|number| format!("{number:06}")).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_however_many_properties_it_takes() {
+        for keys in [numbers(1), numbers(10_000), ["".into(), "\u{1F600}".repeat(250)].into()] {
+            let mut row = stored(&keys).unwrap();
+            assert_eq!(read(&row, &LIST).unwrap(), keys);
+            write(&mut row, &LIST, &numbers(2)).unwrap();
+            assert_eq!(row, stored(&numbers(2)).unwrap(), "nothing is left of a longer list");
+        }
+    }
+
+    #[test]
+    fn a_list_takes_37449_keys_of_six_characters_and_refuses_one_more() {
+        assert!(stored(&numbers(37_449)).is_ok());
+        let error = stored(&numbers(37_450)).unwrap_err();
+        assert_eq!((error.kind(), error.index()), (ErrorKind::TooLarge, Some("by_tag")));
+        assert!(error.to_string().contains("`many`"), "{error}");
+    }
+
+    #[test]
+    fn a_list_that_lacks_keys_is_no_shorter_list() {
+        let mut row = stored(&numbers(10_000)).unwrap();
+        row.remove("Keys2");
+        let error = read(&row, &LIST).unwrap_err();
+        assert_eq!((error.kind(), error.index()), (ErrorKind::Decode, Some("by_tag")));
+    }
+
+    #[test]
+    fn rows_of_something_else_and_of_newer_programs_are_refused() {
+        let other = List { name: "by_name", ..LIST };
+        let row = stored(&numbers(1)).unwrap();
+        assert_eq!(read(&row, &LIST).unwrap(), numbers(1));
+        assert!(read(&row, Box::leak(Box::new(other))).is_err());
+        for format in [None, Some(2)] {
+            let mut row = row.clone();
+            match format {
+                None => row.remove(FORMAT),
+                Some(format) => row.set(FORMAT, format),
+            };
+            assert_eq!(read(&row, &LIST).unwrap_err().kind(), ErrorKind::Decode, "{format:?}");
+        }
+    }
+}

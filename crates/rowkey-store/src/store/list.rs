@@ -1,0 +1,171 @@
+//! Reads through a list: the list of a value, then the entities that it names; and looking at lists, for
+//! verifying.
+
+use std::collections::BTreeSet;
+
+use rowkey::index::ListKey;
+use rowkey::{DynamicEntity, Entity, Error, Key, Match, Result};
+
+use super::{Inner, ReadHead, Store};
+use crate::execute::settle::is_lost;
+use crate::job::{Report, Verdict};
+use crate::plan::list::{list_keys, read, write};
+use crate::row::Keys;
+use crate::version::Versioned;
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Reads the entities that have a value, in the order of their RowKeys: `Order::by_tag("contoso",
+    /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`.
+    ///
+    /// Costs one request, and one an entity, 16 at a time. An entity that was deleted or lost the value
+    /// since the list was read is left out; one that got it since then is not met. All of them are in
+    /// memory at once: of a long list take the keys, [`list_keys`](Self::list_keys), and read some at a
+    /// time with [`get_many`](Self::get_many).
+    ///
+    /// Fails with [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if what is stored is not the whole
+    /// list, and [`Error::index`] names it.
+    ///
+    /// # Limits
+    ///
+    /// A list has one row, which holds each RowKey without the text that all of the type begin with:
+    /// 262,144 UTF-16 units with one between two keys, which is 37,449 keys of six characters. A write
+    /// that would put one more on it is refused with
+    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge), and nothing is written. Each write that
+    /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is
+    /// made again if another writer changed one of them meanwhile: a list suits some thousand entities
+    /// that rarely change their value, an index with `many` suits the others.
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::Store;
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(list(name = by_tag, value = "{tags}", max = 8))]
+    /// #[entity(list(name = by_customer, value = "{customer:lower}"))]
+    /// struct Order {
+    ///     tenant: String,
+    ///     id: u32,
+    ///     customer: Option<String>,
+    ///     #[entity(json)]
+    ///     tags: Vec<String>,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// orders.create_if_missing().await?;
+    /// let tags = vec!["urgent".to_owned(), "fragile".to_owned()];
+    /// let first = Order { tenant: "contoso".into(), id: 1, customer: Some("Ada".into()), tags };
+    /// orders.insert(&first).await?;
+    /// orders.insert(&Order { id: 2, customer: None, ..first.clone() }).await?;
+    ///
+    /// orders.update(Order::key("contoso", 2), |order| drop(order.tags.remove(0))).await?;
+    /// let urgent = orders.list(Order::by_tag("contoso", "urgent")).await?;
+    /// assert_eq!(urgent.into_iter().map(|found| found.entity).collect::<Vec<_>>(), [first]);
+    /// assert_eq!(orders.list(Order::by_tag("contoso", "fragile")).await?.len(), 2);
+    /// assert_eq!(orders.list(Order::by_customer("contoso", "ADA")).await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn list(&self, address: ListKey<E>) -> Result<Vec<Versioned<E>>> {
+        let keys = self.list_keys(&address).await?;
+        let (_, row_key) = address.parts().map_err(Error::no_such_key)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for one in self.get_many(keys).await?.into_iter().flatten() {
+            if list_keys(&one.entity, address.position()).contains(row_key) {
+                found.push(one);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the keys of the entities that have a value, in the order of their RowKeys. One request.
+    ///
+    /// Fails as [`list`](Self::list) does.
+    pub async fn list_keys(&self, address: &ListKey<E>) -> Result<Vec<Key<E>>> {
+        let named = |error| self.named("List", error);
+        let (partition_key, row_key) =
+            address.parts().map_err(|error| named(Error::no_such_key(error)))?;
+        let row = Key::<DynamicEntity>::new(partition_key, row_key);
+        let Some(row) = self.inner.table.get(row).await? else { return Ok(Vec::new()) };
+        let listed = read(&row.entity, address.list()).map_err(named)?;
+        let head = Inner::<E>::of();
+        let key = |listed: &String| Key::new(partition_key, format!("{head}{listed}"));
+        Ok(listed.iter().map(key).collect())
+    }
+}
+
+/// Verifying.
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Whether all lists of an entity's values name it.
+    pub(super) async fn examine_lists(
+        &self,
+        keys: &Keys,
+        head: &ReadHead<E>,
+        position: usize,
+    ) -> Result<Verdict> {
+        let listed = keys.1.strip_prefix(Inner::<E>::of()).unwrap_or(&keys.1);
+        for row_key in list_keys(&head.entity, position) {
+            let row = self.inner.deciding.row(&(keys.0.clone(), row_key)).await?;
+            let found = row.map(|row| read(&row.entity, &E::LISTS[position])).transpose()?;
+            if !found.is_some_and(|keys| keys.contains(listed)) {
+                return Ok(Verdict::Missing);
+            }
+        }
+        Ok(Verdict::Right)
+    }
+
+    /// Looks for entities that a list names and that have not the value.
+    pub(super) async fn examine_list(
+        &self,
+        keys: &Keys,
+        position: usize,
+        repairs: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (deciding, list) = (&self.inner.deciding, &E::LISTS[position]);
+        // The list first, then the entities, then the list under its ETag: as when it is edited.
+        let Some(stored) = deciding.row(keys).await? else { return Ok(()) };
+        let listed = read(&stored.entity, list)?;
+        let mut right = BTreeSet::new();
+        for one in &listed {
+            let owner = (keys.0.clone(), format!("{}{one}", Inner::<E>::of()));
+            let head = self.read(&owner).await?;
+            if head.is_some_and(|head| list_keys(&head.entity, position).contains(&keys.1)) {
+                right.insert(one.clone());
+            }
+        }
+        let orphaned = (listed.len() - right.len()) as u64;
+        if orphaned == 0 {
+            // Each was counted with its entity.
+            return Ok(());
+        }
+        report.note(Some(list.name), Verdict::Orphaned, orphaned);
+        if !repairs {
+            return Ok(());
+        }
+        let transaction = deciding.transaction();
+        let transaction = if right.is_empty() {
+            let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+            transaction.delete(key, Match::ETag(stored.etag))
+        } else {
+            let mut row = stored.entity.clone();
+            write(&mut row, list, &right)?;
+            transaction.replace((&row, stored.etag))
+        };
+        match deciding.write(transaction).await {
+            Ok(_) => report.repaired(Some(list.name), orphaned),
+            // Another writer changed the list: the next run looks at it again.
+            Err(error) if is_lost(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// The declared list that a row with these keys is of.
+pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
+    E::LISTS.iter().position(|list| keys.1.starts_with(list.row_head))
+}
