@@ -20,4 +20,5 @@ mod transactions;
 mod value_lists;
 mod versions;
 mod workers;
+mod views;
 mod writes;

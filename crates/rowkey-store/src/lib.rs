@@ -7,12 +7,13 @@
 //! |---|---|---|
 //! | prepare | announced before the commit, harmless if it never comes | unique values |
 //! | commit | one entity group transaction | the entity, indexes and lists of its partition |
-//! | settle | rows elsewhere are made to agree with what is | indexes in other partitions |
+//! | settle | rows elsewhere are made to agree with what is | indexes in other partitions, views |
 //!
 //! # Modules
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
 //! - [`Version`]: what a conditional write compares
+//! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
 //! - [`job`]: jobs over whole tables, paced, resumable, with one report
 //! - [`Deciding`]: reads that decide are made on the primary
@@ -30,7 +31,7 @@ mod version;
 
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
-pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target};
+pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target, View};
 pub use store::{
     Group, Groups, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
     Transaction, Worked, Written,

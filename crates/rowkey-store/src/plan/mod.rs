@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | prepare | claim values | `unique` |
 //! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, this file |
-//! | settle | make rows elsewhere agree with what is | `remote` |
+//! | settle | make rows elsewhere agree with what is | `remote`, `view` |
 //!
 //! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
 
@@ -21,10 +21,12 @@ pub(crate) mod list;
 pub(crate) mod op;
 pub(crate) mod remote;
 pub(crate) mod unique;
+pub(crate) mod view;
 
 pub use contributor::{Change, Contribution, Contributor};
 pub use explain::Explanation;
 pub use op::{Op, Target};
+pub use view::View;
 
 use op::{ClaimRef, OpRow};
 

@@ -11,7 +11,7 @@ use crate::execute::settle::{Settled, Settling};
 use crate::row::{CopyRow, Head, Keys, MARK, demands, has_keys, index_keys, primary_keys, text};
 
 /// Parts the keys of an address. No key has it.
-const SEPARATOR: char = '\n';
+pub(crate) const SEPARATOR: char = '\n';
 
 /// One declared index of `E` in another partition.
 pub(crate) struct RemoteIndex {

@@ -1,0 +1,220 @@
+//! The columns of a summary: what each says of a group, and how it follows one entity's change.
+
+use rowkey::edm::{Value, ValueRef};
+use rowkey::{DynamicEntity, Error, ErrorKind, Property, Result};
+
+/// What a summary says of its group, column by column.
+pub(super) struct Columns<E>(pub(super) Vec<(&'static str, Kind<E>)>);
+
+pub(super) enum Kind<E> {
+    /// How many entities there are.
+    Count,
+    /// The sum of a number of each.
+    Sum(Box<dyn Fn(&E) -> i64 + Send + Sync>),
+    /// The first value in an order.
+    First { of: ValueOf<E>, precedes: Precedes },
+}
+
+type ValueOf<E> = Box<dyn Fn(&E) -> Result<Option<Value>> + Send + Sync>;
+
+/// Whether one value comes before another.
+pub(super) type Precedes = fn(&Value, &Value) -> Result<bool>;
+
+/// A value of an entity, as it is stored.
+pub(super) fn stored<P: Property>(name: &'static str, value: Option<&P>) -> Result<Option<Value>> {
+    let Some(value) = value else { return Ok(None) };
+    let value = value.to_value().map_err(|error| {
+        let what = format!("the entity has a value that the column `{name}` cannot take");
+        Error::refused(ErrorKind::Invalid, what).with_source(error)
+    });
+    Ok(value?.map(ValueRef::into_owned))
+}
+
+/// The order of a type, for values of it that are stored.
+pub(super) fn less<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
+    let read = |value: &Value| {
+        P::from_value(value.as_ref()).map_err(|error| {
+            let what = "a value in the view is not of the column's type";
+            Error::refused(ErrorKind::Decode, what).with_source(error)
+        })
+    };
+    Ok(read(a)? < read(b)?)
+}
+
+/// The reverse.
+pub(super) fn greater<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
+    less::<P>(b, a)
+}
+
+impl<E> Columns<E> {
+    /// Adds to a contribution what `entity` adds to its group.
+    pub(super) fn contribute(&self, entity: &E, contribution: &mut DynamicEntity) -> Result<()> {
+        for (name, kind) in &self.0 {
+            let value = match kind {
+                Kind::Count => None,
+                Kind::Sum(of) => Some(of(entity).into()),
+                Kind::First { of, .. } => of(entity)?,
+            };
+            if let Some(value) = value {
+                contribution.set(*name, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of a group without entities.
+    pub(super) fn clear(&self, summary: &mut DynamicEntity) {
+        for (name, kind) in &self.0 {
+            match kind {
+                Kind::Count | Kind::Sum(_) => drop(summary.set(*name, 0_i64)),
+                Kind::First { .. } => drop(summary.remove(name)),
+            }
+        }
+    }
+
+    /// Puts `new` in the place of `old` among the contributions that `summary` sums up. Says whether
+    /// that was possible: what remains when the first value goes, only the others tell.
+    pub(super) fn replace(
+        &self,
+        summary: &mut DynamicEntity,
+        old: Option<&DynamicEntity>,
+        new: Option<&DynamicEntity>,
+    ) -> Result<bool> {
+        for (name, kind) in &self.0 {
+            let (old_value, new_value) =
+                (old.and_then(|row| row.get(name)), new.and_then(|row| row.get(name)));
+            let is_known = match kind {
+                Kind::Count => {
+                    step(summary, name, i64::from(old.is_some()), i64::from(new.is_some()))?
+                }
+                Kind::Sum(_) => step(summary, name, number(old_value), number(new_value))?,
+                Kind::First { precedes, .. } => {
+                    match first_of(summary.get(name), old_value, new_value, *precedes)? {
+                        First::Same => true,
+                        First::New(first) => {
+                            summary.set(*name, first);
+                            true
+                        }
+                        First::Unknown => false,
+                    }
+                }
+            };
+            if !is_known {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Moves a number of the summary; not if it has none.
+fn step(summary: &mut DynamicEntity, name: &'static str, old: i64, new: i64) -> Result<bool> {
+    let Some(Value::Int64(sum)) = summary.get(name) else { return Ok(false) };
+    // In 128 bits: what is taken away may be negative.
+    let sum = i64::try_from(i128::from(*sum) - i128::from(old) + i128::from(new));
+    let sum = sum.map_err(|_| {
+        let what = format!("the sum `{name}` of a group does not fit an Int64");
+        Error::refused(ErrorKind::TooLarge, what)
+            .advise("sum up a coarser unit, or make the groups smaller")
+    });
+    summary.set(name, sum?);
+    Ok(true)
+}
+
+fn number(value: Option<&Value>) -> i64 {
+    if let Some(Value::Int64(number)) = value { *number } else { 0 }
+}
+
+/// What becomes of the first value when one changes.
+enum First {
+    New(Value),
+    Same,
+    /// Only the other values can tell.
+    Unknown,
+}
+
+fn first_of(
+    first: Option<&Value>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    precedes: Precedes,
+) -> Result<First> {
+    Ok(match (first, old, new) {
+        (None, None, Some(new)) => First::New(new.clone()),
+        // It comes first whatever becomes of the old one.
+        (Some(first), _, Some(new)) if !precedes(first, new)? => First::New(new.clone()),
+        (Some(first), Some(old), _) if precedes(first, old)? => First::Same,
+        (_, None, None) | (Some(_), None, Some(_)) => First::Same,
+        (_, Some(_), _) => First::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Columns<i64> {
+        let first = |name, precedes| {
+            let of = Box::new(move |number: &i64| stored(name, Some(number)));
+            (name, Kind::First { of, precedes })
+        };
+        Columns(vec![
+            ("Count", Kind::Count),
+            ("Sum", Kind::Sum(Box::new(|number| *number))),
+            first("Min", less::<i64>),
+            first("Max", greater::<i64>),
+        ])
+    }
+
+    fn contribution(number: i64) -> DynamicEntity {
+        let mut row = DynamicEntity::new("group", format!("from_{number}"));
+        columns().contribute(&number, &mut row).unwrap();
+        row
+    }
+
+    fn summary(numbers: &[i64]) -> DynamicEntity {
+        let mut summary = DynamicEntity::new("group", "summary");
+        columns().clear(&mut summary);
+        for number in numbers {
+            let new = contribution(*number);
+            assert!(columns().replace(&mut summary, None, Some(&new)).unwrap());
+        }
+        summary
+    }
+
+    #[test]
+    fn replacing_is_adding_up_anew_or_not_known() {
+        let numbers = [-2, 0, 3];
+        for old in numbers.map(Some).into_iter().chain([None]) {
+            for new in (-4..6).map(Some).chain([None]) {
+                let mut replaced = summary(&numbers);
+                let (before, after) = (old.map(contribution), new.map(contribution));
+                let known = columns().replace(&mut replaced, before.as_ref(), after.as_ref());
+                let mut left: Vec<_> = numbers.into_iter().filter(|n| Some(*n) != old).collect();
+                left.extend(new);
+                let is_first = old == Some(-2) && new.is_none_or(|new| new > -2);
+                let is_last = old == Some(3) && new.is_none_or(|new| new < 3);
+                assert_eq!(known.unwrap(), !is_first && !is_last, "{old:?} {new:?}");
+                if !is_first && !is_last {
+                    assert_eq!(replaced, summary(&left), "{old:?} {new:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_that_a_summary_lacks_is_not_known() {
+        let mut bare = DynamicEntity::new("group", "summary");
+        assert!(!columns().replace(&mut bare, None, Some(&contribution(1))).unwrap());
+    }
+
+    #[test]
+    fn a_sum_beyond_its_type_is_refused() {
+        let mut full = summary(&[i64::MAX]);
+        let error = columns().replace(&mut full, None, Some(&contribution(1))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        let (old, new) = (contribution(i64::MAX), contribution(i64::MIN));
+        assert!(columns().replace(&mut full, Some(&old), Some(&contribution(-1))).is_ok());
+        assert!(columns().replace(&mut full, None, Some(&new)).is_err(), "-1 and the least");
+    }
+}

@@ -1,0 +1,362 @@
+//! Materialized views: summaries of groups of entities, each read by one point query.
+//!
+//! Beside each summary lies a row for every entity in it, its contribution, which says what the entity
+//! adds; one transaction changes both. So a change that is settled twice, late or out of order counts
+//! once.
+//!
+//! | row | RowKey | properties |
+//! |---|---|---|
+//! | summary | what the group says | those of the view, `View`: its name, and all others as they were |
+//! | contribution | `from_{summary}_{partition}_{row}` | `RowFormat`, `View`, `PrimaryPartitionKey`, `PrimaryRowKey`, the values of the entity |
+
+mod columns;
+
+use futures_util::future::{BoxFuture, try_join};
+use futures_util::{FutureExt as _, TryStreamExt as _};
+use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey::key::{KeyWriter, PartFormat};
+use rowkey::{
+    Column, DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Property, Result, Stored,
+    Table,
+};
+
+use super::remote::SEPARATOR;
+use super::{Change, Contribution, Contributor};
+use crate::deciding::Deciding;
+use crate::execute::settle::{Settled, Settling};
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+use columns::{Columns, Kind, Precedes, greater, less, stored};
+
+/// The view that a summary or a contribution is of.
+const VIEW: &str = "View";
+
+/// Summaries, of type `S`, of the entities of type `E`: one for each group of them.
+///
+/// The store of the entities keeps it: [`StoreBuilder::following`](crate::StoreBuilder::following). A
+/// summary is an ordinary entity, in any table, which is read with one request. The view writes the
+/// columns it was told of and keeps all others as they are; all else that `S` has must be optional.
+///
+/// A summary follows a write after its commit: at once as a rule, a moment later if another writer
+/// changed the summary meanwhile or the program stopped, by [`Store::run`](crate::Store::run). A summary
+/// without entities stays, and says 0.
+///
+/// Costs, for each group that an entity joins, leaves or changes: three reads and one transaction. A
+/// write that changes nothing of what the view says costs nothing. When the entity goes that has the
+/// smallest or greatest value of a column, all contributions of the group are read. All writes of a
+/// group meet in its summary: some ten a second. Entities that were there before the view are counted
+/// when they are written again: [`Store::rewrite`](crate::Store::rewrite).
+///
+/// ```
+/// use rowkey::{Entity, StorageAccount, edm::DateTime};
+/// use rowkey_store::{Store, View};
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(store, partition = "{region}", row = "id_{id:6}")]
+/// struct Employee {
+///     region: String,
+///     id: u32,
+///     department: String,
+///     cents: u32,
+///     hired: DateTime,
+/// }
+///
+/// /// What the dashboard shows.
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(partition = "{name}", row = "summary")]
+/// struct Department {
+///     name: String,
+///     headcount: i64,
+///     cents: i64,
+///     latest_hire: Option<DateTime>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let summaries = account.table("departments");
+/// summaries.create_if_missing().await?;
+/// let departments = View::new("departments", &summaries, |employee: &Employee| {
+///     Some(Department::key(&employee.department))
+/// })
+/// .count(Department::HEADCOUNT)
+/// .sum(Department::CENTS, |employee| employee.cents)
+/// .max(Department::LATEST_HIRE, |employee| employee.hired);
+///
+/// let staff = Store::<Employee>::builder(account.table("staff"))
+///     .queue(account.queue("staff"))
+///     .following(departments)
+///     .build()?;
+/// staff.create_if_missing().await?;
+/// let hired = "2026-11-20T09:00:00Z".parse()?;
+/// let department = "sales".to_owned();
+/// staff.insert(&Employee { region: "west".into(), id: 7, department, cents: 420_000, hired }).await?;
+///
+/// let sales = summaries.get(Department::key("sales")).await?.ok_or("no summary")?.entity;
+/// assert_eq!((sales.headcount, sales.cents, sales.latest_hire), (1, 420_000, Some(hired)));
+/// # Ok(()) }
+/// ```
+pub struct View<E, S> {
+    name: &'static str,
+    table: Deciding,
+    group: GroupOf<E, S>,
+    columns: Columns<E>,
+}
+
+type GroupOf<E, S> = Box<dyn Fn(&E) -> Option<Key<S>> + Send + Sync>;
+
+/// Declaring one.
+impl<E, S: Entity> View<E, S> {
+    /// A view whose summaries lie in `table`. Sends nothing.
+    ///
+    /// `group` says which summary an entity is part of, if any. A summary is of one view, whose `name` it
+    /// carries: give each view another one, and keep it. The functions given to this and to the columns
+    /// say what the entity alone tells, and the same each time.
+    pub fn new(
+        name: &'static str,
+        table: &Table,
+        group: impl Fn(&E) -> Option<Key<S>> + Send + Sync + 'static,
+    ) -> Self {
+        const {
+            assert!(!S::STORE, "a summary is written by its view: remove `store` from its type");
+        }
+        let columns = Columns(Vec::new());
+        Self { name, table: Deciding::new(table), group: Box::new(group), columns }
+    }
+
+    /// This column says how many entities there are in the group.
+    #[must_use = "it gives the view with the column"]
+    pub fn count(self, column: Column<i64>) -> Self {
+        self.column(column.name(), Kind::Count)
+    }
+
+    /// This column is the sum of a number of each entity: of money in cents, say.
+    ///
+    /// Sums of doubles depend on the order in which they are made, so there are none. A sum that does
+    /// not fit an `i64` leaves the change unsettled, and workers report it.
+    #[must_use = "it gives the view with the column"]
+    pub fn sum<N: Into<i64>>(
+        self,
+        column: Column<i64>,
+        of: impl Fn(&E) -> N + Send + Sync + 'static,
+    ) -> Self {
+        self.column(column.name(), Kind::Sum(Box::new(move |entity| of(entity).into())))
+    }
+
+    /// This column is the smallest value that any entity of the group has.
+    #[must_use = "it gives the view with the column"]
+    pub fn min<P: Property + Ord, V: Into<Option<P>>>(
+        self,
+        column: Column<P>,
+        of: impl Fn(&E) -> V + Send + Sync + 'static,
+    ) -> Self {
+        self.first(column, of, less::<P>)
+    }
+
+    /// This column is the greatest value that any entity of the group has, or the latest time.
+    #[must_use = "it gives the view with the column"]
+    pub fn max<P: Property + Ord, V: Into<Option<P>>>(
+        self,
+        column: Column<P>,
+        of: impl Fn(&E) -> V + Send + Sync + 'static,
+    ) -> Self {
+        self.first(column, of, greater::<P>)
+    }
+
+    fn first<P: Property, V: Into<Option<P>>>(
+        self,
+        column: Column<P>,
+        of: impl Fn(&E) -> V + Send + Sync + 'static,
+        precedes: Precedes,
+    ) -> Self {
+        let name = column.name();
+        let of = Box::new(move |entity: &E| stored(name, of(entity).into().as_ref()));
+        self.column(name, Kind::First { of, precedes })
+    }
+
+    fn column(mut self, name: &'static str, kind: Kind<E>) -> Self {
+        self.columns.0.retain(|(known, _)| *known != name);
+        self.columns.0.push((name, kind));
+        self
+    }
+}
+
+/// What an entity adds to a group, and the keys of the group's summary.
+struct Part {
+    summary: Keys,
+    row: DynamicEntity,
+}
+
+/// Settling.
+impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<E, S> {
+    fn part(&self, entity: &E, keys: &Keys) -> Result<Option<Part>> {
+        let Some(summary) = (self.group)(entity) else { return Ok(None) };
+        let (partition_key, row_key) = summary.parts().map_err(Error::no_such_key)?;
+        let summary = (partition_key.to_owned(), row_key.to_owned());
+        let mut row = contribution(self.name, &summary, keys)?;
+        self.columns.contribute(entity, &mut row)?;
+        Ok(Some(Part { summary, row }))
+    }
+
+    /// Makes a summary agree with what one entity is.
+    ///
+    /// The order is everything. The summary is read first, then the entity and its contribution, and in
+    /// any case the summary is written on condition that it is as it was read. So a write that lands
+    /// late is refused if another one came between, and one that was decided by an older entity than
+    /// the last never stands. This is why a summary that needs no change is written, too, and why one
+    /// without entities stays.
+    async fn settle_one(&self, settling: &Settling<E>, keys: &Keys) -> Result<Settled> {
+        let summary = self.table.row(keys).await?;
+        let of_view = summary.as_ref().map(|stored| text(&stored.entity, VIEW));
+        if of_view.flatten().is_some_and(|view| view != self.name) {
+            let what = "the summary is one of another view";
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("give the summaries of each view keys of their own"));
+        }
+        let place = contribution(self.name, keys, settling.keys())?;
+        let row = (place.partition_key, place.row_key);
+        let (old, entity) = try_join(self.table.row(&row), settling.entity()).await?;
+        let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?.flatten();
+        let new = part.filter(|part| part.summary == *keys).map(|part| part.row);
+        if let Some(old) = &old {
+            check_format(&old.entity, "a contribution to a view")?;
+        }
+        let is_settled = old.as_ref().map(|old| &old.entity) == new.as_ref();
+        let transaction = self.table.transaction();
+        let transaction = match &summary {
+            Some(summary) if is_settled => {
+                let nothing = DynamicEntity::new(&*keys.0, &*keys.1);
+                transaction.merge((&nothing, summary))
+            }
+            Some(summary) => {
+                let new = self.summary(&summary.entity, old.as_ref(), new.as_ref()).await?;
+                transaction.replace((&new, summary))
+            }
+            None => {
+                let empty = DynamicEntity::new(&*keys.0, &*keys.1);
+                let new = self.summary(&empty, old.as_ref(), new.as_ref()).await?;
+                transaction.insert(&new)
+            }
+        };
+        let transaction = match (&old, &new) {
+            _ if is_settled => transaction,
+            (None, None) => transaction,
+            (None, Some(new)) => transaction.insert(new),
+            (Some(old), Some(new)) => transaction.replace((new, old)),
+            (Some(old), None) => transaction.delete(old.entity.key(), old),
+        };
+        settling.wrote(transaction.submit().await)
+    }
+
+    /// A summary with `new` in the place of `old`, by what it says, or else by all contributions.
+    ///
+    /// They may come in several pages: a writer of one in between writes the summary, too, and the
+    /// condition on it fails.
+    async fn summary(
+        &self,
+        before: &DynamicEntity,
+        old: Option<&Stored<DynamicEntity>>,
+        new: Option<&DynamicEntity>,
+    ) -> Result<DynamicEntity> {
+        let old = old.map(|stored| &stored.entity);
+        let mut summary = before.clone();
+        if text(before, VIEW).is_some() && self.columns.replace(&mut summary, old, new)? {
+            return Ok(summary);
+        }
+        let mut summary = before.clone();
+        summary.mark_as::<S>();
+        summary.set(VIEW, self.name);
+        self.columns.clear(&mut summary);
+        let head = writer(&summary.row_key).finish().map_err(|error| Error::no_such_key(&error))?;
+        let all = Partition::<DynamicEntity>::new(&*summary.partition_key).prefix(&head);
+        let mut rows = self.table.query(all).stream();
+        let changed = old.or(new).map(|row| row.row_key.clone());
+        while let Some(Stored { entity: row, .. }) = rows.try_next().await? {
+            if Some(&row.row_key) != changed.as_ref() {
+                check_format(&row, "a contribution to a view")?;
+                self.columns.replace(&mut summary, None, Some(&row))?;
+            }
+        }
+        self.columns.replace(&mut summary, None, new)?;
+        Ok(summary)
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contributor<E>
+    for View<E, S>
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        let part = |entity: Option<&E>| entity.map(|entity| self.part(entity, change.keys));
+        // The write is refused if the entity cannot be in its group; what cannot be never was.
+        let new = part(change.after).transpose()?.flatten();
+        let old = part(change.before).and_then(Result::ok).flatten();
+        let is_same = old.as_ref().map(|part| &part.row) == new.as_ref().map(|part| &part.row);
+        if is_same && !change.is_rewrite() {
+            return Ok(());
+        }
+        for part in new.into_iter().chain(old) {
+            let (partition_key, row_key) = part.summary;
+            plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+        }
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        async move {
+            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
+                let what = format!("a target of the view `{}` has no keys", self.name);
+                return Err(Error::refused(ErrorKind::Decode, what));
+            };
+            self.settle_one(settling, &(partition_key.to_owned(), row_key.to_owned())).await
+        }
+        .boxed()
+    }
+}
+
+/// The row of what the entity at `entity` adds to a summary, without what that is.
+fn contribution(view: &str, summary: &Keys, entity: &Keys) -> Result<DynamicEntity> {
+    let mut out = writer(&summary.1);
+    out.part(&entity.0, PART);
+    out.literal("_");
+    out.literal(&entity.1);
+    let row_key = out.finish().map_err(|error| {
+        Error::no_such_key(&error)
+            .advise("it is made of the keys of the entity and of its summary; make them shorter")
+    })?;
+    let mut row = DynamicEntity::new(&*summary.0, row_key);
+    row.set(FORMAT, FORMAT_VERSION);
+    row.set(VIEW, view);
+    row.set(PRIMARY_PARTITION_KEY, &*entity.0);
+    row.set(PRIMARY_ROW_KEY, &*entity.1);
+    Ok(row)
+}
+
+/// The parts of the RowKey of a contribution, but for the last, end with `_`.
+const PART: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
+
+/// What the RowKey of each contribution to a summary begins with.
+fn writer(summary_row_key: &String) -> KeyWriter {
+    let mut out = KeyWriter::new();
+    out.literal("from_");
+    out.part(summary_row_key, PART);
+    out.literal("_");
+    out
+}
+
+impl<E, S> std::fmt::Debug for View<E, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,355 @@
+//! Views: summaries are what their groups add up to, once all changes are settled.
+
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
+use rowkey::edm::{DateTime, Value};
+use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
+use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_store::{Settled, Store, View};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{account, sweep_every_way};
+
+/// An employee with a view beside every declaration.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{region}", row = "id_{id:6}", rename_all = "PascalCase")]
+#[entity(list(name = by_skill, value = "{skills}", max = 4))]
+#[entity(index(name = by_salary, row = "salary_{salary}", many))]
+#[entity(index(name = by_badge, partition = "badge_{id}", row = "{region}"))]
+#[entity(unique(name = by_email, value = "{email}"))]
+struct Employee {
+    region: String,
+    id: u32,
+    email: String,
+    /// In no summary without one.
+    department: Option<String>,
+    salary: u32,
+    hired: Option<DateTime>,
+    #[entity(json)]
+    skills: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
+struct Department {
+    name: String,
+    headcount: i64,
+    salary: i64,
+    lowest_salary: Option<u32>,
+    latest_hire: Option<DateTime>,
+    /// Not the view's.
+    motto: Option<String>,
+}
+
+/// `department` may be empty, for none, and `day` 0.
+fn employee(id: u32, department: &str, salary: u32, day: u32) -> Employee {
+    Employee {
+        region: "west".into(),
+        id,
+        email: format!("e{id}"),
+        department: (!department.is_empty()).then(|| department.into()),
+        salary,
+        hired: (day > 0).then(|| format!("2026-11-{day:02}T00:00:00Z").parse().unwrap()),
+        skills: vec!["a".into()],
+    }
+}
+
+fn key(id: u32) -> Key<Employee> {
+    Employee::key("west", id)
+}
+
+fn view(account: &StorageAccount, name: &'static str) -> View<Employee, Department> {
+    View::new(name, &account.table("departments"), |employee: &Employee| {
+        employee.department.as_ref().map(Department::key)
+    })
+    .count(Department::HEADCOUNT)
+    .sum(Department::SALARY, |employee| employee.salary)
+    .min(Department::LOWEST_SALARY, |employee| employee.salary)
+    .max(Department::LATEST_HIRE, |employee| employee.hired)
+}
+
+fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
+    let departments = view(account, "departments");
+    Store::builder(account.table("staff"))
+        .queue(account.queue("staff"))
+        .following(departments)
+        .build()
+}
+
+async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = account(&server)?;
+    account.table("departments").create().await?;
+    let staff = store(&account)?;
+    staff.create_if_missing().await?;
+    Ok((server, staff))
+}
+
+/// What a summary says: headcount, salary, the lowest one, the latest hire.
+type Says = (i64, i64, Option<i64>, Option<DateTime>);
+
+/// What the summaries say, after it was found to be what the entities and the contributions add up to.
+/// Summaries of nothing are left out.
+fn assert_exact(snapshot: &Snapshot) -> BTreeMap<String, Says> {
+    let mut wanted = BTreeMap::<_, Says>::new();
+    for row in snapshot.table("staff").unwrap().entities() {
+        let Some(Value::String(department)) = row.get("Department") else { continue };
+        if !row.row_key().starts_with("id_") {
+            continue;
+        }
+        let salary = number(row.get("Salary")).unwrap();
+        let (headcount, sum, lowest, latest) = wanted.entry(department).or_default();
+        *headcount += 1;
+        *sum += salary;
+        *lowest = Some(lowest.map_or(salary, |lowest| lowest.min(salary)));
+        *latest = (*latest).max(time(row.get("Hired")));
+    }
+    let table = snapshot.table("departments").unwrap();
+    let mut stored = BTreeMap::new();
+    for row in table.entities().filter(|row| row.row_key() == "summary") {
+        let headcount = number(row.get("Headcount")).unwrap();
+        let contributions = table.partition(row.partition_key());
+        let contributions = contributions.filter(|row| row.row_key().starts_with("from_summary_"));
+        assert_eq!(i64::try_from(contributions.count()).unwrap(), headcount);
+        let says = (
+            headcount,
+            number(row.get("Salary")).unwrap(),
+            number(row.get("LowestSalary")),
+            time(row.get("LatestHire")),
+        );
+        if headcount == 0 {
+            assert_eq!(says, (0, 0, None, None));
+        } else {
+            stored.insert(row.partition_key().to_owned(), says);
+        }
+    }
+    assert_eq!(stored, wanted, "what is stored, and what the entities add up to");
+    stored
+}
+
+fn number(value: Option<Value>) -> Option<i64> {
+    match value {
+        None => None,
+        Some(Value::Int64(number)) => Some(number),
+        other => panic!("no number: {other:?}"),
+    }
+}
+
+fn time(value: Option<Value>) -> Option<DateTime> {
+    match value {
+        None => None,
+        Some(Value::DateTime(time)) => Some(time),
+        other => panic!("no time: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_summary_follows_its_entities_wherever_they_go() -> TestResult {
+    let (server, staff) = start().await?;
+    for (id, department, salary, day) in
+        [(1, "sales", 10, 3), (2, "sales", 20, 9), (3, "it", 30, 0), (4, "", 40, 5)]
+    {
+        let written = staff.insert(&employee(id, department, salary, day)).await?;
+        assert_eq!(written.settled, Settled::Done);
+    }
+    let says = assert_exact(&server.snapshot());
+    assert_eq!((says["sales"].0, says["sales"].1, says["sales"].2), (2, 30, Some(10)));
+    // The first value goes, and only the other contributions tell the next.
+    staff.update(key(1), |employee| employee.salary = 25).await?;
+    assert_eq!(assert_exact(&server.snapshot())["sales"].2, Some(20));
+    staff.update(key(2), |employee| employee.department = Some("it".into())).await?;
+    assert_exact(&server.snapshot());
+    staff.update(key(2), |employee| employee.department = None).await?;
+    staff.update(key(4), |employee| employee.department = Some("it".into())).await?;
+    assert_exact(&server.snapshot());
+    let one = employee(3, "sales", 5, 30);
+    staff.upsert(&one).await?;
+    assert_exact(&server.snapshot());
+    for id in 1..5 {
+        staff.delete(key(id)).await?;
+        assert_exact(&server.snapshot());
+    }
+    let snapshot = server.snapshot();
+    let rows = snapshot.table("staff").unwrap().entities();
+    assert_eq!(rows.filter(|row| !row.row_key().starts_with("op_")).count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_properties_of_a_summary_stay_and_a_change_without_a_part_in_it_costs_nothing()
+-> TestResult {
+    let (server, staff) = start().await?;
+    let departments = account(&server)?.table("departments");
+    let mut bare = DynamicEntity::new("sales", "summary");
+    bare.set("Motto", "sell");
+    departments.insert(&bare).await?;
+    staff.insert(&employee(1, "sales", 10, 1)).await?;
+    let sales = departments.get(Department::key("sales")).await?.unwrap();
+    assert_eq!((sales.entity.motto.as_deref(), sales.entity.headcount), (Some("sell"), 1));
+
+    let explained = staff.transaction();
+    let (version, other) = {
+        let found = staff.get(key(1)).await?.unwrap();
+        (found.version, Employee { skills: vec!["b".into()], ..found.entity })
+    };
+    let plan = explained.replace_if(&other, version).explain().await?.to_string();
+    assert!(!plan.contains("departments"), "{plan}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_summary_of_another_view_is_left_alone_and_other_targets_are_settled() -> TestResult {
+    let (server, staff) = start().await?;
+    staff.insert(&employee(1, "sales", 10, 1)).await?;
+    let account = account(&server)?;
+    let other = Store::<Employee>::builder(account.table("staff"))
+        .queue(account.queue("staff"))
+        .following(view(&account, "others"))
+        .build()?;
+    let before = server.snapshot();
+    let written = other.insert(&employee(2, "sales", 10, 1)).await?;
+    assert_eq!(written.settled, Settled::Pending);
+    let rows = |snapshot: &Snapshot| snapshot.table("departments").unwrap().entities().count();
+    assert_eq!(rows(&before), rows(&server.snapshot()));
+    assert!(other.find(Employee::by_badge(2, "west")).await?.is_some());
+    // The worker of the other program does not know the target, and leaves it.
+    let worked = staff.work_once().await?;
+    assert_eq!((worked.settled, worked.failed, worked.waiting), (0, 0, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_that_are_too_long_together_refuse_the_write() -> TestResult {
+    let (server, staff) = start().await?;
+    let long = employee(1, &"d".repeat(500), 10, 1);
+    staff.insert(&long).await?;
+    // (The partition of the summary is no part of it.)
+    assert_exact(&server.snapshot());
+    let table = account(&server)?.table("departments");
+    let long = View::new("long", &table, |employee: &Employee| {
+        let department = employee.department.as_ref()?;
+        Some(Key::<Department>::new("all", &**department))
+    });
+    let account = account(&server)?;
+    let staff = Store::<Employee>::builder(account.table("staff"))
+        .queue(account.queue("staff"))
+        .following(long.count(Department::HEADCOUNT))
+        .build()?;
+    let error = staff.insert(&employee(2, &"d".repeat(500), 10, 1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert!(error.to_string().contains("make them shorter"), "{error}");
+    assert!(!staff.exists(key(2)).await?);
+    Ok(())
+}
+
+/// The writes, each on a server with three employees.
+type Write = fn(Store<Employee>) -> BoxFuture<'static, Result<(), rowkey::Error>>;
+
+const WRITES: [(&str, Write); 3] = [
+    ("insert", |staff| {
+        async move { staff.insert(&employee(4, "new", 7, 7)).await.map(drop) }.boxed()
+    }),
+    ("update", |staff| {
+        let change = |employee: &mut Employee| employee.department = Some("it".into());
+        async move { staff.update(key(1), change).await.map(drop) }.boxed()
+    }),
+    ("delete", |staff| async move { staff.delete(key(1)).await.map(drop) }.boxed()),
+];
+
+#[tokio::test]
+async fn whatever_fails_the_summaries_are_exact_in_the_end() -> TestResult {
+    let (server, staff) = start().await?;
+    for (id, department) in [(1, "sales"), (2, "sales"), (3, "it")] {
+        staff.insert(&employee(id, department, id * 10, id)).await?;
+    }
+    let recover = async |account: &StorageAccount| {
+        let staff = store(account)?;
+        for _ in 0..3 {
+            staff.drain_backlog().await?;
+            assert_eq!(staff.work_once().await?.failed, 0);
+        }
+        Ok(())
+    };
+    for (name, write) in WRITES {
+        eprintln!("{name}");
+        let scenario = async |account: &StorageAccount| write(store(account)?).await;
+        sweep_every_way(&server, scenario, recover, |snapshot| drop(assert_exact(snapshot)))
+            .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn eight_writers_of_one_group_count_each_once() -> TestResult {
+    let (server, staff) = start().await?;
+    let all: Vec<_> = (0..8).map(|id| employee(id, "sales", id, id)).collect();
+    for inserted in join_all(all.iter().map(|employee| staff.insert(employee))).await {
+        inserted?;
+    }
+    let turn = |id: u32| {
+        let staff = staff.clone();
+        async move {
+            match id % 3 {
+                0 => staff.delete(key(id)).await.map(drop),
+                1 => staff.update(key(id), |e| e.department = Some("it".into())).await.map(drop),
+                _ => staff.update(key(id), |e| e.salary += 100).await.map(drop),
+            }
+        }
+    };
+    for turned in join_all((0..8).map(turn)).await {
+        turned?;
+    }
+    // What lost a race is settled by a worker.
+    for _ in 0..4 {
+        server.clock().advance(std::time::Duration::from_secs(61));
+        assert_eq!(staff.work_once().await?.failed, 0);
+    }
+    let says = assert_exact(&server.snapshot());
+    assert_eq!((says["sales"].0, says["it"].0), (2, 3));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lagging_secondary_is_not_summed_up() -> TestResult {
+    let (server, staff) = start().await?;
+    staff.insert(&employee(1, "sales", 10, 1)).await?;
+    let account = account(&server)?;
+    let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
+    let staff = store(&account.with_options(options))?;
+    let _behind = server.hold_back_secondary();
+    for round in 0..6 {
+        let fault = Fault::on(Operation::GetEntity).times(1 + round % 2);
+        let injected = server.inject(fault.reject(ErrorCode::SERVER_BUSY));
+        let query = Fault::on(Operation::QueryEntities).times(1);
+        let queries = server.inject(query.reject(ErrorCode::SERVER_BUSY));
+        let salary = u32::try_from(10 - round)?;
+        let department = if round % 3 == 2 { "it" } else { "sales" };
+        let change = |employee: &mut Employee| {
+            (employee.salary, employee.department) = (salary, Some(department.to_owned()));
+        };
+        staff.update(key(1), change).await?;
+        drop((injected, queries));
+        assert_exact(&server.snapshot());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn entities_that_were_there_before_a_view_are_counted_when_they_are_written_again()
+-> TestResult {
+    let (server, _) = start().await?;
+    let account = account(&server)?;
+    let plain =
+        Store::<Employee>::builder(account.table("staff")).queue(account.queue("staff")).build()?;
+    for (id, department) in [(1, "sales"), (2, "it"), (3, "sales")] {
+        plain.insert(&employee(id, department, id, id)).await?;
+    }
+    let staff = store(&account)?;
+    for id in 1..4 {
+        assert!(staff.rewrite(key(id)).await?);
+    }
+    assert!(!staff.rewrite(key(4)).await?);
+    assert_eq!(assert_exact(&server.snapshot())["sales"].0, 2);
+    Ok(())
+}
