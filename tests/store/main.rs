@@ -5,6 +5,7 @@
 
 mod agreement;
 mod contributors;
+mod copies;
 mod faults;
 mod foreign;
 mod honest;

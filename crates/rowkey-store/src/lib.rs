@@ -13,6 +13,7 @@
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
 //! - [`Version`]: what a conditional write compares
+//! - [`Copies`]: properties of an entity in others of its partition
 //! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
 //! - [`job`]: jobs over whole tables, paced, resumable, with one report
@@ -31,7 +32,7 @@ mod version;
 
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
-pub use plan::{Change, Contribution, Contributor, Explanation, Op, Target, View};
+pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use store::{
     Group, Groups, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
     Transaction, Worked, Written,

@@ -3,7 +3,7 @@
 //! | phase | what it may do | file |
 //! |---|---|---|
 //! | prepare | claim values | `unique` |
-//! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, this file |
+//! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, `copies`, this file |
 //! | settle | make rows elsewhere agree with what is | `remote`, `view` |
 //!
 //! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
@@ -15,6 +15,7 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::Encode
 use crate::row::{Demands, Keys};
 
 pub(crate) mod contributor;
+pub(crate) mod copies;
 pub(crate) mod explain;
 pub(crate) mod index;
 pub(crate) mod list;
@@ -24,6 +25,7 @@ pub(crate) mod unique;
 pub(crate) mod view;
 
 pub use contributor::{Change, Contribution, Contributor};
+pub use copies::Copies;
 pub use explain::Explanation;
 pub use op::{Op, Target};
 pub use view::View;

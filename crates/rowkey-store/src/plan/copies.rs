@@ -1,0 +1,228 @@
+//! Denormalization: properties of an entity in other entities of its partition.
+//!
+//! The entities that hold copies are edited in the transaction of the entity, on condition that they
+//! are as they were read.
+
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
+
+use super::{Change, Contribution, Contributor};
+
+/// Copies of properties of an `S` in entities of type `T` of its partition.
+///
+/// A department shows the name of its manager: copied into the department's entity it is there with the
+/// request that reads it. The store of the source keeps the copies as the source is, in one transaction:
+/// [`StoreBuilder::with`](crate::StoreBuilder::with). Those that hold copies are written through a
+/// [`Table`](rowkey::Table) as any other; a change of theirs and a change of the copies do not overwrite
+/// each other if both give the ETag that was read.
+///
+/// Costs a read and an operation for each target whose copy changes. A write that changes neither what
+/// is copied nor where to costs nothing. A target that is stored later than its source gets its
+/// copy when that is written again: [`Store::rewrite`](crate::Store::rewrite).
+///
+/// ```
+/// use rowkey::{Entity, StorageAccount};
+/// use rowkey_store::{Copies, Store};
+///
+/// #[derive(Clone, Debug, Entity)]
+/// #[entity(store, partition = "{company}", row = "id_{id:6}")]
+/// struct Employee {
+///     company: String,
+///     id: u32,
+///     name: String,
+///     manages: Option<String>,
+/// }
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(partition = "{company}", row = "department_{name}")]
+/// struct Department {
+///     company: String,
+///     name: String,
+///     manager: Option<String>,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let table = account.table("staff");
+/// let managers = Copies::new(
+///     "managers",
+///     1,
+///     // Where copies belong: nowhere, unless the employee is a manager.
+///     |e: &Employee| e.manages.as_ref().map(|name| Department::key(&e.company, name)),
+///     // What is copied.
+///     |employee| employee.name.clone(),
+///     // How it is put there, and taken away.
+///     |department: &mut Department, name| department.manager = name.cloned(),
+/// );
+/// let staff = Store::<Employee>::builder(table.clone()).with(managers).build()?;
+/// staff.create_if_missing().await?;
+///
+/// let (company, manages) = ("contoso".to_owned(), Some("sales".to_owned()));
+/// table.insert(&Department { company: company.clone(), name: "sales".into(), manager: None }).await?;
+/// staff.insert(&Employee { company, id: 7, name: "Ada".into(), manages }).await?;
+/// staff.update(Employee::key("contoso", 7), |ada| ada.name = "Ada King".into()).await?;
+///
+/// let sales = table.get(Department::key("contoso", "sales")).await?.ok_or("no department")?;
+/// assert_eq!(sales.entity.manager.as_deref(), Some("Ada King"));
+/// # Ok(()) }
+/// ```
+pub struct Copies<S, T, V> {
+    name: &'static str,
+    max: usize,
+    targets: Targets<S, T>,
+    what: Box<dyn Fn(&S) -> V + Send + Sync>,
+    set: Set<T, V>,
+}
+
+type Targets<S, T> = Box<dyn Fn(&S) -> Vec<Key<T>> + Send + Sync>;
+type Set<T, V> = Box<dyn Fn(&mut T, Option<&V>) + Send + Sync>;
+
+impl<S, T: Entity, V> Copies<S, T, V> {
+    /// Copies `what` of an entity into those at `targets`: none, one (an `Option`) or several keys of its
+    /// partition, at most `max`. `set` puts the copy into a target, or takes it away when the entity does
+    /// not belong there any more.
+    ///
+    /// A write is refused if a target is in another partition ([`ErrorKind::Invalid`]), if there are more
+    /// than `max` ([`ErrorKind::TooLarge`]), or if one is not there ([`ErrorKind::NotFound`]); where a
+    /// copy is only to be taken away, the last is no error, and a target that holds another copy by now
+    /// is left as it is. Properties of a target that `T` does not have stay.
+    pub fn new<I: IntoIterator<Item = Key<T>>>(
+        name: &'static str,
+        max: usize,
+        targets: impl Fn(&S) -> I + Send + Sync + 'static,
+        what: impl Fn(&S) -> V + Send + Sync + 'static,
+        set: impl Fn(&mut T, Option<&V>) + Send + Sync + 'static,
+    ) -> Self {
+        const {
+            assert!(
+                !T::STORE,
+                "the targets of copies are written beside their store: remove `store` from their type"
+            );
+        }
+        let targets = Box::new(move |source: &S| targets(source).into_iter().collect());
+        Self { name, max, targets, what: Box::new(what), set: Box::new(set) }
+    }
+
+    /// The RowKeys of the targets.
+    fn targets(&self, source: Option<&S>, partition_key: &str) -> Result<Vec<String>> {
+        let mut row_keys = Vec::new();
+        for key in source.map(&self.targets).unwrap_or_default() {
+            let (partition, row_key) = key.parts().map_err(Error::no_such_key)?;
+            if partition != partition_key {
+                let what = format!("`{}` copies into another partition", self.name);
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("name only targets in the partition of the entity"));
+            }
+            if !row_keys.iter().any(|known| known == row_key) {
+                row_keys.push(row_key.to_owned());
+            }
+        }
+        if row_keys.len() > self.max {
+            let (what, max) = (row_keys.len(), self.max);
+            let what =
+                format!("`{}` copies into {what} entities, and {max} are allowed", self.name);
+            return Err(Error::refused(ErrorKind::TooLarge, what));
+        }
+        Ok(row_keys)
+    }
+}
+
+/// What a change does to the targets.
+struct Edits<V> {
+    /// They get the new copy.
+    put: Vec<String>,
+    /// They lose the old one.
+    take: Vec<String>,
+    old: Option<V>,
+    new: Option<V>,
+}
+
+impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
+    fn edits(&self, change: Change<'_, S>) -> Result<Edits<V>> {
+        let new_targets = self.targets(change.after, change.partition_key())?;
+        // What cannot be in a target never was.
+        let old_targets = self.targets(change.before, change.partition_key()).unwrap_or_default();
+        let (old, new) = (change.before.map(&self.what), change.after.map(&self.what));
+        let stays = old == new && !change.is_rewrite();
+        let take = old_targets.iter().filter(|key| !new_targets.contains(key)).cloned().collect();
+        let put = new_targets.into_iter().filter(|key| !(stays && old_targets.contains(key)));
+        Ok(Edits { put: put.collect(), take, old, new })
+    }
+
+    /// Puts a copy into a stored target.
+    fn put(&self, row: &mut DynamicEntity, copy: Option<&V>) -> Result<()> {
+        let before: T = row.read_as()?;
+        let mut after = before.clone();
+        (self.set)(&mut after, copy);
+        if after == before {
+            return Ok(());
+        }
+        let (before, after) = (DynamicEntity::of(&before)?, DynamicEntity::of(&after)?);
+        if (&after.partition_key, &after.row_key) != (&row.partition_key, &row.row_key) {
+            let what =
+                format!("`{}` alters the key of a target, and keys cannot change", self.name);
+            return Err(Error::refused(ErrorKind::Invalid, what));
+        }
+        for (name, _) in before.iter().filter(|(name, _)| after.get(name).is_none()) {
+            row.remove(name);
+        }
+        for (name, value) in after.iter() {
+            row.set(name, value.clone());
+        }
+        Ok(())
+    }
+
+    /// Whether a target holds this copy: putting it there changes nothing.
+    fn holds(&self, row: &DynamicEntity, copy: Option<&V>) -> Result<bool> {
+        let mut same = row.clone();
+        self.put(&mut same, copy)?;
+        Ok(same == *row)
+    }
+}
+
+impl<S, T, V> Contributor<S> for Copies<S, T, V>
+where
+    T: Entity + Clone + PartialEq,
+    V: PartialEq,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn operations(&self) -> usize {
+        2 * self.max
+    }
+
+    fn reads(&self, change: Change<'_, S>) -> Result<Vec<String>> {
+        let Edits { put, take, .. } = self.edits(change)?;
+        Ok([put, take].concat())
+    }
+
+    fn contribute(&self, change: Change<'_, S>, plan: &mut Contribution<'_>) -> Result<()> {
+        let Edits { put, take, old, new } = self.edits(change)?;
+        for row_key in take {
+            plan.edit(&row_key, |row| match row {
+                Some(row) if self.holds(row, old.as_ref())? => self.put(row, None),
+                _ => Ok(()),
+            })?;
+        }
+        for row_key in put {
+            plan.edit(&row_key, |row| {
+                let Some(row) = row else {
+                    let what = "the entity that its copy belongs in is not there";
+                    return Err(Error::refused(ErrorKind::NotFound, what)
+                        .advise("store it first, or name it as a target only when it is there"));
+                };
+                self.put(row, new.as_ref())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<S, T, V> std::fmt::Debug for Copies<S, T, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copies").field("name", &self.name).finish_non_exhaustive()
+    }
+}
