@@ -82,6 +82,26 @@ pairs! {
     two_values: "unique value", "unique value",
         #[entity(unique(name = first, value = "{a}"))]
         #[entity(unique(name = second, value = "{b}"))];
+    unique_index_and_list: "index, one entity a value", "list",
+        #[entity(index(name = one, row = "one_{a}"))]
+        #[entity(list(name = all, value = "{b}"))];
+    index_and_list: "index, many", "list",
+        #[entity(index(name = many, row = "many_{a}", many))]
+        #[entity(list(name = all, value = "{b}"))];
+    elsewhere_and_list: "index elsewhere", "list",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))]
+        #[entity(list(name = all, value = "{b}"))];
+    partial_and_list: "index elsewhere, partial", "list",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(b)))]
+        #[entity(list(name = all, value = "{b}"))];
+    value_and_list: "unique value", "list",
+        #[entity(unique(name = value, value = "{a}"))]
+        #[entity(list(name = all, value = "{b}"))];
+    two_lists: "list", "list",
+        #[entity(list(name = first, value = "{a}"))]
+        #[entity(list(name = second, value = "{b}"))];
+    list_and_count: "list", "count",
+        #[entity(list(name = all, value = "{a}"))];
     index_and_count: "index, many", "count",
         #[entity(index(name = many, row = "many_{a}", many))];
     elsewhere_and_count: "index elsewhere", "count",
