@@ -353,3 +353,38 @@ async fn entities_that_were_there_before_a_view_are_counted_when_they_are_writte
     assert_eq!(assert_exact(&server.snapshot())["sales"].0, 2);
     Ok(())
 }
+
+/// A settle that read the summary, and whose write lands after those of others.
+#[tokio::test]
+async fn a_late_write_of_a_summary_is_refused_whatever_came_between() -> TestResult {
+    let (server, staff) = start().await?;
+    staff.insert(&employee(1, "sales", 10, 1)).await?;
+    let between: [Write; 2] = [
+        // Another entity joins the group.
+        |staff| async move { staff.insert(&employee(2, "sales", 20, 2)).await.map(drop) }.boxed(),
+        // The entity itself goes back to what its contribution says, which changes nothing.
+        |staff| async move { staff.update(key(1), |e| e.salary = 10).await.map(drop) }.boxed(),
+    ];
+    for write in between {
+        let server = server.fork().await?;
+        let staff = store(&account(&server)?)?;
+        let departments = Fault::on(Operation::Transaction).resource("departments");
+        let late = server.inject(departments.times(1).hold());
+        let update = staff.update(key(1), |employee| employee.salary = 70);
+        let others = async {
+            late.wait_until_held().await;
+            let written = write(staff.clone()).await;
+            late.release();
+            written
+        };
+        let (updated, written) = futures_util::future::join(update, others).await;
+        updated?;
+        written?;
+        for _ in 0..3 {
+            server.clock().advance(std::time::Duration::from_secs(61));
+            assert_eq!(staff.work_once().await?.failed, 0);
+        }
+        assert_exact(&server.snapshot());
+    }
+    Ok(())
+}
