@@ -13,6 +13,9 @@ use rowkey_tests::sweep::{self, once};
 
 use super::rows::{Order, agreed, left, order, start, store};
 
+/// The keys of orders, and their cents.
+type Orders = Vec<(String, i64)>;
+
 type Write = fn(Store<Order>) -> BoxFuture<'static, Result<(), Error>>;
 
 /// Writes that are committed and writes that are refused, each on a server with one order.
@@ -83,7 +86,7 @@ pub(crate) async fn one(
     write: Write,
     faults: &[Fault],
     repeats: bool,
-    expected: Option<&(Vec<(String, i64)>, Vec<(String, i64)>)>,
+    expected: Option<&(Orders, Orders)>,
 ) -> Result<(Vec<(String, i64)>, usize, bool), Box<dyn std::error::Error>> {
     let server = server.fork().await?;
     let injected: Vec<_> = faults.iter().map(|fault| server.inject(fault.clone())).collect();

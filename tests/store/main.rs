@@ -20,6 +20,6 @@ mod rows;
 mod transactions;
 mod value_lists;
 mod versions;
-mod workers;
 mod views;
+mod workers;
 mod writes;

@@ -106,8 +106,7 @@ async fn a_transaction_costs_no_more_than_its_plan_says() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all: Vec<_> = (1..5).map(order).collect();
-    let transaction =
-        all.iter().fold(orders.transaction(), |transaction, order| transaction.insert(order));
+    let transaction = all.iter().fold(orders.transaction(), rowkey_store::Transaction::insert);
     let plan = transaction.explain().await?;
     let before = server.journal();
     transaction.submit().await?;
@@ -133,8 +132,7 @@ async fn a_transaction_with_many_long_values_is_written() -> TestResult {
     for label in ["x", "\u{4e9c}", "\""] {
         let all: Vec<_> =
             (0..90).map(|id| Seat { id, label: format!("{id:04}{}", label.repeat(130)) }).collect();
-        let transaction =
-            all.iter().fold(seats.transaction(), |transaction, seat| transaction.insert(seat));
+        let transaction = all.iter().fold(seats.transaction(), rowkey_store::Transaction::insert);
         assert_eq!(transaction.submit().await?.settled, Settled::Done);
         for seat in &all {
             assert!(seats.delete(Seat::key(seat.id)).await?);

@@ -256,7 +256,7 @@ impl Executor {
             // A worker of these types may receive it next.
             Resumed::Soon
         } else if age < KEPT {
-            Resumed::Again(KEPT - age)
+            Resumed::Again(KEPT.saturating_sub(age))
         } else {
             // Nothing that was sent can land any more.
             let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
@@ -280,9 +280,9 @@ impl Executor {
             return Ok(true);
         }
         let own = self.settlers.iter().map(|settler| settler.of()).filter(|of| !is_noted(of));
-        let own: String = own.map(|of| format!("{of}\n")).collect();
+        let own: Vec<_> = own.collect();
         if !own.is_empty() {
-            row.set(SETTLED, noted + &own);
+            row.set(SETTLED, format!("{noted}{}\n", own.join("\n")));
             let noted = self.table.table().replace((&row, found.etag)).await;
             // Another worker notes its types.
             noted.map(drop).or_else(|error| if is_lost(&error) { Ok(()) } else { Err(error) })?;
