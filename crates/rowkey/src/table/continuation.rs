@@ -2,7 +2,7 @@
 //!
 //! # Format
 //!
-//! base64url without padding of: the version, 1; flags; the [fingerprint](super::plan::Plan::fingerprint)
+//! base64url without padding of: the version, 1; flags; the fingerprint
 //! of the query, 8 bytes; the part, 2 bytes; the length of the first of the service's two tokens, 2
 //! bytes, and both; a checksum over all of that, 4 bytes. Numbers are little-endian.
 
