@@ -1,4 +1,4 @@
-//! Copies: departments show the employee that manages them, whatever is written and fails.
+//! Copies: departments show the employee that manages them, after each write and each failure.
 
 use std::collections::BTreeMap;
 

@@ -103,7 +103,7 @@ async fn many_at_a_time_keep_the_indexes() -> TestResult {
     Ok(())
 }
 
-/// Item 4: what decides is read on the primary, whatever the options say.
+/// Item 4: what decides is read on the primary, with every setting of the options.
 #[tokio::test]
 async fn no_decision_is_made_by_the_secondary() -> TestResult {
     let (server, account) = start().await?;

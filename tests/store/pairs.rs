@@ -123,7 +123,7 @@ async fn check<E: Pair>(counts: bool) -> TestResult {
     let key = || Key::<E>::new("all", "thing_0000000001");
     let scenario = async |account: &StorageAccount| {
         let things = store::<E>(account, counts)?;
-        // Each is tried whatever became of the one before.
+        // Each is tried, even if the one before failed.
         let results = [
             things.insert(&E::new(2, "c", "d")).await.map(drop),
             things.update(key(), |thing| thing.set("e", "f")).await.map(drop),

@@ -1,4 +1,4 @@
-//! Lists: whatever is written, fails or is written at the same time, each value has the list of the
+//! Lists: after each write, failure and simultaneous write, each value has the list of the
 //! entities that have it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What the tests share: an account on the server under test, names that nobody else uses, the
+//! What the tests share: an account on the server under test, names that no other test uses, the
 //! [`sweep`] over all requests of a scenario, and a [`timeline`] for what takes long.
 //!
 //! The same test bodies run on three arms, chosen by `ROWKEY_ARM`: `ours` (the default, a server of

@@ -26,7 +26,7 @@ pub enum Stage {
 /// What must be done, each with the disaster that follows without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// After a step of the manifest, whoever builds waits until no writer may act on an older one.
+    /// After a step of the manifest, the build waits until no writer may act on an older one.
     pub build_waits_for_holders: bool,
     /// It waits as well until what they sent has landed or never will.
     pub build_waits_for_requests: bool,

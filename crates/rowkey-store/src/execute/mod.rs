@@ -75,7 +75,7 @@ impl Executor {
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
         let announcer = self.announcer()?;
-        // Nothing is committed before the transaction, whatever is not answered.
+        // Nothing is committed before the transaction, even if a request before it was not answered.
         let announced = announcer.announce(&self.table, &notice).await;
         let announced = announced.map_err(Error::not_applied)?;
         let mut in_doubt = false;

@@ -1,7 +1,7 @@
 //! Operations: the identity of one write, its op row, and the void that ends it.
 //!
 //! A write that prepares or settles anything inserts its op row as the first operation of its
-//! transaction. Whoever presumes the write dead inserts a void at the same key. One of the two stands
+//! transaction. A party that presumes the write dead inserts a void at the same key. One of the two stands
 //! in the end: an op row says that the write was committed, a void that it never will be.
 
 use std::fmt;

@@ -155,7 +155,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         self.stream().try_collect().await
     }
 
-    /// Reads up to so many.
+    /// Reads up to `entities` of them, by one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let table = &self.store.inner.table;
         match &self.source.0 {

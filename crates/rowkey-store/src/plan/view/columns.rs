@@ -141,7 +141,7 @@ fn first_of(
 ) -> Result<First> {
     Ok(match (first, old, new) {
         (None, None, Some(new)) => First::New(new.clone()),
-        // It comes first whatever becomes of the old one.
+        // It comes first, with or without the old one.
         (Some(first), _, Some(new)) if !precedes(first, new)? => First::New(new.clone()),
         (Some(first), Some(old), _) if precedes(first, old)? => First::Same,
         (_, None, None) | (Some(_), None, Some(_)) => First::Same,
