@@ -144,6 +144,11 @@ async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
     assert_eq!(found.part("by_number").orphaned, 1, "{found:?}");
     assert!(orders.repair().run().await?.is_clean());
     orders.insert(&order(1)).await?;
+    // A request that is late must still meet the void: it is kept, and no fault.
+    server.clock().advance(std::time::Duration::from_secs(1200));
+    let soon = rowkey_tests::sweep::account(&server)?;
+    let kept = store(&soon)?.repair().run().await?;
+    assert_eq!((kept.part("operations").skipped, kept.is_clean()), (1, true), "{kept:?}");
     server.clock().advance(std::time::Duration::from_secs(3600));
     let later = rowkey_tests::sweep::account(&server)?;
     let orders = store(&later)?;

@@ -33,7 +33,7 @@ const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
 
 /// How long an op row or a void stays that a late request may have to meet: the time in which the writer
 /// sends requests, the time in which they land, and what two clocks differ.
-const KEPT: Duration = HIDDEN.saturating_add(LATEST).saturating_add(SKEW);
+pub(crate) const KEPT: Duration = HIDDEN.saturating_add(LATEST).saturating_add(SKEW);
 
 /// The property of an op row or a void with the types whose workers have settled it for the last time.
 const SETTLED: &str = "Settled";

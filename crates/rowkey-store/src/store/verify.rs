@@ -6,7 +6,7 @@
 //! | copy | its entity has it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
-//! | op row | it is younger than a request may land late | orphaned: resumed as a worker does |
+//! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -16,10 +16,10 @@ use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
 use super::list::list_of;
 use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store};
-use crate::execute::Resumed;
-use crate::execute::announce::{LATEST, Notice};
+use crate::execute::announce::Notice;
 use crate::execute::claim::{claim, end};
 use crate::execute::settle::{Settled, delete};
+use crate::execute::{KEPT, Resumed};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{NewClaim, Op};
@@ -260,8 +260,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
         let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
             OpRow::read(&found.entity)?;
-        let latest = TimeDelta::from_std(LATEST).unwrap_or(TimeDelta::MAX);
-        if self.inner.deciding.clock().now() - created <= latest {
+        let kept = TimeDelta::from_std(KEPT).unwrap_or(TimeDelta::MAX);
+        if self.inner.deciding.clock().now() - created <= kept {
             report.note(Some(OPERATIONS), Verdict::Skipped, 1);
             return Ok(());
         }
