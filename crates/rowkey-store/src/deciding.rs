@@ -5,7 +5,8 @@ use rowkey::{
     RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
 
-use crate::row::Keys;
+use crate::layer::Layers;
+use crate::row::{Head, Keys};
 
 /// A table whose reads decide.
 ///
@@ -74,6 +75,17 @@ impl Deciding {
         let read = self.get_as(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await;
         // A read without an answer applied nothing.
         read.map_err(Error::not_applied)
+    }
+
+    /// Reads an entity with what its layers need.
+    pub(crate) async fn head<E: Entity>(
+        &self,
+        layers: &Layers,
+        keys: &Keys,
+    ) -> Result<Option<Stored<Head<E>>>> {
+        // A read without an answer applied nothing.
+        let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+        layers.head(&self.table, key).await.map_err(Error::not_applied)
     }
 
     /// A transaction that is not sent again if it inserts and its answer is lost.

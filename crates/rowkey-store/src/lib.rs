@@ -25,6 +25,7 @@ mod execute;
 #[cfg(doctest)]
 mod guide;
 pub mod job;
+mod layer;
 mod plan;
 mod row;
 mod store;

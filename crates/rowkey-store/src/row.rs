@@ -65,30 +65,53 @@ fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
     keys().map_err(|error| Error::no_such_key(&error))
 }
 
-/// Whether the entity in `head` has the row `keys` in the index at `position`.
-///
-/// Not generic in what it returns or takes, so a plan keeps it as a plain pointer.
-pub(crate) fn demands<E: Entity>(
-    head: &DynamicEntity,
-    position: usize,
-    keys: &Keys,
-) -> Result<bool> {
-    let entity: E = head.read_as()?;
-    Ok(has_keys(&entity, position, keys))
+/// A row that the layers of a type made of an entity, without the mark.
+#[derive(Clone)]
+pub(crate) struct Closed {
+    pub(crate) row: DynamicEntity,
+    /// The properties that copies lack.
+    pub(crate) not_copied: Vec<&'static str>,
 }
 
-/// The same of an entity. One whose values make no valid key, because another program wrote it, has no
-/// row there.
-pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> bool {
-    index_keys(entity, position).is_ok_and(|own| own.as_ref() == Some(keys))
+/// What an entity has in its rows: what it encodes, or what layers made of it.
+pub(crate) enum Content<'e, E> {
+    Plain(&'e E),
+    Closed(&'e Closed),
 }
 
-/// The type of [`demands`].
-pub(crate) type Demands = fn(&DynamicEntity, usize, &Keys) -> Result<bool>;
+impl<'e, E: Entity> Content<'e, E> {
+    pub(crate) fn of(entity: &'e E, closed: Option<&'e Closed>) -> Self {
+        closed.map_or(Self::Plain(entity), Self::Closed)
+    }
+
+    fn encode(&self, out: &mut RowWriter, is_copied: impl Fn(&Closed, &str) -> bool) {
+        let closed = match self {
+            Self::Plain(entity) => return entity.encode(out),
+            Self::Closed(closed) => closed,
+        };
+        for (name, value) in closed.row.iter().filter(|(name, _)| is_copied(closed, name)) {
+            match (name, E::KIND, value) {
+                // These two are in partial copies as well.
+                ("EntityType", Some(kind), _) => out.kind(kind),
+                ("EntityVersion", _, Value::Int32(version)) => out.version(*version),
+                _ => out.property(name, value),
+            }
+        }
+    }
+}
+
+impl<E> Clone for Content<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> std::marker::Copy for Content<'_, E> {}
 
 /// An entity with the mark of the operation that writes it.
 pub(crate) struct HeadRow<'e, E> {
-    pub(crate) entity: &'e E,
+    pub(crate) keys: &'e Keys,
+    pub(crate) content: Content<'e, E>,
     pub(crate) mark: &'e str,
 }
 
@@ -105,22 +128,22 @@ impl<E: Entity> Entity for HeadRow<'_, E> {
     const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
 
     fn partition_key(&self, out: &mut KeyWriter) {
-        self.entity.partition_key(out);
+        out.literal(&self.keys.0);
     }
 
     fn row_key(&self, out: &mut KeyWriter) {
-        self.entity.row_key(out);
+        out.literal(&self.keys.1);
     }
 
     fn encode(&self, out: &mut RowWriter) {
-        self.entity.encode(out);
+        self.content.encode(out, |_, _| true);
         out.property(MARK, &Text(self.mark));
     }
 }
 
 /// A copy of an entity in one of its indexes.
 pub(crate) struct CopyRow<'e, E> {
-    pub(crate) entity: &'e E,
+    pub(crate) content: Content<'e, E>,
     pub(crate) index: &'static Index,
     pub(crate) keys: &'e Keys,
     pub(crate) primary: &'e Keys,
@@ -153,12 +176,13 @@ impl<E: Entity> Entity for CopyRow<'_, E> {
         }
         out.property(PRIMARY_ROW_KEY, &Text(&self.primary.1));
         out.property(INDEX, &Text(self.index.name));
+        let is_copied = |closed: &Closed, name: &str| !closed.not_copied.contains(&name);
         match self.index.copy {
             Copied::All => {
-                self.entity.encode(out);
+                self.content.encode(out, is_copied);
                 out.property(MARK, &Text(self.mark));
             }
-            Copied::Only(names) => out.only(names, |out| self.entity.encode(out)),
+            Copied::Only(names) => out.only(names, |out| self.content.encode(out, is_copied)),
         }
     }
 }
@@ -177,11 +201,18 @@ impl rowkey::Property for Text<'_> {
 }
 
 /// A head as it is read: the entity and the mark of the operation that wrote it.
-#[derive(Clone, Debug)]
 pub(crate) struct Head<E> {
     pub(crate) entity: E,
     /// `None` if it was not written by a store.
     pub(crate) mark: Option<String>,
+    /// The row as it is stored, if the type has layers.
+    pub(crate) closed: Option<Closed>,
+}
+
+impl<E: Entity> Head<E> {
+    pub(crate) fn content(&self) -> Content<'_, E> {
+        Content::of(&self.entity, self.closed.as_ref())
+    }
 }
 
 impl<E: Entity> Projection for Head<E> {
@@ -189,7 +220,7 @@ impl<E: Entity> Projection for Head<E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { entity: E::decode(row)?, mark: row.property(MARK)? })
+        Ok(Self { entity: E::decode(row)?, mark: row.property(MARK)?, closed: None })
     }
 }
 

@@ -122,7 +122,10 @@ async fn give_up(table: &Deciding, announcer: &Announcer, claim: &Claim) -> Resu
 
 async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
     match table.row(owner).await? {
-        Some(head) => (new.demands)(&head.entity, new.position, &new.reference.keys),
+        Some(head) => {
+            let keys = &new.reference.keys;
+            new.demands.ask(table.table(), &head.entity, new.position, keys).await
+        }
         None => Ok(false),
     }
 }

@@ -257,7 +257,7 @@ async fn in_the_way(table: &Deciding, copy: &CopyOf, keys: &Keys) -> Result<Obst
         return Ok(Obstacle::Stale(found.etag));
     }
     let is_demanded = match table.row(&owner).await? {
-        Some(head) => (copy.demands)(&head.entity, copy.position, keys)?,
+        Some(head) => copy.demands.ask(table.table(), &head.entity, copy.position, keys).await?,
         None => false,
     };
     Ok(if is_demanded { Obstacle::Taken } else { Obstacle::Stale(found.etag) })

@@ -207,7 +207,7 @@ impl Executor {
     async fn undo(&self, op: &Keys, claimed: Vec<&NewClaim>, announced: Announced, in_doubt: bool) {
         let mut undone = true;
         for new in claimed {
-            let how = (new.demands, new.position);
+            let how = (&new.demands, new.position);
             match release(&self.table, op, &new.reference, how).await {
                 Ok(released) => undone &= released == Settled::Done,
                 Err(error) => {

@@ -6,9 +6,10 @@ use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result};
 
 use crate::deciding::Deciding;
+use crate::layer::{Demands, Layers};
 use crate::plan::op::{ClaimRef, Target};
 use crate::plan::remote::Version;
-use crate::row::{Claim, Demands, Head, Keys, Marked};
+use crate::row::{Claim, Head, Keys, Marked};
 
 /// What became of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl Settled {
 pub struct Settling<E> {
     table: Deciding,
     keys: Keys,
+    layers: Layers,
     seen: Mutex<Seen>,
     entity: std::marker::PhantomData<fn() -> E>,
 }
@@ -47,8 +49,8 @@ struct Seen {
 }
 
 impl<E: Entity> Settling<E> {
-    pub(crate) fn new(table: Deciding, keys: Keys) -> Self {
-        Self { table, keys, seen: Mutex::default(), entity: std::marker::PhantomData }
+    pub(crate) fn new(table: Deciding, keys: Keys, layers: Layers) -> Self {
+        Self { table, keys, layers, seen: Mutex::default(), entity: std::marker::PhantomData }
     }
 
     /// The table of the entity.
@@ -92,8 +94,12 @@ impl<E: Entity> Settling<E> {
         &self.keys
     }
 
+    pub(crate) fn demands(&self) -> Demands {
+        Demands::of::<E>(&self.layers)
+    }
+
     pub(crate) async fn head(&self) -> Result<Option<Head<E>>> {
-        let read = self.table.row_as::<Head<E>>(&self.keys).await?;
+        let read = self.table.head::<E>(&self.layers, &self.keys).await?;
         let version = read.as_ref().map(|read| read.etag.clone());
         let mut seen = self.seen();
         if !seen.versions.contains(&version) {
@@ -157,7 +163,7 @@ pub(crate) async fn release(
     table: &Deciding,
     op: &Keys,
     claim: &ClaimRef,
-    (demands, position): (Demands, usize),
+    (demands, position): (&Demands, usize),
 ) -> Result<Settled> {
     let Some(found) = table.row(&claim.keys).await? else { return Ok(Settled::Done) };
     let stored = Claim::read(&found.entity)?;
@@ -167,7 +173,7 @@ pub(crate) async fn release(
         return Ok(Settled::Done);
     }
     if let Some(head) = table.row(&owner).await?
-        && demands(&head.entity, position, &claim.keys)?
+        && demands.ask(table.table(), &head.entity, position, &claim.keys).await?
     {
         return Ok(Settled::Done);
     }

@@ -6,7 +6,8 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, table::EncodedRow}
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
 use crate::execute::settle::{Settled, Settling};
-use crate::row::{Keys, not_of_a_store};
+use crate::layer::Layers;
+use crate::row::{Closed, Content, Keys, not_of_a_store};
 
 /// A change of one entity: what it was and what it is to be.
 ///
@@ -19,6 +20,8 @@ pub struct Change<'a, E> {
     pub(crate) keys: &'a Keys,
     pub(crate) op: &'a Op,
     pub(crate) rewrites: bool,
+    /// What layers made of `after`.
+    pub(crate) closed: Option<&'a Closed>,
 }
 
 impl<E> std::fmt::Debug for Change<'_, E> {
@@ -39,6 +42,13 @@ impl<E> Clone for Change<'_, E> {
 }
 
 impl<E> Copy for Change<'_, E> {}
+
+impl<'a, E: Entity> Change<'a, E> {
+    /// What is written of `after`.
+    pub(crate) fn content(&self, after: &'a E) -> Content<'a, E> {
+        Content::of(after, self.closed)
+    }
+}
 
 impl<'a, E> Change<'a, E> {
     /// The PartitionKey of the entity.
@@ -113,6 +123,7 @@ pub struct Contribution<'p> {
     /// The type of the entity, by the text that its RowKeys begin with.
     pub(crate) of: &'static str,
     pub(crate) row_key: &'p str,
+    pub(crate) layers: &'p Layers,
 }
 
 impl Contribution<'_> {

@@ -4,7 +4,8 @@ use rowkey::index::Scope;
 use rowkey::{Entity, Match, Result, table::EncodedRow};
 
 use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write};
-use crate::row::{CopyRow, Keys, demands, index_keys};
+use crate::layer::{Demands, Layers};
+use crate::row::{CopyRow, Keys, index_keys};
 
 /// The declared indexes of `E` in its own partition.
 pub(crate) struct LocalIndexes;
@@ -36,26 +37,26 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
             };
             let is_kept = new.as_ref().is_some_and(|(_, keys)| old.as_ref() == Some(keys));
             if let Some((_, row_key)) = old.filter(|_| !is_kept) {
-                let source = Source::Copy(copy_of::<E>(position, change.keys));
+                let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
                 plan.plan.push(Edit { row_key, write: Write::Delete(Match::Any), source })?;
             }
             let Some((entity, keys)) = new else { continue };
             let row = EncodedRow::of(&CopyRow {
-                entity,
+                content: change.content(entity),
                 index: &E::INDEXES[position],
                 keys: &keys,
                 primary: change.keys,
                 mark: change.op.mark(),
             })?;
             let write = if is_kept { Write::Upsert(row) } else { Write::Insert(row) };
-            let source = Source::Copy(copy_of::<E>(position, change.keys));
+            let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
             plan.plan.push(Edit { row_key: keys.1, write, source })?;
         }
         Ok(())
     }
 }
 
-fn copy_of<E: Entity>(position: usize, owner: &Keys) -> CopyOf {
+fn copy_of<E: Entity>(position: usize, owner: &Keys, layers: &Layers) -> CopyOf {
     let index = E::INDEXES[position].name;
-    CopyOf { index, position, owner: owner.clone(), demands: demands::<E> }
+    CopyOf { index, position, owner: owner.clone(), demands: Demands::of::<E>(layers) }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::EncodedRow};
 
-use crate::row::{Demands, Keys};
+use crate::layer::Demands;
+use crate::row::Keys;
 
 pub(crate) mod contributor;
 pub(crate) mod copies;

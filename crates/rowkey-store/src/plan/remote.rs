@@ -8,7 +8,8 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, 
 
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
-use crate::row::{CopyRow, Head, Keys, MARK, demands, has_keys, index_keys, primary_keys, text};
+use crate::layer::has_keys;
+use crate::row::{CopyRow, Head, Keys, MARK, index_keys, primary_keys, text};
 
 /// Parts the keys of an address. No key has it.
 pub(crate) const SEPARATOR: char = '\n';
@@ -76,7 +77,12 @@ impl RemoteIndex {
         // A row that names no entity is not one of the index: it is left alone.
         let Some(owner) = owner else { return Ok(true) };
         match settling.table().row(&owner).await? {
-            Some(head) => demands::<E>(&head.entity, self.position, keys),
+            Some(head) => {
+                settling
+                    .demands()
+                    .ask(settling.table().table(), &head.entity, self.position, keys)
+                    .await
+            }
             None => Ok(false),
         }
     }
@@ -107,7 +113,7 @@ impl RemoteIndex {
         primary: &'r Keys,
     ) -> CopyRow<'r, E> {
         let mark = head.mark.as_deref().unwrap_or_default();
-        CopyRow { entity: &head.entity, index: self.index, keys, primary, mark }
+        CopyRow { content: head.content(), index: self.index, keys, primary, mark }
     }
 }
 
@@ -129,7 +135,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
         {
             // A copy has a few properties more than the entity, and must not be found too large later.
             let (index, mark) = (self.index, change.op.mark());
-            EncodedRow::of(&CopyRow { entity, index, keys: &keys, primary: change.keys, mark })?;
+            let content = change.content(entity);
+            EncodedRow::of(&CopyRow { content, index, keys: &keys, primary: change.keys, mark })?;
             plan.target(address(keys));
         }
         // What cannot be in the index never was.

@@ -15,7 +15,7 @@ fn row(row_key: &str) -> EncodedRow {
 }
 
 fn copy(index: &'static str) -> Source {
-    let demands: Demands = |_, _, _| Ok(false);
+    let demands = Demands::of::<DynamicEntity>(&crate::layer::Layers::default());
     Source::Copy(CopyOf { index, position: 0, owner: ("p".into(), "e".into()), demands })
 }
 

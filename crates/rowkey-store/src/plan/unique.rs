@@ -5,7 +5,8 @@ use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::op::ClaimRef;
 use super::{Change, Contribution, Contributor, NewClaim};
-use crate::row::{Keys, demands, index_keys};
+use crate::layer::Demands;
+use crate::row::{Keys, index_keys};
 
 /// The declared unique values of `E`.
 ///
@@ -57,7 +58,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                     owner: change.keys.clone(),
                     index: index.name,
                     position,
-                    demands: demands::<E>,
+                    demands: Demands::of::<E>(plan.layers),
                     inserts: change.before.is_none(),
                 });
             }

@@ -10,6 +10,7 @@ use rowkey::{Entity, Error, ErrorKind, Queue, Result, Table};
 use super::{Inner, Store};
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
+use crate::layer::Layers;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
 use crate::plan::remote::RemoteIndex;
@@ -108,9 +109,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
         }
         let deciding = Deciding::new(&table);
+        let layers = Layers::new(Vec::new());
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));
         Ok(Store {
-            inner: Arc::new(Inner { table, deciding, contributors, added: given, announcer }),
+            inner: Arc::new(Inner {
+                table,
+                deciding,
+                contributors,
+                layers,
+                added: given,
+                announcer,
+            }),
         })
     }
 }

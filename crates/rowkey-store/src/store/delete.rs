@@ -7,7 +7,7 @@ use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
-use crate::row::{Head, Keys, keys_of};
+use crate::row::{Keys, keys_of};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes every entity of a partition, or of a part of one, with all that belongs to it.
@@ -37,8 +37,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut report = Report::default();
         let mut heads = Vec::new();
         for stored in page.entities {
-            let Head { entity, mark } = stored.entity.read_as::<Head<E>>()?;
-            heads.push((keys_of(&entity)?, ReadHead { entity, mark, etag: stored.etag }));
+            let stored = self.inner.layers.open::<E>(self.inner.deciding.table(), stored).await?;
+            heads.push((keys_of(&stored.entity.entity)?, ReadHead::of(stored)));
         }
         let each = self.inner.contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
         for group in heads.chunks(((MAX_OPERATIONS - 1) / each).max(1)) {

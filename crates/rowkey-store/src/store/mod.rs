@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, try_join_all};
 use rowkey::table::EncodedRow;
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
+use rowkey::{
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
+};
 
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
@@ -24,8 +26,9 @@ use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::job::Report;
+use crate::layer::Layers;
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
-use crate::row::{Head, HeadRow, Keys, keys_of};
+use crate::row::{Closed, Content, Head, HeadRow, Keys, keys_of};
 use crate::version::{Version, Versioned};
 
 mod build;
@@ -104,6 +107,7 @@ struct Inner<E> {
     table: Table,
     deciding: Deciding,
     contributors: Vec<Box<dyn Contributor<E>>>,
+    layers: Layers,
     /// How many of them the program gave.
     added: usize,
     announcer: Option<Arc<Announcer>>,
@@ -346,15 +350,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         after: Option<&E>,
     ) -> Result<()> {
         let op = plan.op.clone();
-        let entity = before.map(|head| &head.entity);
-        let rewrites = plan.rewrites;
-        let change = Change { before: entity, after, keys, op: &op, rewrites };
-        let write = match (before, after) {
-            (None, None) => return Ok(()),
-            (None, Some(entity)) => Write::Insert(head_row(entity, &op)?),
-            (Some(before), Some(entity)) => {
-                Write::Replace(head_row(entity, &op)?, Match::ETag(before.etag.clone()))
+        let layers = &self.inner.layers;
+        let closed = match after {
+            Some(entity) => {
+                let (table, stored) =
+                    (self.inner.deciding.table(), before.and_then(ReadHead::closed));
+                layers.close(table, plan, stored, entity).await?
             }
+            None => None,
+        };
+        let change = Change {
+            before: before.map(|head| &head.entity),
+            after,
+            keys,
+            op: &op,
+            rewrites: plan.rewrites,
+            closed: closed.as_ref(),
+        };
+        let row = after.map(|entity| {
+            let content = change.content(entity);
+            EncodedRow::of(&HeadRow { keys, content, mark: op.mark() })
+        });
+        let write = match (before, row.transpose()?) {
+            (None, None) => return Ok(()),
+            (None, Some(row)) => Write::Insert(row),
+            (Some(before), Some(row)) => Write::Replace(row, Match::ETag(before.etag.clone())),
             (Some(before), None) => Write::Delete(Match::ETag(before.etag.clone())),
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
@@ -370,8 +390,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let read = try_join_all(reads.collect::<Vec<_>>()).await?;
             plan.rows.extend(read);
             let name = contributor.name();
-            let mut contribution =
-                Contribution { plan, contributor: name, of: Inner::<E>::of(), row_key: &keys.1 };
+            let mut contribution = Contribution {
+                plan,
+                contributor: name,
+                of: Inner::<E>::of(),
+                row_key: &keys.1,
+                layers,
+            };
             contributor
                 .contribute(change, &mut contribution)
                 .map_err(|error| error.during(name.to_owned()))?;
@@ -381,11 +406,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Reads the head on the primary.
     async fn read(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
-        let read = self.inner.deciding.row_as::<Head<E>>(keys).await?;
-        Ok(read.map(|stored| {
-            let Head { entity, mark } = stored.entity;
-            ReadHead { entity, mark, etag: stored.etag }
-        }))
+        let read = self.inner.deciding.head(&self.inner.layers, keys).await?;
+        Ok(read.map(ReadHead::of))
     }
 
     fn executor(&self) -> Executor {
@@ -422,17 +444,30 @@ fn version_of(written: &OneWritten) -> Written {
 struct ReadHead<E> {
     entity: E,
     mark: Option<String>,
+    closed: Option<Closed>,
     etag: ETag,
 }
 
 impl<E> ReadHead<E> {
+    fn of(stored: Stored<Head<E>>) -> Self {
+        let Head { entity, mark, closed } = stored.entity;
+        Self { entity, mark, closed, etag: stored.etag }
+    }
+
+    fn closed(&self) -> Option<&Closed> {
+        self.closed.as_ref()
+    }
+
+    fn content(&self) -> Content<'_, E>
+    where
+        E: Entity,
+    {
+        Content::of(&self.entity, self.closed())
+    }
+
     fn is(&self, version: &Version) -> bool {
         version.is(&self.etag, self.mark.as_deref())
     }
-}
-
-fn head_row<E: Entity>(entity: &E, op: &Op) -> Result<EncodedRow> {
-    EncodedRow::of(&HeadRow { entity, mark: op.mark() })
 }
 
 fn parts<E>(key: &Key<E>) -> Result<Keys> {

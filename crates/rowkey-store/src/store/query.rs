@@ -7,7 +7,7 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, Scope};
 use rowkey::{Continuation, DynamicEntity, Entity, Filter, Partition, Result};
 
-use super::Store;
+use super::{Inner, Store};
 use crate::row::{Copy, Head, Keys, Pointer};
 use crate::version::{Version, Versioned};
 
@@ -160,8 +160,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let table = &self.store.inner.table;
         match &self.source.0 {
             Rows::Entities(partition) => {
-                let query = table.query(partition.clone()).project::<Head<E>>();
-                let page = self.filtered(query).page(entities, from).await?;
+                let query = self.filtered(table.query(partition.clone()));
+                let page = self.heads(query, entities, from).await?;
                 let heads = page.entities.into_iter().map(|stored| {
                     let version = Version::of_head(&stored.etag);
                     Versioned { entity: stored.entity.entity, version }
@@ -170,7 +170,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             }
             Rows::Index(position, rows) => {
                 let index = &E::INDEXES[*position];
-                if (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
+                let is_whole = self.store.inner.layers.copies_are_whole();
+                if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
                     return self.copies(rows.clone(), entities, from).await;
                 }
                 let query = table.query(rows.clone()).project::<At>();
@@ -194,11 +195,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         entities: u32,
         from: Option<Continuation>,
     ) -> Result<Page<E>> {
-        let query = self.store.inner.table.query(rows).project::<Copy<E>>();
-        let page = self.filtered(query).page(entities, from).await?;
-        let mut found = Vec::with_capacity(page.entities.len());
-        for stored in page.entities {
-            let Copy { value: entity, primary, mark } = stored.entity;
+        let Inner { table, layers, .. } = &*self.store.inner;
+        let query = self.filtered(table.query(rows));
+        let (copies, continuation) = if layers.is_empty() {
+            let page = query.project::<Copy<E>>().page(entities, from).await?;
+            let copies = page.entities.into_iter().map(|stored| stored.entity);
+            (copies.collect::<Vec<_>>(), page.continuation)
+        } else {
+            let page = query.page(entities, from).await?;
+            let rows = page.entities.into_iter();
+            let opened = rows.map(|stored| layers.open_copy(table, stored.entity));
+            let opened = stream::iter(opened).buffered(AT_A_TIME);
+            (opened.try_collect().await?, page.continuation)
+        };
+        let mut found = Vec::with_capacity(copies.len());
+        for copy in copies {
+            let Copy { value: entity, primary, mark } = copy;
             if let Some(mark) = mark {
                 found.push(Versioned { entity, version: Version::of_mark(&mark) });
             } else {
@@ -207,7 +219,24 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 found.extend(self.store.get(key).await?);
             }
         }
-        Ok(Page { entities: found, continuation: page.continuation })
+        Ok(Page { entities: found, continuation })
+    }
+
+    /// A page of entities, opened.
+    async fn heads(
+        &self,
+        query: rowkey::Query<E>,
+        entities: u32,
+        from: Option<Continuation>,
+    ) -> Result<rowkey::Page<Head<E>>> {
+        let Inner { table, layers, .. } = &*self.store.inner;
+        if layers.is_empty() {
+            return query.project::<Head<E>>().page(entities, from).await;
+        }
+        let page = query.project::<DynamicEntity>().page(entities, from).await?;
+        let opened = page.entities.into_iter().map(|stored| layers.open(table, stored));
+        let entities = stream::iter(opened).buffered(AT_A_TIME).try_collect().await?;
+        Ok(rowkey::Page { entities, continuation: page.continuation })
     }
 
     fn filtered<P>(&self, query: rowkey::Query<P>) -> rowkey::Query<P>

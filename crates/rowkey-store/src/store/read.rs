@@ -3,14 +3,15 @@
 use rowkey::index::{Copied, IndexKey, Scope};
 use rowkey::{DynamicEntity, Entity, Error, Key, Result};
 
-use super::Store;
-use crate::row::{Claim, Copy, Head, Keys, Pointer, has_keys};
+use super::{Inner, Store};
+use crate::layer::has_keys;
+use crate::row::{Claim, Copy, Keys, Pointer};
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the entity at a key; `None` if there is none. One request.
     pub async fn get(&self, key: Key<E>) -> Result<Option<Versioned<E>>> {
-        let read = self.inner.table.get_as::<Head<E>>(key).await?;
+        let read = self.inner.layers.head::<E>(&self.inner.table, key).await?;
         Ok(read.map(|stored| Versioned {
             entity: stored.entity.entity,
             version: Version::of_head(&stored.etag),
@@ -44,13 +45,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let at = || Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
         let table = &self.inner.table;
         let owner = match (index.scope, index.copy) {
-            (Scope::SamePartition, Copied::All) => {
-                let Some(copy) = table.get_as::<Copy<E>>(at()).await? else { return Ok(None) };
-                if let Copy { value: entity, mark: Some(mark), .. } = copy.entity {
+            (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
+                let Some(copy) = self.copy(at()).await? else { return Ok(None) };
+                if let Copy { value: entity, mark: Some(mark), .. } = copy {
                     return Ok(Some(Versioned { entity, version: Version::of_mark(&mark) }));
                 }
                 // The copy was not written by a store, so it has no version.
-                copy.entity.primary
+                copy.primary
             }
             (Scope::Claim, _) => match table.get(at()).await? {
                 Some(claim) => Claim::read(&claim.entity)?.owner,
@@ -62,6 +63,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             },
         };
         self.demanding(&owner, position, &keys).await
+    }
+
+    /// Reads a whole copy.
+    async fn copy(&self, key: Key<DynamicEntity>) -> Result<Option<Copy<E>>> {
+        let Inner { table, layers, .. } = &*self.inner;
+        if layers.is_empty() {
+            return Ok(table.get_as(key).await?.map(|stored| stored.entity));
+        }
+        match table.get(key).await? {
+            Some(stored) => layers.open_copy(table, stored.entity).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The entity at `owner`, if it has the row `keys` in an index.

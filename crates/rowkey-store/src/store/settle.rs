@@ -9,8 +9,9 @@ use rowkey::{Entity, Error, ErrorKind, Result, Rows};
 
 use super::Inner;
 use crate::execute::settle::{Settled, Settler, Settling, both, release};
+use crate::layer::Demands;
 use crate::plan::op::{ClaimRef, Target};
-use crate::row::{Keys, demands};
+use crate::row::Keys;
 
 impl<E: Entity> Inner<E> {
     /// Whether the program gave contributors besides those that the type declares.
@@ -49,7 +50,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let (of_one, others) = rest.split_at(same);
                 rest = others;
                 let keys = (op.0.clone(), first.row_key.clone());
-                let settling = Settling::<E>::new(self.deciding.clone(), keys);
+                let settling = Settling::<E>::new(self.deciding.clone(), keys, self.layers.clone());
                 all = both(all, self.settle_one(&settling, of_one).await);
                 *in_doubt |= settling.is_in_doubt();
             }
@@ -61,7 +62,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 // A unique value that this program does not know is settled by one that does.
                 let released = match (0..E::INDEXES.len()).find(is_it) {
                     Some(position) => {
-                        release(&self.deciding, op, claim, (demands::<E>, position)).await
+                        let demands = Demands::of::<E>(&self.layers);
+                        release(&self.deciding, op, claim, (&demands, position)).await
                     }
                     None => Ok(Settled::Pending),
                 };

@@ -21,9 +21,10 @@ use crate::execute::claim::{claim, end};
 use crate::execute::settle::{Settled, delete};
 use crate::execute::{KEPT, Resumed};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::layer::Demands;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{NewClaim, Op};
-use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, demands, index_keys, primary_keys, text};
+use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
 /// The part of a report that op rows are counted under.
 const OPERATIONS: &str = "operations";
@@ -158,8 +159,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             false
         } else {
             let mark = head.mark.as_deref().unwrap_or_default();
-            let entity = &head.entity;
-            let expected = CopyRow { entity, index, keys: &at, primary: keys, mark };
+            let content = head.content();
+            let expected = CopyRow { content, index, keys: &at, primary: keys, mark };
             let expected = DynamicEntity::of(&expected)?;
             // A copy that an operation left may say which.
             let differs = |(name, value): (&str, &rowkey::edm::Value)| {
@@ -191,15 +192,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     before: None,
                 };
                 let (owner, index) = (keys.clone(), index.name);
-                let demands = demands::<E>;
+                let demands = Demands::of::<E>(&self.inner.layers);
                 let new = NewClaim { reference, owner, index, position, demands, inserts: false };
                 let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
                 claim(&self.inner.deciding, announcer, &new, &op, &mut false).await?;
             }
         }
         let after = head.entity.clone();
-        let before =
-            ReadHead { entity: after.clone(), mark: head.mark.clone(), etag: head.etag.clone() };
+        let before = ReadHead {
+            entity: after.clone(),
+            mark: head.mark.clone(),
+            closed: head.closed.clone(),
+            etag: head.etag.clone(),
+        };
         let rounds = &mut self.rounds(keys);
         self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
@@ -277,7 +282,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     async fn is_demanded(&self, owner: &Keys, position: usize, keys: &Keys) -> Result<bool> {
         match self.inner.deciding.row(owner).await? {
-            Some(head) => demands::<E>(&head.entity, position, keys),
+            Some(head) => {
+                let (table, demands) =
+                    (self.inner.deciding.table(), Demands::of::<E>(&self.inner.layers));
+                demands.ask(table, &head.entity, position, keys).await
+            }
             None => Ok(false),
         }
     }
