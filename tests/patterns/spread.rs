@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
 use rowkey::{ClientOptions, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table};
-use rowkey_patterns::spread::{Found, Order, Place, Spread, Traffic};
+use rowkey_patterns::spread::{Found, Gather, Order, Place, Spread, Traffic};
 use rowkey_server::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
@@ -21,6 +21,34 @@ struct Event {
     at: u32,
     device: String,
     size: i32,
+}
+
+/// The same with a bucket that the key computes.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{day}_{device:bucket(5)}", row = "{at:6}_{device}")]
+struct Computed {
+    day: String,
+    at: u32,
+    device: String,
+}
+
+#[tokio::test]
+async fn buckets_that_keys_compute_are_gathered_in_order() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let table = fixture.table().await?;
+    let computed = |at: u32| Computed { day: "d".into(), at, device: format!("device{at}") };
+    for n in 0..40_u32 {
+        table.insert(&computed(n * 17 % 40)).await?;
+    }
+    let gather = Gather::of(&table, Computed::partitions("d")).page_size(3);
+    let found: Vec<_> = gather.stream().try_collect().await?;
+    let entities: Vec<_> = found.iter().map(|found| found.stored.entity.clone()).collect();
+    assert_eq!(entities, (0..40).map(computed).collect::<Vec<_>>());
+    let buckets: BTreeSet<_> = found.iter().map(|found| found.bucket).collect();
+    assert_eq!(buckets, (0..5).collect(), "all were in use");
+    let one = table.get(Computed::key("d", "device7", 7)).await?.ok_or("not found")?;
+    assert_eq!(one.entity, computed(7));
+    Ok(())
 }
 
 fn event(spread: &Spread, at: u32, device: &str) -> Event {

@@ -51,7 +51,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#kind)?; });
     let version = model.version.map(|version| quote! { #row.version(#version)?; });
     let key_fields = keys.map(|keys| {
-        let pattern = keys::tuple(keys::order(keys).map(keys::local));
+        let pattern = keys::tuple(keys::parsed(keys).map(keys::local));
         quote! { let #pattern = Self::parse_key(#row.partition_key()?, #row.row_key()?)?; }
     });
     let fields = model.fields.iter().enumerate().map(|(i, field)| {
@@ -60,6 +60,19 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         quote! { #name: #value }
     });
     let columns = selected(model);
+    let has_bucket =
+        keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));
+    let decoded = if has_bucket {
+        // What the bucket is of may be a property, so the key is checked when all is read.
+        let entity = format_ident!("__entity", span = Span::mixed_site());
+        quote! {
+            let #entity = Self { #(#fields,)* };
+            #row.in_partition_of(&#entity)?;
+            ::core::result::Result::Ok(#entity)
+        }
+    } else {
+        quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
+    };
     quote! {
         #[automatically_derived]
         impl #krate::entity::Projection for #ident {
@@ -71,7 +84,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
                 #kind
                 #version
                 #key_fields
-                ::core::result::Result::Ok(Self { #(#fields,)* })
+                #decoded
             }
         }
     }

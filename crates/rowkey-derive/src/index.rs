@@ -103,13 +103,14 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     let Declared { name, partition, row, many, claims, copy, when } = declared;
     let partition =
         partition.map(|value| if claims { claim_partition(keys, &name, &value) } else { value });
-    let template = |literal: &LitStr, many: bool| {
-        let mut template = Template::index(literal, many)?;
+    let resolved = |mut template: Template| {
         template.resolve(model.ident, fields)?;
         Ok::<_, Error>(template)
     };
-    let partition = partition.map(|literal| template(&literal, false)).transpose()?;
-    let row = template(&row, many)?;
+    let of_partition = if claims { Template::row } else { Template::index };
+    let partition = partition.map(|literal| of_partition(&literal, false).and_then(resolved));
+    let partition = partition.transpose()?;
+    let row = Template::row(&row, many).and_then(resolved)?;
     let copy =
         copy.map(|copied| copied.iter().map(|ident| copied_property(model, ident)).collect());
     let index = Index { name, partition, row, many, claims, copy: copy.transpose()?, when };
@@ -146,7 +147,7 @@ pub(crate) fn taken<'a>(
     mut others: impl Iterator<Item = &'a Ident>,
 ) -> Option<&'static str> {
     let text = plain(name);
-    let is_taken = matches!(&*text, "key" | "partition" | "parse_key")
+    let is_taken = matches!(&*text, "key" | "partition" | "partitions" | "parse_key")
         || model.fields.iter().any(|field| text == format!("under_{}", plain(field.ident)));
     if is_taken {
         return Some("a constructor of the entity");

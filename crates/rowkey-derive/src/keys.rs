@@ -47,6 +47,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #krate::key::Partition::from_writer(#pk)
         }
     };
+    let partitions = partitions(model, keys);
 
     let parts: Vec<&Part> = keys.row.parts().collect();
     let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
@@ -77,7 +78,40 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
         }
     });
     let parse = parse_key(model, keys);
-    quote! { #key #whole #(#under)* #parse }
+    quote! { #key #whole #partitions #(#under)* #parse }
+}
+
+/// `partitions`, if there is a bucket in the PartitionKey: one partition for each.
+fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+    let Model { krate, vis, .. } = model;
+    let mut buckets = keys.partition.parts().filter_map(|part| Some((part.index, part.bucket?)));
+    let ((of, buckets), None) = (buckets.next()?, buckets.next()) else { return None };
+    let (pk, bucket) = (local_named("partition"), local_named("bucket"));
+    let given = distinct(indices(&keys.partition.pieces).filter(|index| *index != of));
+    let (arguments, bind) = arguments(model, given);
+    let is_bucket = |piece: &Piece| matches!(piece, Piece::Part(part) if part.index == of);
+    let at = keys.partition.pieces.iter().position(is_bucket)?;
+    let before = write(model, &keys.partition.pieces[..at], &pk, local);
+    let after = write(model, &keys.partition.pieces[at + 1..], &pk, local);
+    let doc = format!(
+        "The partitions `{}` of all {buckets} buckets, to read them together.",
+        keys.partition.literal.value()
+    );
+    Some(quote! {
+        #[doc = #doc]
+        #vis fn partitions(#arguments) -> ::std::vec::Vec<#krate::key::Partition<Self>> {
+            #bind
+            (0..#buckets)
+                .map(|#bucket| {
+                    let mut #pk = #krate::key::KeyWriter::new();
+                    #before
+                    #pk.bucket_number(#bucket, #buckets);
+                    #after
+                    #krate::key::Partition::from_writer(#pk)
+                })
+                .collect()
+        }
+    })
 }
 
 /// Statements that write `pieces` to `out`; `value` is an expression for a field.
@@ -95,8 +129,13 @@ pub(crate) fn write<T: ToTokens>(
                 token.set_span(span.resolved_at(token.span()));
                 token
             });
-            let (value, format) = (value.collect::<TokenStream>(), format(model, part));
-            quote_spanned! { span => #out.part(&#value, #format); }
+            let value = value.collect::<TokenStream>();
+            if let Some(buckets) = part.bucket {
+                quote_spanned! { span => #out.bucket(&#value, #buckets); }
+            } else {
+                let format = format(model, part);
+                quote_spanned! { span => #out.part(&#value, #format); }
+            }
         }
     });
     quote! { #(#pieces)* }
@@ -161,7 +200,12 @@ pub(crate) fn part_type<'a>(model: &Model<'a>, index: usize) -> &'a Type {
     }
 }
 
-/// The fields in the keys, in template order, each once.
+/// The fields that are read back from the keys, in template order, each once.
+pub(crate) fn parsed(keys: &Keys) -> impl Iterator<Item = usize> {
+    distinct(keys.partition.values().chain(keys.row.values()).map(|part| part.index))
+}
+
+/// The fields that make the keys, in template order, each once.
 pub(crate) fn order(keys: &Keys) -> impl Iterator<Item = usize> {
     distinct(indices(&keys.partition.pieces).chain(indices(&keys.row.pieces)))
 }
@@ -187,11 +231,18 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let mut known = BTreeSet::new();
     let mut read = |pieces: &[Piece], source: &Ident, which: &str| {
         let reader = local_named("reader");
-        let new: Vec<usize> = indices(pieces).filter(|index| !known.contains(index)).collect();
+        let values = pieces.iter().filter_map(|piece| match piece {
+            Piece::Part(part) if part.bucket.is_none() => Some(part.index),
+            _ => None,
+        });
+        let new: Vec<usize> = values.filter(|index| !known.contains(index)).collect();
         let statements: Vec<_> = pieces
             .iter()
             .map(|piece| match piece {
                 Piece::Literal(text) => quote! { #reader.literal(#text)?; },
+                Piece::Part(Part { bucket: Some(buckets), .. }) => {
+                    quote! { #reader.bucket(#buckets)?; }
+                }
                 Piece::Part(part) => {
                     let (local, format) = (local(part.index), format(model, part));
                     let ty = model.fields[part.index].ty;
@@ -219,8 +270,8 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
     };
     let partition = read(&keys.partition.pieces, &pk, "PartitionKey");
     let row = read(&keys.row.pieces, &rk, "RowKey");
-    let types = tuple(order(keys).map(|index| model.fields[index].ty));
-    let locals = tuple(order(keys).map(local));
+    let types = tuple(parsed(keys).map(|index| model.fields[index].ty));
+    let locals = tuple(parsed(keys).map(local));
     quote! {
         /// Reads the values in the keys of an entity, as they are stored.
         #vis fn parse_key(

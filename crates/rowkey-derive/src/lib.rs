@@ -81,6 +81,10 @@ use syn::DeriveInput;
 /// | `{at:desc}` | largest first: numbers, bools, dates |
 /// | `{id:6,desc}` | both |
 /// | `{email:lower}` | text in lower case, in indexes only |
+/// | `{device:bucket(8)}` | which of 8 buckets a hash of the value chooses, in PartitionKeys only |
+///
+/// A bucket says nothing of the value, so its field is a property as well, or a part of the RowKey. `key`
+/// and `partition` take the value and compute the bucket; `partitions` are those of all buckets.
 ///
 /// The text after a part begins with `_`, `:`, `|`, `,` or `;`, which ends the part; a string in it
 /// that contains the character is escaped. The other characters would not tell where a part ends:

@@ -54,7 +54,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     let Declared { name, value, max, when } = declared;
     let fail = |what: String| Err(Error::new(value.span(), what));
     let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
-    let mut row = Template::index(&LitStr::new(&text, value.span()), false)?;
+    let mut row = Template::row(&LitStr::new(&text, value.span()), false)?;
     row.resolve(model.ident, fields)?;
     let mut several = Vec::new();
     for part in row.parts() {

@@ -75,12 +75,12 @@ impl<'a> Model<'a> {
             ));
         };
         let names: Vec<_> = fields.iter().filter_map(|f| f.ident.as_ref()).map(plain).collect();
-        let template = |literal: &LitStr| -> Result<Template> {
-            let mut template = Template::parse(literal)?;
+        let template = |literal: &LitStr, is_row: bool| -> Result<Template> {
+            let mut template = Template::parse(literal, is_row)?;
             template.resolve(&input.ident, &names)?;
             Ok(template)
         };
-        let mut keys = match (template(&partition), template(&row)) {
+        let mut keys = match (template(&partition, false), template(&row, true)) {
             (Ok(partition), Ok(row)) => {
                 Keys { partition, row, indexes: Vec::new(), lists: Vec::new(), store: false }
             }
@@ -93,8 +93,9 @@ impl<'a> Model<'a> {
         let declared = std::mem::take(&mut container.indexes);
         let lists = std::mem::take(&mut container.lists);
         let store = container.store;
-        let is_key = |i| keys.partition.parts().chain(keys.row.parts()).any(|p| p.index == i);
+        let is_key = |i| keys.partition.values().chain(keys.row.values()).any(|p| p.index == i);
         let model = Self::new(input, container, fields, is_key, false)?;
+        model.check_buckets(&keys.partition)?;
         keys.indexes = index::indexes(&model, &keys, declared, &names)?;
         keys.lists = list::lists(&model, &keys, lists, &names)?;
         keys.store = store.is_some();
@@ -146,6 +147,26 @@ impl<'a> Model<'a> {
             Some(error) => Err(error),
             None => Ok(Self { krate, vis: &input.vis, ident: &input.ident, fields, kind, version }),
         }
+    }
+
+    /// A bucket is of a value that every entity has and that the row shows.
+    fn check_buckets(&self, partition: &Template) -> Result<()> {
+        let unfit = partition.parts().filter(|part| part.bucket.is_some()).find(|part| {
+            let field = &self.fields[part.index];
+            let is_shown = match field.role {
+                Role::Key => true,
+                Role::Property { json, encrypt, .. } => !json && !encrypt,
+                Role::Skipped(_) | Role::System(_) => false,
+            };
+            !is_shown || option_of(field.ty).is_some()
+        });
+        let Some(part) = unfit else { return Ok(()) };
+        let what = format!(
+            "`{{{}:bucket(..)}}`: a bucket is of a part of the RowKey, or of a property that is \
+             stored as it is and never absent",
+            part.field
+        );
+        Err(Error::new(partition.literal.span(), what))
     }
 
     /// The names of the properties that are to be encrypted, in the order of the fields.

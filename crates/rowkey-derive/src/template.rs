@@ -10,6 +10,9 @@ const MAX_KEY_UNITS: usize = 512;
 /// The widest number that `{id:20}` may ask for: the digits of the largest `u64`.
 const MAX_WIDTH: u8 = 20;
 
+/// The most buckets: a read of all of them is at least a request each.
+const MAX_BUCKETS: u16 = 1000;
+
 /// The characters that may end a part. A string part escapes the one that ends it; `-` is not one
 /// of them because negative numbers and GUIDs contain it.
 const SEPARATORS: [char; 5] = ['_', ':', '|', ',', ';'];
@@ -26,7 +29,7 @@ pub(crate) enum Piece {
     Part(Part),
 }
 
-/// `{field}`, `{field:6}`, `{field:desc}`, `{field:6,desc}` or `{field:lower}`.
+/// `{field}`, `{field:6}`, `{field:desc}`, `{field:6,desc}`, `{field:lower}` or `{field:bucket(8)}`.
 pub(crate) struct Part {
     pub(crate) field: String,
     /// Which field that is, once [`Template::resolve`] has looked.
@@ -34,13 +37,15 @@ pub(crate) struct Part {
     pub(crate) width: Option<u8>,
     pub(crate) descending: bool,
     pub(crate) lower: bool,
+    /// Over how many buckets a hash of the value chooses one; the value itself cannot be read back.
+    pub(crate) bucket: Option<u16>,
     pub(crate) separator: Option<char>,
 }
 
 impl Template {
     /// The template of a key of an entity, from which its fields are read back.
-    pub(crate) fn parse(literal: &LitStr) -> Result<Self> {
-        let template = Self::index(literal, false)?;
+    pub(crate) fn parse(literal: &LitStr, is_row: bool) -> Result<Self> {
+        let template = if is_row { Self::row } else { Self::index }(literal, false)?;
         if let Some(part) = template.parts().find(|part| part.lower) {
             let what = format!(
                 "`{{{}:lower}}` is for indexes: an entity could not be read back from its key",
@@ -51,12 +56,23 @@ impl Template {
         Ok(template)
     }
 
-    /// The template of a key of an index. If there may be `many` entities of the same values, `_`
+    /// The template of a PartitionKey, or of a key of an index. If there may be `many` entities of the same values, `_`
     /// follows them, and then what tells the entities apart.
     pub(crate) fn index(literal: &LitStr, many: bool) -> Result<Self> {
         let text = literal.value() + if many { "_" } else { "" };
         let pieces = parse(&text).map_err(|what| Error::new(literal.span(), what))?;
         Ok(Self { literal: literal.clone(), pieces })
+    }
+
+    /// The same of a key that is no PartitionKey, in which a bucket would only disturb the order.
+    pub(crate) fn row(literal: &LitStr, many: bool) -> Result<Self> {
+        let template = Self::index(literal, many)?;
+        let Some(part) = template.parts().find(|part| part.bucket.is_some()) else {
+            return Ok(template);
+        };
+        let what =
+            format!("`{{{}:bucket(..)}}` is for PartitionKeys, which it spreads", part.field);
+        Err(Error::new(literal.span(), what))
     }
 
     /// Finds the fields of the parts among these names.
@@ -78,6 +94,11 @@ impl Template {
             part.index = index;
         }
         Ok(())
+    }
+
+    /// The parts that are read back from a key: all but buckets.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Part> {
+        self.parts().filter(|part| part.bucket.is_none())
     }
 
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
@@ -144,8 +165,19 @@ fn part(text: &str) -> std::result::Result<Part, String> {
         width: None,
         descending: false,
         lower: false,
+        bucket: None,
         separator: None,
     };
+    if let Some(buckets) = formats.and_then(|formats| formats.strip_prefix("bucket(")) {
+        let buckets = buckets.strip_suffix(')').and_then(|buckets| buckets.parse().ok());
+        part.bucket = buckets.filter(|buckets| (2..=MAX_BUCKETS).contains(buckets));
+        if part.bucket.is_none() {
+            return Err(format!(
+                "`{{{text}}}`: buckets are 2 to {MAX_BUCKETS} and stand alone, `{{{field}:bucket(8)}}`"
+            ));
+        }
+        return Ok(part);
+    }
     for format in formats.into_iter().flat_map(|formats| formats.split(',')) {
         let width = format.parse().ok().filter(|width| (1..=MAX_WIDTH).contains(width));
         if format == "desc" && !part.descending {

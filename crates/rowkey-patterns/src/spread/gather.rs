@@ -16,7 +16,7 @@ const AT_ONCE: usize = 16;
 /// Reads several partitions as one, in the order of the RowKey, and of the bucket where that is the
 /// same.
 ///
-/// Made by [`Spread::gather`](super::Spread::gather); nothing is sent before
+/// Made by [`Spread::gather`](super::Spread::gather) and [`of`](Self::of); nothing is sent before
 /// [`stream`](Self::stream). Each bucket is one query, and in memory is at most one page of each:
 /// make pages smaller ([`page_size`](Self::page_size)) where buckets are many.
 ///
@@ -53,7 +53,10 @@ pub struct Place {
 }
 
 impl<E: Entity + Send + 'static> Gather<E> {
-    pub(super) fn new(table: Table, partitions: Vec<Partition<E>>) -> Self {
+    /// Gathers partitions that are named one by one, such as `Event::partitions(day)` of a template
+    /// with `{device:bucket(8)}`. The bucket of what is found is its place among them.
+    pub fn of(table: &Table, partitions: Vec<Partition<E>>) -> Self {
+        let table = table.clone();
         Self { table, partitions, filter: None, page_size: None, after: None }
     }
 

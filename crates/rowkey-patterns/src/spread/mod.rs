@@ -41,6 +41,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rowkey::key::bucket_of;
 use rowkey::{Entity, Error, ErrorKind, Partition, Result, Table};
 
 mod gather;
@@ -48,8 +49,6 @@ mod traffic;
 
 pub use gather::{Found, Gather, Place};
 pub use traffic::{Load, Order, Report, Traffic};
-
-use crate::hash::fnv1a;
 
 /// Buckets that a reader still asks in one go.
 const MAX_BUCKETS: u16 = 1000;
@@ -61,21 +60,10 @@ const MAX_BUCKETS: u16 = 1000;
 /// [`bucket_of`](Self::bucket_of) if an entity is looked up by its key later, or else in turn, by
 /// [`next_bucket`](Self::next_bucket).
 ///
-/// # The hash
+/// A bucket of a field needs no `Spread`: with `{device:bucket(8)}` in the template the key computes
+/// it, `Event::partitions(day)` are the partitions of all buckets, and [`Gather::of`] reads them.
 ///
-/// `bucket_of` is the same in every version of this crate and easily made in any language: FNV-1a of
-/// 64 bits over the UTF-8 of the key, then the finalizer of `MurmurHash3`, modulo the number of
-/// buckets. In Python:
-///
-/// ```text
-/// def bucket_of(key, buckets):
-///     h = 0xcbf29ce484222325
-///     for byte in key.encode():
-///         h = (h ^ byte) * 0x100000001b3 % 2**64
-///     h = (h ^ h >> 33) * 0xff51afd7ed558ccd % 2**64
-///     h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53 % 2**64
-///     return (h ^ h >> 33) % buckets
-/// ```
+/// The hash is [`bucket_of`], the same in every version and language.
 ///
 /// # Another number of buckets
 ///
@@ -121,7 +109,7 @@ impl Spread {
 
     /// The bucket of the entity with this key: what it is looked up by, such as a device's name.
     pub fn bucket_of(&self, key: &str) -> u16 {
-        bucket(key, self.buckets)
+        bucket_of(key, self.buckets)
     }
 
     /// All buckets that the entity with this key may be in, where it is written first. One, unless
@@ -129,7 +117,7 @@ impl Spread {
     pub fn places_of(&self, key: &str) -> Vec<u16> {
         let mut places = vec![self.bucket_of(key)];
         for buckets in &self.former {
-            let place = bucket(key, *buckets);
+            let place = bucket_of(key, *buckets);
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -150,7 +138,7 @@ impl Spread {
         E: Entity + Send + 'static,
     {
         let buckets = self.former.iter().copied().fold(self.buckets, u16::max);
-        Gather::new(table.clone(), (0..buckets).map(partition).collect())
+        Gather::of(table, (0..buckets).map(partition).collect())
     }
 }
 
@@ -162,43 +150,9 @@ fn check(buckets: u16) -> Result<()> {
     Err(Error::refused(ErrorKind::Invalid, what))
 }
 
-fn bucket(key: &str, buckets: u16) -> u16 {
-    // FNV alone mixes the last byte into too few bits: in its lowest, it is a parity of the bytes.
-    let mut hash = fnv1a(key.bytes());
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    u16::try_from((hash ^ (hash >> 33)) % u64::from(buckets)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_the_same_in_every_version_and_language() {
-        // Made by the Python program of the documentation.
-        for (key, of_8, of_16, of_1000) in KNOWN {
-            let buckets = [8, 16, 1000].map(|buckets| bucket(key, buckets));
-            assert_eq!(buckets, [of_8, of_16, of_1000], "{key}");
-        }
-    }
-
-    #[test]
-    fn keys_that_hardly_differ_are_spread_evenly() {
-        let families: [fn(u32) -> String; 3] =
-            [|n| n.to_string(), |n| format!("device-{n:06}"), |n| format!("{n}{n}")];
-        for key in families {
-            for buckets in [2, 3, 8, 16, 100] {
-                let mut counts = vec![0_u32; usize::from(buckets)];
-                for n in 0..10_000 {
-                    counts[usize::from(bucket(&key(n), buckets))] += 1;
-                }
-                let even = 10_000 / u32::from(buckets);
-                let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-                assert!(*least > even / 2 && *most < even * 2, "{buckets}: {least} to {most}");
-            }
-        }
-    }
 
     #[test]
     fn turns_go_round_and_clones_take_them_together() {
@@ -214,19 +168,11 @@ mod tests {
         let spread = Spread::over(16).unwrap().formerly(8).unwrap().formerly(1).unwrap();
         let places = spread.places_of("door");
         assert_eq!(places[0], spread.bucket_of("door"));
-        assert!(places.contains(&bucket("door", 8)) && places.contains(&0));
+        assert!(places.contains(&bucket_of("door", 8)) && places.contains(&0));
         assert_eq!(Spread::over(1).unwrap().formerly(1).unwrap().places_of("door"), [0]);
         for buckets in [0, 1001] {
             assert_eq!(Spread::over(buckets).unwrap_err().kind(), ErrorKind::Invalid);
             assert!(spread.clone().formerly(buckets).is_err());
         }
     }
-
-    const KNOWN: [(&str, u16, u16, u16); 5] = [
-        ("", 6, 6, 342),
-        ("a", 3, 11, 315),
-        ("door", 7, 15, 71),
-        ("device-000223", 2, 10, 266),
-        ("Zürich 😀", 7, 15, 935),
-    ];
 }

@@ -8,7 +8,7 @@ use rowkey_wire::odata::{EntityWriter, FieldError, Fields};
 
 use super::dynamic::DynamicEntity;
 use super::property::{Property, PropertyError};
-use crate::key::KeyReadError;
+use crate::key::{KeyReadError, KeyWriter};
 
 /// The property that tells the type where the rows do not.
 pub(crate) const KIND: &str = "EntityType";
@@ -239,6 +239,18 @@ impl<'a> RowReader<'a> {
              reads several versions"
         );
         Err(DecodeError::property(VERSION, what))
+    }
+
+    /// Refuses a row whose PartitionKey is of another bucket than that of its entity.
+    #[doc(hidden)]
+    pub fn in_partition_of<E: super::Entity>(&self, entity: &E) -> Result<(), DecodeError> {
+        let mut key = KeyWriter::new();
+        entity.partition_key(&mut key);
+        if key.finish().is_ok_and(|key| self.partition_key() == Ok(&*key)) {
+            return Ok(());
+        }
+        let expected = "the bucket of its entity; the number of buckets may have been another one";
+        Err(DecodeError::key("PartitionKey", KeyReadError::malformed(expected)))
     }
 
     pub(crate) fn stored_version(&self) -> Result<i32, DecodeError> {

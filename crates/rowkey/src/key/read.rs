@@ -69,6 +69,20 @@ impl<'a> KeyReader<'a> {
         }
     }
 
+    /// Reads the number of one of so many buckets.
+    #[doc(hidden)]
+    pub fn bucket(&mut self, buckets: u16) -> Result<(), KeyReadError> {
+        let digits = usize::from(super::bucket::digits(buckets));
+        let number =
+            self.rest.get(..digits).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let number = number.and_then(|text| text.parse::<u16>().ok());
+        if number.is_none_or(|number| number >= buckets) {
+            return Err(KeyReadError::malformed("the number of a bucket"));
+        }
+        self.rest = &self.rest[digits..];
+        Ok(())
+    }
+
     fn text_of_part(&mut self, format: PartFormat) -> Result<&'a str, KeyReadError> {
         let end = match format.separator {
             Some(separator) => {

@@ -88,6 +88,26 @@ impl KeyWriter {
         self.format = around;
     }
 
+    /// Writes which of so many buckets a value is in, by [`bucket_of`](super::bucket_of) of the text
+    /// that stands in a key for it, without escapes.
+    #[doc(hidden)]
+    pub fn bucket<P: KeyPart>(&mut self, part: &P, buckets: u16) {
+        let mut alone = Self::new();
+        alone.part(part, PartFormat::DEFAULT);
+        if let Some(error) = alone.error {
+            self.error.get_or_insert(error);
+            return;
+        }
+        let text = super::read::text(&alone.text, PartFormat::DEFAULT);
+        self.bucket_number(super::bucket_of(&text, buckets), buckets);
+    }
+
+    /// Writes the number of a bucket, with the digits of the largest.
+    #[doc(hidden)]
+    pub fn bucket_number(&mut self, bucket: u16, buckets: u16) {
+        self.digits(i128::from(bucket), super::bucket::digits(buckets));
+    }
+
     /// Ends the key and checks it.
     pub fn finish(self) -> Result<String, KeyError> {
         if let Some(error) = self.error {
