@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod agreement;
+mod bulk;
+mod bulk_delete;
 mod contributors;
 mod copies;
 mod faults;

@@ -35,7 +35,7 @@ pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use store::{
-    Group, Groups, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
+    Deletions, Group, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
     Transaction, Worked, Written,
 };
 pub use version::{Version, Versioned};

@@ -7,7 +7,8 @@
 //! - this file: [`Job`], its settings, and what runs share
 //! - `pace`: [`Pace`], how fast requests are sent · `limiter`: its state for each partition
 //! - `walk`: [`Walk`], a table in ranges, page by page, and the jobs that read it
-//! - `load`: [`Batch`], groups of entities that are stored
+//! - `load`: [`Batch`], groups of entities that are stored · `pack`: how they are filled
+//! - `rows`, `delete`: entities of plain types, loaded and deleted
 //! - `checkpoint`: [`Checkpoint`], how far a job is, as text that can be stored
 //! - `report`: [`Report`], what it found and did
 
@@ -17,21 +18,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rowkey::{Error, ErrorKind, Result, Table};
 
 mod checkpoint;
+mod delete;
 mod limiter;
 mod load;
 mod pace;
+pub(crate) mod pack;
 mod report;
-mod walk;
+pub(crate) mod rows;
+pub(crate) mod walk;
 
 pub use checkpoint::Checkpoint;
+pub use delete::Deletion;
 pub use load::{Batch, Loading};
 pub use pace::{Attempt, Pace, Requests, Target, paced};
+pub use pack::Packs;
 pub use report::{Counts, MAX_PROBLEMS, Problem, Report, Verdict};
-pub use walk::{Keys, Walk, Walking};
+pub use rows::Rows;
+pub use walk::{Keys, PageStep, Walk, Walking};
 
 /// A job over a table, ready to run.
 ///
-/// Made by [`Job::walk`], [`Job::count`] and [`Job::load`]. Nothing is sent before `run`.
+/// Made by [`Job::walk`], [`Job::count`], [`Job::delete`], [`Job::load`], [`Job::insert`] and
+/// [`Job::upsert`], and by the jobs of a [`Store`](crate::Store). Nothing is sent before `run`.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::future::{Ready, ready};
+use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::entity::RowReader;
 use rowkey::table::Stream;
 use rowkey::{
     DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy,
-    Table,
+    Stored, Table,
 };
 
-use super::{Interrupted, Job, Report, Run, Target, Verdict};
+use super::{Interrupted, Job, Pace, Report, Run, Target, Verdict, paced};
 
 /// The most ranges that a walk is split into: each open one has its token in the checkpoint.
 const MAX_RANGES: usize = 256;
@@ -32,7 +33,7 @@ pub struct Walk<P> {
     splits: Vec<String>,
 }
 
-type MakeQuery<P> = Box<dyn Fn(&Table) -> Query<P> + Send + Sync>;
+type MakeQuery<P> = Arc<dyn Fn(&Table) -> Query<P> + Send + Sync>;
 
 /// The keys of an entity as they are stored, and nothing else: the smallest rows to walk.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
     /// A row that does not decode as `P` ends the job; walk [`DynamicEntity`] rows where a step is to
     /// find those.
     pub fn new(table: &Table, query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static) -> Self {
-        let query = Box::new(query);
+        let query = Arc::new(query);
         Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
     }
 
@@ -92,6 +93,33 @@ impl<P: Projection + Send + 'static> Walk<P> {
         self
     }
 
+    /// The same rows, read as a `Q`.
+    pub(crate) fn project<Q: Projection + Send + 'static>(&self) -> Walk<Q> {
+        let query = Arc::clone(&self.query);
+        Walk {
+            table: self.table.clone(),
+            query: Arc::new(move |table| query(table).project()),
+            split_by: self.split_by,
+            splits: self.splits.clone(),
+        }
+    }
+
+    /// Reads the row with these keys, if it is one of those that are walked.
+    pub(crate) async fn again(
+        &self,
+        (partition_key, row_key): (&str, &str),
+    ) -> Result<Option<Stored<P>>> {
+        let is = |name, key: &str| Filter::dynamic(name, Operator::Equal, key);
+        let query = (self.query)(&paced(&self.table)).scan_policy(ScanPolicy::Allow);
+        let query = query.filter(is(PARTITION_KEY, partition_key)).filter(is(ROW_KEY, row_key));
+        query.stream().try_next().await
+    }
+
+    /// The table that is walked.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The query of one range.
     fn range(&self, table: &Table, splits: &[String], at: usize) -> Query<P> {
         let bound = |operator, key: &String| Filter::dynamic(self.split_by, operator, key.as_str());
@@ -110,6 +138,22 @@ impl<P: Projection + Send + 'static> Walk<P> {
 pub struct Walking<P, F> {
     walk: Walk<P>,
     step: F,
+}
+
+/// What a walk does with each page, at the pace of its job.
+pub trait PageStep<P>: Send + Sync {
+    /// Does it, and reports what it found and did.
+    fn step(&self, page: Page<P>, pace: &Pace) -> impl Future<Output = Result<Report>> + Send;
+}
+
+impl<P, F, Fut> PageStep<P> for F
+where
+    F: Fn(Page<P>) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Report>> + Send,
+{
+    fn step(&self, page: Page<P>, _: &Pace) -> impl Future<Output = Result<Report>> + Send {
+        self(page)
+    }
 }
 
 /// What [`Job::count`] does with a page.
@@ -153,6 +197,16 @@ where
     /// # Ok(()) }
     /// ```
     pub fn walk(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
+        Self::stepping(name, walk, step)
+    }
+}
+
+impl<P, F> Job<'_, Walking<P, F>>
+where
+    P: Projection + Send + 'static,
+    F: PageStep<P>,
+{
+    pub(crate) fn stepping(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
         let table = walk.table.clone();
         Self::new(name, &table, Walking { walk, step })
     }
@@ -196,11 +250,10 @@ impl<P: Projection + Send + 'static> Job<'_, Walking<P, CountPage<P>>> {
     }
 }
 
-impl<P, F, Fut> Walking<P, F>
+impl<P, F> Walking<P, F>
 where
     P: Projection + Send + 'static,
-    F: Fn(Page<P>) -> Fut + Send + Sync,
-    Fut: Future<Output = Result<Report>> + Send,
+    F: PageStep<P>,
 {
     /// Walks one range to its end.
     async fn range(
@@ -233,7 +286,7 @@ where
             let (page, rest) = run.pace.run_sized(target, 0, read, size).await?;
             let Some(page) = page else { return run.advance(number, None, Report::default()) };
             let after = page.continuation.clone();
-            match (self.step)(page).await {
+            match self.step.step(page, &run.pace).await {
                 Ok(report) => {
                     failures = 0;
                     run.advance(number, after.clone(), report)?;

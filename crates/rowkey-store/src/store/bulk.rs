@@ -1,33 +1,30 @@
 //! Loading many entities, with all that belongs to them.
 
-use std::collections::HashMap;
-use std::pin::Pin;
+use std::fmt;
 
-use futures_util::{Stream, StreamExt as _, stream};
-use rowkey::{Entity, Error, Result};
+use futures_util::future::try_join_all;
+use futures_util::{Stream, StreamExt as _};
+use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::{Inner, Store, is_race};
 use crate::execute::Ran;
-use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
+use crate::job::pack::{Merge, pack};
+use crate::job::rows::is_same;
+use crate::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 use crate::plan::list::list_keys;
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
 
-/// Partitions that are packed at a time.
-const OPEN: usize = 64;
-
-/// Entities of one partition that are inserted by one transaction; what [`Store::load`] is a stream of.
-#[derive(Debug)]
+/// Entities of one partition that are written by one transaction; what [`Store::load`] is a stream of.
 pub struct Group<E> {
     store: Store<E>,
-    keys: Keys,
-    entities: Vec<E>,
-    /// The rows that they have in the transaction.
+    /// Whether entities that are there are replaced.
+    replaces: bool,
+    /// The entities with their keys.
+    entities: Vec<(Keys, E)>,
+    /// The most operations that they have in the transaction.
     rows: usize,
 }
-
-/// The groups of a load.
-pub type Groups<E> = Pin<Box<dyn Stream<Item = Group<E>> + Send>>;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Inserts all entities of a stream, with all that belongs to them: as many to a transaction as fit,
@@ -59,83 +56,32 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// assert!(users.verify().run().await?.is_clean());
     /// # Ok(()) }
     /// ```
-    pub fn load<S>(&self, entities: S) -> Job<'static, Loading<Groups<E>>>
-    where
-        S: Stream<Item = E> + Send + 'static,
-    {
-        let groups = pack(self.clone(), entities.boxed()).boxed();
-        Job::load(format!("load {}", Inner::<E>::of()), &self.inner.table, groups)
-    }
-}
-
-/// What is packed.
-struct Packing<E, S> {
-    store: Store<E>,
-    entities: S,
-    open: HashMap<String, Group<E>>,
-    /// Whether the stream has ended.
-    ended: bool,
-}
-
-fn pack<E, S>(store: Store<E>, entities: S) -> impl Stream<Item = Group<E>> + Send
-where
-    E: Entity + Clone + Send + Sync + 'static,
-    S: Stream<Item = E> + Send + Unpin,
-{
-    let packing = Packing { store, entities, open: HashMap::new(), ended: false };
-    stream::unfold(packing, |mut packing| async move {
-        packing.next().await.map(|group| (group, packing))
-    })
-}
-
-impl<E, S> Packing<E, S>
-where
-    E: Entity + Clone + Send + Sync + 'static,
-    S: Stream<Item = E> + Send + Unpin,
-{
-    async fn next(&mut self) -> Option<Group<E>> {
-        while !self.ended {
-            let Some(entity) = self.entities.next().await else {
-                self.ended = true;
-                break;
-            };
-            if let Some(full) = self.add(entity) {
-                return Some(full);
-            }
-        }
-        self.fullest()
+    pub fn load(
+        &self,
+        entities: impl Stream<Item = E> + Send + 'static,
+    ) -> Job<'static, Loading<Packs<Group<E>>>> {
+        self.loading("load", false, entities)
     }
 
-    /// Adds an entity to the group of its partition; returns a group that is full, or that makes room.
-    fn add(&mut self, entity: E) -> Option<Group<E>> {
-        // An entity without keys is a group of its own, whose storing tells why.
-        let keys = keys_of(&entity).unwrap_or_default();
-        let rows = rows_of(&entity);
-        let store = self.store.clone();
-        let group = Group { store, keys: keys.clone(), entities: vec![entity], rows };
-        if keys == Keys::default() {
-            return Some(group);
-        }
-        if let Some(open) = self.open.get_mut(&keys.0) {
-            let is_twice =
-                open.entities.iter().any(|other| keys_of(other).is_ok_and(|k| k == keys));
-            if open.rows + rows < MAX_OPERATIONS && !is_twice {
-                open.entities.extend(group.entities);
-                open.rows += rows;
-                return None;
-            }
-            return self.open.insert(keys.0, group);
-        }
-        let room = if self.open.len() >= OPEN { self.fullest() } else { None };
-        self.open.insert(keys.0, group);
-        room
+    /// Writes all entities of a stream, whether or not they are there, with all that belongs to them. As
+    /// [`load`](Self::load) otherwise; of an entity that comes twice the last one stays. Each entity is
+    /// read first, those of a transaction all at a time.
+    pub fn load_over(
+        &self,
+        entities: impl Stream<Item = E> + Send + 'static,
+    ) -> Job<'static, Loading<Packs<Group<E>>>> {
+        self.loading("load over", true, entities)
     }
 
-    fn fullest(&mut self) -> Option<Group<E>> {
-        let fullest =
-            self.open.iter().max_by_key(|(key, group)| (group.rows, std::cmp::Reverse(*key)));
-        let key = fullest.map(|(key, _)| key.clone())?;
-        self.open.remove(&key)
+    fn loading(
+        &self,
+        name: &str,
+        replaces: bool,
+        entities: impl Stream<Item = E> + Send + 'static,
+    ) -> Job<'static, Loading<Packs<Group<E>>>> {
+        let store = self.clone();
+        let groups = entities.map(move |entity| Group::of(store.clone(), replaces, entity));
+        Job::load(format!("{name} {}", Inner::<E>::of()), &self.inner.table, pack(groups))
     }
 }
 
@@ -150,12 +96,25 @@ fn rows_of<E: Entity>(entity: &E) -> usize {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
-    /// Inserts these entities by one transaction.
-    async fn insert(&self, entities: &[E]) -> Result<()> {
+    fn of(store: Store<E>, replaces: bool, entity: E) -> Self {
+        let keys = keys_of(&entity).unwrap_or_default();
+        // What is replaced may have had other copies.
+        let rows = rows_of(&entity);
+        let rows = if replaces { 2 * rows - 1 } else { rows };
+        Self { store, replaces, entities: vec![(keys, entity)], rows }
+    }
+
+    /// Writes these entities by one transaction.
+    async fn write(&self, entities: &[(Keys, E)]) -> Result<()> {
+        let Some((first, _)) = entities.first() else { return Ok(()) };
         let op = Op::random(self.store.inner.deciding.clock().now())?;
-        let mut plan = Plan::new(self.keys.0.clone(), op);
-        for entity in entities {
-            self.store.add(&mut plan, &keys_of(entity)?, None, Some(entity)).await?;
+        let mut plan = Plan::new(first.0.clone(), op);
+        let before = entities.iter().map(|(keys, _)| async move {
+            if self.replaces { self.store.read(keys).await } else { Ok(None) }
+        });
+        let before = try_join_all(before).await?;
+        for ((keys, entity), before) in entities.iter().zip(&before) {
+            self.store.add(&mut plan, keys, before.as_ref(), Some(entity)).await?;
         }
         match self.store.executor().run(plan).await? {
             Ran::Done { .. } => Ok(()),
@@ -163,10 +122,34 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         }
     }
 
-    /// Inserts one entity, unless it is there as it is.
-    async fn insert_one(&self, entity: &E, report: &mut Report) -> Result<()> {
-        let keys = keys_of(entity)?;
-        let error = match self.store.insert(entity).await {
+    /// Writes entities by one transaction, and by two of half of them each if they are too large for one.
+    async fn write_all(&self, report: &mut Report) -> Result<()> {
+        let mut left = vec![&*self.entities];
+        while let Some(entities) = left.pop() {
+            match self.write(entities).await {
+                Ok(()) => report.note(None, Verdict::Right, entities.len() as u64),
+                Err(error) if error.kind() == ErrorKind::TooLarge && entities.len() > 1 => {
+                    let (one, other) = entities.split_at(entities.len() / 2);
+                    left.extend([other, one]);
+                }
+                Err(error) if is_of_one(&error) => {
+                    for (keys, entity) in entities {
+                        self.write_one(keys, entity, report).await?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one entity, unless it is there as it is.
+    async fn write_one(&self, keys: &Keys, entity: &E, report: &mut Report) -> Result<()> {
+        let written = match self.replaces {
+            true => self.store.upsert(entity).await,
+            false => self.store.insert(entity).await,
+        };
+        let error = match written {
             Ok(_) => {
                 report.note(None, Verdict::Right, 1);
                 return Ok(());
@@ -174,7 +157,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => error,
         };
-        if error.is_already_exists() && self.is_stored(&keys, entity).await? {
+        if error.is_already_exists() && self.is_stored(keys, entity).await? {
             report.note(None, Verdict::Right, 1);
         } else {
             report.problem(error.index(), Verdict::Failed, (&keys.0, &keys.1), &error);
@@ -184,14 +167,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
 
     async fn is_stored(&self, keys: &Keys, entity: &E) -> Result<bool> {
         let Some(stored) = self.store.read(keys).await? else { return Ok(false) };
-        let row = rowkey::DynamicEntity::of_any_size::<E>;
-        Ok(row(&stored.entity)? == row(entity)?)
+        is_same(&stored.entity, entity)
     }
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Batch for Group<E> {
     fn keys(&self) -> (&str, &str) {
-        (&self.keys.0, &self.keys.1)
+        self.entities.first().map_or(("", ""), |(keys, _)| (&keys.0, &keys.1))
     }
 
     fn entities(&self) -> u64 {
@@ -201,20 +183,29 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Group<E> {
     async fn store(&self, attempt: Attempt) -> Result<Report> {
         let mut report = Report::default();
         // After a request without an answer some may be stored: they are looked at one by one.
-        if !attempt.after_unknown {
-            match self.insert(&self.entities).await {
-                Ok(()) => {
-                    report.note(None, Verdict::Right, self.entities.len() as u64);
-                    return Ok(report);
-                }
-                Err(error) if !is_of_one(&error) => return Err(error),
-                Err(_) => {}
+        if attempt.after_unknown {
+            for (keys, entity) in &self.entities {
+                self.write_one(keys, entity, &mut report).await?;
             }
-        }
-        for entity in &self.entities {
-            self.insert_one(entity, &mut report).await?;
+        } else {
+            self.write_all(&mut report).await?;
         }
         Ok(report)
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Merge for Group<E> {
+    fn merge(&mut self, other: Self) -> Option<Self> {
+        let is_twice = self
+            .entities
+            .iter()
+            .any(|(keys, _)| other.entities.iter().any(|(other, _)| other == keys));
+        if self.rows + other.rows >= MAX_OPERATIONS || is_twice {
+            return Some(other);
+        }
+        self.entities.extend(other.entities);
+        self.rows += other.rows;
+        None
     }
 }
 
@@ -224,4 +215,11 @@ fn is_of_one(error: &Error) -> bool {
     is_race(error)
         || error.is_already_exists()
         || matches!(error.kind(), Decode | Invalid | TooLarge)
+}
+
+impl<E> fmt::Debug for Group<E> {
+    /// Shows neither keys nor entities.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("entities", &self.entities.len()).finish_non_exhaustive()
+    }
 }

@@ -1,59 +1,77 @@
 //! Deleting many entities, with all that belongs to them.
 
-use futures_util::FutureExt as _;
-use rowkey::{DynamicEntity, Entity, Key, Page, Partition, Result};
+use std::fmt;
 
-use super::{Inner, ReadHead, Step, Store, is_race};
+use rowkey::{DynamicEntity, Entity, Page, Partition, Result, Stored};
+
+use super::{Inner, ReadHead, Store, is_race};
 use crate::execute::Ran;
-use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::job::walk::PageStep;
+use crate::job::{Job, Pace, Report, Target, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, keys_of};
 
+/// How often an entity is deleted again that other writers change meanwhile.
+const ROUNDS: u32 = 8;
+
+/// What [`Store::delete_where`] does with a page.
+pub struct Deletions<E> {
+    store: Store<E>,
+    walk: Walk<DynamicEntity>,
+}
+
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Deletes every entity of a partition, or of a part of one, with all that belongs to it.
-    ///
-    /// Entities are deleted as many to a transaction as fit with their rows. One that another writer
-    /// changes meanwhile is deleted by itself, as it is then. The report counts entities; run it again to
-    /// delete what was inserted behind it.
+    /// Deletes every entity of a partition, or of a part of one, with all that belongs to it; otherwise
+    /// as [`delete_found`](Self::delete_found).
     pub fn delete_where(
         &self,
         partition: Partition<E>,
-    ) -> Job<'static, Walking<DynamicEntity, Step>>
+    ) -> Job<'static, Walking<DynamicEntity, Deletions<E>>>
     where
         Partition<E>: Clone,
     {
-        let store = self.clone();
-        let step: Step = Box::new(move |page| {
-            let store = store.clone();
-            async move { store.delete_page(page).await }.boxed()
-        });
-        let walk = Walk::new(&self.inner.table, move |table| {
-            table.query(partition.clone()).project::<DynamicEntity>()
-        });
-        Job::walk(format!("delete {}", Inner::<E>::of()), walk, step)
+        self.delete_found(Walk::new(&self.inner.table, move |table| table.query(partition.clone())))
     }
 
-    async fn delete_page(&self, page: Page<DynamicEntity>) -> Result<Report> {
-        let mut report = Report::default();
-        let mut heads = Vec::new();
-        for stored in page.entities {
-            let stored = self.inner.layers.open::<E>(self.inner.deciding.table(), stored).await?;
-            heads.push((keys_of(&stored.entity.entity)?, ReadHead::of(stored)));
-        }
-        let each = self.inner.contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
-        for group in heads.chunks(((MAX_OPERATIONS - 1) / each).max(1)) {
-            match self.delete_group(group).await {
-                Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
-                Err(error) if is_race(&error) => {
-                    for (keys, _) in group {
-                        self.delete(Key::new(&*keys.0, &*keys.1)).await?;
-                        report.note(None, Verdict::Right, 1);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(report)
+    /// Deletes the entities that a walk finds, with all that belongs to them: as many of a partition to a
+    /// transaction as fit with their rows.
+    ///
+    /// An entity that another writer changed since it was found is looked for again: it is deleted if the
+    /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. The report counts entities; run
+    /// it again to delete what came to match behind it. [`Job::count`] tells beforehand how many they are.
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::Store;
+    /// use rowkey_store::job::Walk;
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+    /// struct Order { tenant: String, id: u32, customer: String, year: i32 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// orders.create_if_missing().await?;
+    /// for id in 0..6 {
+    ///     let tenant = ["contoso", "fabrikam"][id as usize % 2].into();
+    ///     let year = 2020 + id as i32;
+    ///     orders.insert(&Order { tenant, id, customer: "ada".into(), year }).await?;
+    /// }
+    /// let old = Walk::new(orders.table(), |table| table.scan::<Order>().filter(Order::YEAR.lt(2024)));
+    /// assert_eq!(orders.delete_found(old).run().await?.total.right, 4);
+    /// assert_eq!(orders.count(Order::by_customer("contoso", "ada")).await?, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn delete_found(
+        &self,
+        walk: Walk<E>,
+    ) -> Job<'static, Walking<DynamicEntity, Deletions<E>>> {
+        let step = Deletions { store: self.clone(), walk: walk.project() };
+        Job::stepping(format!("delete {}", Inner::<E>::of()), walk.project(), step)
     }
 
     async fn delete_group(&self, group: &[(Keys, ReadHead<E>)]) -> Result<()> {
@@ -67,5 +85,68 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Ran::Done { .. } => Ok(()),
             Ran::Stale(error) => Err(error),
         }
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Deletions<E> {
+    async fn step(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
+        let mut report = Report::default();
+        let mut heads = Vec::with_capacity(page.entities.len());
+        for stored in page.entities {
+            heads.push(self.open(stored).await?);
+        }
+        let contributors = &self.store.inner.contributors;
+        let each = contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
+        let fit = ((MAX_OPERATIONS - 1) / each).max(1);
+        for partition in heads.chunk_by(|one, other| one.0.0 == other.0.0) {
+            for group in partition.chunks(fit) {
+                match self.delete(group, pace).await {
+                    Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
+                    Err(error) if is_race(&error) => {
+                        for (keys, _) in group {
+                            report.note(None, self.delete_one(keys, pace).await?, 1);
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
+    async fn open(&self, stored: Stored<DynamicEntity>) -> Result<(Keys, ReadHead<E>)> {
+        let inner = &self.store.inner;
+        let stored = inner.layers.open::<E>(inner.deciding.table(), stored).await?;
+        Ok((keys_of(&stored.entity.entity)?, ReadHead::of(stored)))
+    }
+
+    async fn delete(&self, group: &[(Keys, ReadHead<E>)], pace: &Pace) -> Result<()> {
+        let partition_key = group.first().map_or("", |(keys, _)| &keys.0);
+        let target = Target::partition(&self.store.inner.table, partition_key);
+        pace.run(target, group.len() as u64, |_| self.store.delete_group(group)).await
+    }
+
+    /// Deletes an entity as it is now, if the walk still finds it.
+    async fn delete_one(&self, keys: &Keys, pace: &Pace) -> Result<Verdict> {
+        for _ in 0..ROUNDS {
+            let Some(found) = self.walk.again((&keys.0, &keys.1)).await? else {
+                let is_gone = self.store.inner.deciding.row(keys).await?.is_none();
+                return Ok(if is_gone { Verdict::Right } else { Verdict::Skipped });
+            };
+            match self.delete(&[self.open(found).await?], pace).await {
+                Ok(()) => return Ok(Verdict::Right),
+                Err(error) if is_race(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Verdict::Skipped)
+    }
+}
+
+impl<E> fmt::Debug for Deletions<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deletions").finish_non_exhaustive()
     }
 }

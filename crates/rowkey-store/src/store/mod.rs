@@ -44,7 +44,8 @@ mod verify;
 mod work;
 
 pub use build::StoreBuilder;
-pub use bulk::{Group, Groups};
+pub use bulk::Group;
+pub use delete::Deletions;
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use transaction::{Submitted, Transaction};

@@ -134,6 +134,11 @@ impl Transaction {
         self.write_row(Verb::Replace, row, None)
     }
 
+    /// Merges or inserts a row that was encoded before; see [`upsert_merge`](Self::upsert_merge).
+    pub fn upsert_merge_row(self, row: &EncodedRow) -> Self {
+        self.write_row(Verb::Merge, row, None)
+    }
+
     /// Adds the operations of `other`, behind those that are there.
     ///
     /// The table of both must be the same. See [`fits`](Self::fits).

@@ -1,0 +1,145 @@
+//! Deleting entities of plain types, to which no other rows belong.
+
+use std::fmt;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
+
+use super::walk::PageStep;
+use super::{Job, Keys, Pace, Report, Target, Verdict, Walk, Walking, paced};
+use crate::plan::MAX_OPERATIONS;
+use crate::row::not_of_a_store;
+
+/// Partitions of a page that are worked on at a time.
+const PARTITIONS: usize = 8;
+/// How often an entity is deleted again that other writers change meanwhile.
+const ROUNDS: u32 = 8;
+
+/// What [`Job::delete`] does with a page.
+pub struct Deletion {
+    walk: Walk<Keys>,
+    table: Table,
+}
+
+impl Job<'static, Walking<Keys, Deletion>> {
+    /// Deletes the entities that a walk finds, those of one partition 100 to a transaction.
+    ///
+    /// Only keys are read. An entity that another writer changed since it was found is looked for again:
+    /// it is deleted if the walk still finds it, and counts as [`Verdict::Skipped`] otherwise. One that is
+    /// gone already counts as deleted, [`Verdict::Right`]. What comes to match behind the place where the
+    /// job is, is not found: run it again. [`Job::count`] tells beforehand how many they are.
+    ///
+    /// Costs a request for each page that is read, one for each 100 entities of a partition on it, and two
+    /// for an entity that was changed meanwhile. Entities of a type with `#[entity(store)]` are deleted by
+    /// [`Store::delete_found`](crate::Store::delete_found).
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::job::{Job, Pace, Walk};
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{device}", row = "{number:6}")]
+    /// struct Event { device: String, number: u32, level: i32 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let events = account.table("events");
+    /// events.create_if_missing().await?;
+    /// for number in 0..20 {
+    ///     let device = format!("device-{}", number % 3);
+    ///     events.insert(&Event { device, number, level: i32::from(number % 2 == 0) }).await?;
+    /// }
+    ///
+    /// let unimportant =
+    ///     || Walk::new(&events, |events| events.scan::<Event>().filter(Event::LEVEL.is(0)));
+    /// assert_eq!(Job::count(unimportant()).run().await?.total.examined, 10);
+    /// let pace = Pace::new(&account).entities_per_second(500);
+    /// let report = Job::delete(unimportant()).pace(pace).run().await?;
+    /// assert_eq!(report.total.right, 10);
+    /// # Ok(()) }
+    /// ```
+    pub fn delete<E: Entity + Send + 'static>(walk: Walk<E>) -> Self {
+        const { not_of_a_store::<E>() };
+        let walk = walk.project::<Keys>();
+        let step = Deletion { walk: walk.project(), table: paced(walk.table()) };
+        Self::stepping("delete", walk, step)
+    }
+}
+
+impl PageStep<Keys> for Deletion {
+    async fn step(&self, page: Page<Keys>, pace: &Pace) -> Result<Report> {
+        // A page is in the order of the keys; where it is not, a partition is only split.
+        let chunks = page
+            .entities
+            .chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);
+        let chunks = chunks.map(|found| self.partition(found, pace)).collect::<Vec<_>>();
+        stream::iter(chunks)
+            .buffer_unordered(PARTITIONS)
+            .try_fold(Report::default(), |mut all, report| async move {
+                all.merge(report);
+                Ok(all)
+            })
+            .await
+    }
+}
+
+impl Deletion {
+    /// Deletes entities of one partition, one transaction after the other.
+    async fn partition(&self, found: &[Stored<Keys>], pace: &Pace) -> Result<Report> {
+        let mut report = Report::default();
+        for chunk in found.chunks(MAX_OPERATIONS) {
+            self.transaction(chunk.to_vec(), pace, &mut report).await?;
+        }
+        Ok(report)
+    }
+
+    async fn transaction(
+        &self,
+        mut left: Vec<Stored<Keys>>,
+        pace: &Pace,
+        report: &mut Report,
+    ) -> Result<()> {
+        let mut rounds = 0;
+        while let Some(first) = left.first() {
+            let target = Target::partition(&self.table, &first.entity.partition_key);
+            let delete = |_| {
+                let delete = |transaction: rowkey::Transaction, stored: &Stored<Keys>| {
+                    let Keys { partition_key, row_key } = &stored.entity;
+                    transaction.delete(Key::<DynamicEntity>::new(partition_key, row_key), stored)
+                };
+                left.iter().fold(self.table.transaction(), delete).submit()
+            };
+            let sent = pace.run(target, left.len() as u64, delete).await;
+            let Err(error) = sent else {
+                report.note(None, Verdict::Right, left.len() as u64);
+                break;
+            };
+            let Some(at) = error.operation_index().filter(|at| *at < left.len()) else {
+                return Err(error);
+            };
+            if error.is_not_found() && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND) {
+                left.remove(at);
+                report.note(None, Verdict::Right, 1);
+            } else if error.is_conflict() {
+                let Keys { partition_key, row_key } = left.remove(at).entity;
+                rounds += 1;
+                let again = pace.run(target, 1, |_| self.walk.again((&partition_key, &row_key)));
+                match again.await? {
+                    Some(found) if rounds <= ROUNDS => left.push(found),
+                    _ => report.note(None, Verdict::Skipped, 1),
+                }
+            } else {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Deletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deletion").finish_non_exhaustive()
+    }
+}
