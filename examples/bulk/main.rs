@@ -1,5 +1,5 @@
-//! Bulk writing: 3,376 airports into a table, once in the order of each state, once in the face of
-//! entities that are there already, and one state as a whole or not at all.
+//! Bulk writing: 3,376 airports into a table, then into one where three of them are already, and one state
+//! as a whole or not at all.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -7,9 +7,9 @@ use std::error::Error;
 use std::path::Path;
 
 use futures_util::stream;
-use rowkey::{Entity, ErrorKind, Outcome, StorageAccount};
-use rowkey_patterns::bulk::{Atomic, BestEffort, Bulk, PerPartitionOrdered};
+use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
 use rowkey_server::{Operation, Server};
+use rowkey_store::job::{Job, Pace};
 
 /// An airport: a partition a state, a row a code.
 #[derive(Clone, Debug, Entity)]
@@ -29,48 +29,49 @@ async fn main() -> Result<(), Box<dyn Error>> {
     table.create().await?;
     let airports = read()?;
 
-    // The file is sorted by code, so its states alternate: as many of them as there are, 57, are
-    // packed at the same time. What is read is not kept: this works for files of any size.
-    let report = Bulk::new(table.clone(), PerPartitionOrdered)
-        .open_partitions(60)
-        .on_progress(|progress| assert!(progress.written <= progress.read))
-        .upsert(stream::iter(airports.clone()))
-        .await;
-    assert!(report.is_complete(), "{report:?}");
+    // The file is sorted by code, so its 57 states alternate; up to 64 partitions are packed at a time.
+    // What is read is not kept: this works for files of any size. All jobs of a program share a pace.
+    let pace = Pace::new(&account).entities_per_second(100_000);
+    let report = Job::upsert(&table, stream::iter(airports.clone()))
+        .pace(pace.clone())
+        .progress(|progress| assert!(progress.report().total.right <= 3376))
+        .run()
+        .await?;
     let sent = server.journal().count(Operation::Transaction);
-    println!("{} airports in {sent} transactions", report.progress.written);
-    assert_eq!((report.progress.written, report.progress.transactions), (3376, sent as u64));
+    println!("{} airports in {sent} transactions", report.total.right);
+    assert_eq!((report.total.right, report.is_clean()), (3376, true));
 
-    // Three airports were renamed by somebody, and must stay as they are: the others are inserted,
-    // and those three are refused, one by one, and named by their positions and keys.
+    // Another program renamed three airports, and these must stay as they are: the others are inserted, and
+    // these three are refused and reported with their keys.
     let corrected = account.table("corrected");
     corrected.create().await?;
-    let alaska = airports.iter().filter(|airport| airport.state == "AK").cloned();
-    let three = alaska.clone().filter(|airport| ["JNU", "SIT", "YAK"].contains(&&*airport.iata));
-    let three = three.map(|airport| Airport { name: format!("{}!", airport.name), ..airport });
-    Bulk::new(corrected.clone(), Atomic).insert(stream::iter(three)).await?;
-
-    let report = Bulk::new(corrected, BestEffort).insert(stream::iter(alaska.clone())).await;
-    println!("{} inserted, {} were there", report.progress.written, report.progress.failed);
-    assert_eq!((report.progress.written, report.progress.failed), (260, 3));
-    for failure in &report.failures {
-        assert_eq!(failure.error.kind(), ErrorKind::AlreadyExists);
-        assert_eq!(failure.entities.len(), 1);
+    let alaska: Vec<_> = airports.iter().filter(|airport| airport.state == "AK").cloned().collect();
+    let three = alaska.iter().filter(|airport| ["JNU", "SIT", "YAK"].contains(&&*airport.iata));
+    for airport in three {
+        let name = format!("{}!", airport.name);
+        corrected.insert(&Airport { name, ..airport.clone() }).await?;
     }
+    let load = || Job::insert(&corrected, stream::iter(alaska.clone())).pace(pace.clone());
+    let report = load().run().await?;
+    println!("{} inserted, {} refused", report.total.right, report.total.failed);
+    assert_eq!((report.total.right, report.total.failed), (260, 3));
+    let refused: Vec<_> = report.problems.iter().map(|problem| &*problem.row_key).collect();
+    assert_eq!(refused, ["JNU", "SIT", "YAK"]);
 
-    // Alaska has 263 airports, which do not fit into one transaction. Nothing is sent.
-    let error = Bulk::new(table.clone(), Atomic)
-        .upsert(stream::iter(alaska))
-        .await
-        .err()
-        .ok_or("they do not fit")?;
+    // A load can be repeated: what is stored as it is counts as right.
+    assert_eq!(load().run().await?.total, report.total);
+
+    // What has to be all or nothing is a transaction of the client, and not a job. Alaska has 263
+    // airports, which do not fit into one. Nothing is sent.
+    let all = |airports: &[Airport]| airports.iter().fold(table.transaction(), Transaction::upsert);
+    let error = all(&alaska).submit().await.err().ok_or("they do not fit")?;
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
     println!("as one: {error}");
 
-    // Delaware has five. Whoever reads them meets all of the new names or none.
+    // Delaware has five. A reader sees all of the new names or none.
     let delaware = airports.into_iter().filter(|airport| airport.state == "DE");
     let renamed = delaware.map(|airport| Airport { name: airport.name.to_uppercase(), ..airport });
-    let etags = Bulk::new(table, Atomic).upsert(stream::iter(renamed)).await?;
+    let etags = all(&renamed.collect::<Vec<_>>()).submit().await?;
     println!("{} renamed together", etags.len());
     assert_eq!(etags.len(), 5);
     Ok(())

@@ -1,16 +1,19 @@
-//! Deleting by query: the stock prices of before 2005 go, first counted, then deleted; the program
-//! is broken off in between and goes on where it was.
+//! Deletion by query: the stock prices of before 2005 are counted, then deleted; the program stops after
+//! the first page, and the next one resumes.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use std::error::Error;
 use std::path::Path;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
-use futures_util::{TryStreamExt as _, stream};
-use rowkey::{Entity, Query, ScanPolicy, StorageAccount, Table};
-use rowkey_patterns::bulk::{Bulk, PerPartitionOrdered};
-use rowkey_patterns::bulk_delete::{BulkDelete, Checkpoint};
+use futures_util::future::select;
+use futures_util::stream;
+use rowkey::{Entity, StorageAccount, Table};
 use rowkey_server::{Operation, Server};
+use rowkey_store::job::{Checkpoint, Job, Pace, Walk};
+use tokio::sync::Notify;
 
 /// The price of a stock: a partition a symbol, a row a month.
 #[derive(Clone, Debug, Entity)]
@@ -25,9 +28,8 @@ struct Price {
 }
 
 /// What is to go. A run that resumes must ask the same.
-fn outdated(table: &Table) -> Query<Price> {
-    let everywhere = table.scan::<Price>().scan_policy(ScanPolicy::Allow);
-    everywhere.filter(Price::SINCE.lt(2005)).page_size(100)
+fn outdated(table: &Table) -> Walk<Price> {
+    Walk::new(table, |table| table.scan::<Price>().filter(Price::SINCE.lt(2005)).page_size(100))
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,31 +40,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
     table.create().await?;
     let prices = read()?;
     let count = prices.len();
-    let report = Bulk::new(table.clone(), PerPartitionOrdered).upsert(stream::iter(prices)).await;
-    assert!(report.is_complete(), "{report:?}");
+    assert!(Job::upsert(&table, stream::iter(prices)).run().await?.is_clean());
 
-    // How much would it be? Only keys are read, and nothing is deleted.
-    let dry = BulkDelete::new(outdated(&table)).dry_run().run().await?;
-    println!("{} of {count} prices are older than 2005", dry.found);
-    assert_eq!(dry.found, 245);
+    // How many are they? Nothing is deleted.
+    let found = Job::count(outdated(&table)).run().await?.total.examined;
+    println!("{found} of {count} prices are older than 2005");
+    assert_eq!(found, 245);
 
-    // The first program deletes a page, stores the checkpoint, and ends.
-    let mut checkpoints = BulkDelete::new(outdated(&table)).checkpoints();
-    let checkpoint = checkpoints.try_next().await?.ok_or("there is a page")?;
-    let stored = checkpoint.to_string();
-    drop(checkpoints);
-    println!("{} deleted, and then the lights went out", checkpoint.progress.deleted);
+    // The first program stores a checkpoint after each page, and is killed after the first.
+    let (stored, one_page) = (Mutex::new(String::new()), Notify::new());
+    let first = Job::delete(outdated(&table)).progress(|progress| {
+        *stored.lock().unwrap_or_else(PoisonError::into_inner) = progress.checkpoint.to_string();
+        one_page.notify_one();
+    });
+    select(pin!(first.run()), pin!(one_page.notified())).await;
+    let stored = stored.into_inner()?;
 
-    // The second goes on with the next page: nothing is read twice. Somebody needs the table, too,
-    // so it takes 1,000 a second and no more.
+    // The second goes on with the next page. Other programs need the table, too, so it takes 1,000
+    // entities a second and no more.
     let checkpoint: Checkpoint = stored.parse()?;
-    let rest = BulkDelete::new(outdated(&table)).resume(checkpoint).per_second(1000);
-    let progress = rest.run().await?;
-    println!("{} deleted in {} transactions", progress.deleted, progress.transactions);
-    assert_eq!((progress.deleted, progress.gone, progress.changed), (245, 0, 0));
+    println!("{} deleted, and then the program was killed", checkpoint.report().total.right);
+    let pace = Pace::new(&account).entities_per_second(1000);
+    let report = Job::delete(outdated(&table)).pace(pace).resume(checkpoint).run().await?;
+    println!("{} deleted", report.total.right);
+    assert_eq!((report.total.right, report.is_clean()), (245, true));
     assert_eq!(server.journal().count(Operation::DeleteEntity), 0, "none was sent alone");
 
-    let left = table.scan::<Price>().scan_policy(ScanPolicy::Allow).all().await?;
+    let left = table.scan::<Price>().all().await?;
     assert_eq!(left.len(), count - 245);
     assert!(left.iter().all(|price| price.entity.year >= 2005));
     Ok(())

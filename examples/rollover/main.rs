@@ -8,9 +8,8 @@ use std::error::Error;
 use std::path::Path;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use futures_util::{TryStreamExt as _, stream};
-use rowkey::{Entity, StorageAccount};
-use rowkey_patterns::bulk::{Atomic, Bulk};
+use futures_util::TryStreamExt as _;
+use rowkey::{Entity, StorageAccount, Transaction};
 use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_server::{Operation, Server};
 
@@ -29,12 +28,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let temperatures = Rollover::new(account.clone(), "temperatures", Period::Month);
 
-    // Each reading goes to the table of its month, which is made by whoever comes first. Here a
-    // hundred go at once; `insert` and `upsert` take one.
+    // Each reading goes to the table of its month, which the first writer creates. Here a day goes in one
+    // transaction; `insert` and `upsert` take one entity.
     let readings = read()?;
     for day in readings.values() {
         let month = temperatures.at(day[0].at);
-        month.write(|table| Bulk::new(table, Atomic).upsert(stream::iter(day.clone()))).await?;
+        let write = |table: rowkey::Table| {
+            day.iter().fold(table.transaction(), Transaction::upsert).submit()
+        };
+        month.write(write).await?;
     }
     let tables = temperatures.tables().await?;
     println!("{} tables, the first is {}", tables.len(), tables[0].table.name());

@@ -32,7 +32,6 @@ mod lost_answers;
 mod pages;
 mod ranges;
 mod scan_policy;
-mod throttled;
 mod two_helpers;
 mod versions;
 

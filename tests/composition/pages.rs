@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, ErrorKind, Key, StorageAccount, Table};
 use rowkey_eventual::remote_index_entity::RemoteIndexEntity;
-use rowkey_patterns::bulk::{BestEffort, Bulk};
+use rowkey_store::job::Job;
 
 use crate::start;
 
@@ -84,7 +84,7 @@ async fn a_full_list_says_that_it_is() {
     })
     .max_rows(1);
     let fits = stream::iter((0..ROOM).map(document));
-    assert!(Bulk::new(documents.clone(), BestEffort).insert(fits).await.is_complete());
+    assert!(Job::insert(&documents, fits).run().await.unwrap().is_clean());
     by_author.repair().run().await.unwrap();
     for number in [ROOM, ROOM + 1] {
         let document = document(number);

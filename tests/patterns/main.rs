@@ -4,8 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod blob_index;
-mod bulk;
-mod bulk_delete;
 mod compound_key;
 mod denormalized;
 mod encryption;

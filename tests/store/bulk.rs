@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::{StreamExt as _, future, stream};
+use futures_util::{future, stream};
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, StorageAccount, Table};
 use rowkey_server::{Fault, Operation, Server, Snapshot};

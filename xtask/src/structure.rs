@@ -17,6 +17,10 @@ const PATTERNS: [&str; 4] =
 /// Their public modules that several patterns share, and that are none themselves.
 const SHARED: [&str; 6] = ["index_row", "pace", "repair", "rounds", "source", "task"];
 
+/// Patterns that are declarations and jobs of a store, by the name of their page and example. Their tests
+/// are files of that name in tests/store or tests/patterns.
+const DECLARED: [&str; 2] = ["bulk", "bulk_delete"];
+
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;
 
@@ -39,6 +43,9 @@ pub(crate) fn check() -> bool {
     vectors(&mut faults);
     for package in PATTERNS {
         patterns(package, &mut faults);
+    }
+    for name in DECLARED {
+        pattern("rowkey-store", name, &mut faults);
     }
     crate::pages::check(&mut faults);
     for fault in &faults {
@@ -121,26 +128,30 @@ fn patterns(package: &str, faults: &mut Vec<String>) {
     if read(&format!("crates/{package}/Cargo.toml")).contains("rowkey-wire") {
         faults.push(format!("{package} must not name rowkey-wire: the client is its only ground"));
     }
-    let (summary, examples) = (read("docs/src/SUMMARY.md"), examples());
     let library = read(&format!("crates/{package}/src/lib.rs"));
     let modules = library.lines().filter_map(|line| line.strip_prefix("pub mod "));
     for module in modules.map(|module| module.trim_end_matches(';')) {
-        if SHARED.contains(&module) {
-            continue;
+        if !SHARED.contains(&module) {
+            pattern(package, module, faults);
         }
-        let page = format!("patterns/{}.md", module.replace('_', "-"));
-        if !summary.contains(&format!("({page})")) || !root().join("docs/src").join(&page).exists()
-        {
-            faults.push(format!("{package}::{module} has no page docs/src/{page} in SUMMARY.md"));
-        }
-        if !examples.iter().any(|example| example == module) {
-            faults.push(format!("{package}::{module} has no example named {module}"));
-        }
-        let tests =
-            [format!("tests/patterns/{module}.rs"), format!("tests/patterns/{module}/mod.rs")];
-        if !tests.iter().any(|path| root().join(path).exists()) {
-            faults.push(format!("{package}::{module} has no {}", tests[0]));
-        }
+    }
+}
+
+/// A pattern has a page, an example and tests of its name.
+fn pattern(package: &str, name: &str, faults: &mut Vec<String>) {
+    let summary = fs::read_to_string(root().join("docs/src/SUMMARY.md")).unwrap_or_default();
+    let page = format!("patterns/{}.md", name.replace('_', "-"));
+    if !summary.contains(&format!("({page})")) || !root().join("docs/src").join(&page).exists() {
+        faults.push(format!("{package}: {name} has no page docs/src/{page} in SUMMARY.md"));
+    }
+    if !examples().iter().any(|example| example == name) {
+        faults.push(format!("{package}: {name} has no example named {name}"));
+    }
+    let tests = ["patterns", "store"].iter().flat_map(|folder| {
+        [format!("tests/{folder}/{name}.rs"), format!("tests/{folder}/{name}/mod.rs")]
+    });
+    if !tests.into_iter().any(|path| root().join(path).exists()) {
+        faults.push(format!("{package}: {name} has no tests/store/{name}.rs"));
     }
 }
 

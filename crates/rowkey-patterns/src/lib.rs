@@ -11,8 +11,6 @@
 //! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
-//! | [`bulk_delete`] | high-volume delete | what a query finds is deleted unless it was changed since; resumable after each page |
-//! | [`bulk`] | bulk inserts | all or nothing, order in each partition, or as much as can be; and a true report |
 //! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
 //! | [`wide`] | wide entities | thousands of properties written as one, read as one version, merged a row at a time |
 //! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
@@ -23,8 +21,6 @@
 //! [`index_row`] is what the patterns about indexes have in common: how a copy is written and read;
 //! [`rounds`] how what lost against another writer is tried again, [`pace`] how jobs keep to a rate.
 
-pub mod bulk;
-pub mod bulk_delete;
 mod checkpoint;
 pub mod denormalized;
 mod hash;

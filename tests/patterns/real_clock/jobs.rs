@@ -7,8 +7,6 @@ use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, Table};
 use rowkey_eventual::unique::Unique;
 use rowkey_large::Large;
-use rowkey_patterns::bulk::{Atomic, Bulk};
-use rowkey_patterns::bulk_delete::BulkDelete;
 use rowkey_patterns::local_index::LocalIndex;
 use rowkey_patterns::lookup::Lookup;
 use rowkey_patterns::parallel::Parallel;
@@ -16,6 +14,7 @@ use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_patterns::series::Series;
 use rowkey_patterns::verify::Verify;
 use rowkey_server::Operation;
+use rowkey_store::job::{Job, Pace, Walk};
 use rowkey_tests::TestResult;
 
 use super::{requests_of, start};
@@ -38,7 +37,7 @@ fn seat(number: u32) -> Seat {
 async fn filled(table: Table) -> rowkey::Result<Table> {
     table.create().await?;
     let seats: Vec<_> = (0..30).map(seat).collect();
-    Bulk::new(table.clone(), Atomic).insert(stream::iter(seats)).await?;
+    Job::insert(&table, stream::iter(seats)).run().await?;
     Ok(table)
 }
 
@@ -57,11 +56,11 @@ async fn loads_reads_and_deletions_take_the_requests_that_their_pages_say() -> T
     let (all, sent) = requests_of(&server, all.try_collect::<Vec<_>>()).await;
     assert_eq!((all.map_err(|failure| failure.error)?.len(), sent.len()), (30, 3));
 
-    // Ten a page, a hundred a second: two waits of a tenth of a second.
-    let pages = table.query(Seat::partition("blue")).page_size(10);
-    let delete = BulkDelete::new(pages).per_second(100);
+    // Ten a page, two hundred a second, read and deleted: five waits of a twentieth of a second.
+    let pages = Walk::new(&table, |table| table.query(Seat::partition("blue")).page_size(10));
+    let delete = Job::delete(pages).pace(Pace::new(&account).entities_per_second(200));
     let (deleted, sent) = requests_of(&server, delete.run()).await;
-    assert_eq!(deleted?.deleted, 30);
+    assert_eq!(deleted?.total.right, 30);
     assert!(sent.len() <= 8, "{} requests for three pages", sent.len());
     Ok(())
 }
