@@ -1,0 +1,113 @@
+//! Calls each route of the service and asserts its answer.
+
+use reqwest::header::{ETAG, IF_MATCH};
+use reqwest::{Client, Response, StatusCode};
+use serde_json::{Value, json};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+pub async fn all_routes(service: &str) -> Result {
+    let client = Client::new();
+    let at = |path: &str| format!("{service}/contoso/{path}");
+
+    // A user, and a second one with the same address in other letters.
+    let ada = json!({ "id": 7, "email": "ada@contoso.com", "name": "Ada" });
+    let added = client.post(at("users")).json(&ada).send().await?;
+    assert_eq!(added.status(), StatusCode::CREATED);
+    let twin = json!({ "id": 8, "email": "ADA@contoso.com", "name": "Twin" });
+    let taken = client.post(at("users")).json(&twin).send().await?;
+    assert_eq!(taken.status(), StatusCode::CONFLICT);
+    assert_eq!(body(taken).await?["taken"], "by_email");
+    let found = body(client.get(at("users?email=Ada@contoso.com")).send().await?).await?;
+    assert_eq!((&found["id"], &found["tenant"]), (&json!(7), &json!("contoso")));
+    let none = client.get(at("users?email=bob@contoso.com")).send().await?;
+    assert_eq!(none.status(), StatusCode::NOT_FOUND);
+
+    // One order, and a hundred at once.
+    let placed = client.post(at("orders")).json(&order(1)).send().await?;
+    assert_eq!(placed.status(), StatusCode::CREATED);
+    let lines: Vec<_> = (2..=101).map(|id| order(id).to_string()).collect();
+    let imported = client.post(at("orders/import")).body(lines.join("\n")).send().await?;
+    assert_eq!(body(imported).await?, json!({ "stored": 100, "all": true }));
+    let wrong = client.post(at("orders/import")).body("no order").send().await?;
+    assert_eq!(wrong.status(), StatusCode::BAD_REQUEST);
+
+    // The three lists, page by page; each order is in one page.
+    for (list, expected) in [("customer=7", 101), ("courier=kim", 51), ("", 101)] {
+        let (mut ids, mut next) = (Vec::new(), Value::Null);
+        loop {
+            let token = next.as_str().map(|token| format!("&token={token}")).unwrap_or_default();
+            let page = client.get(at(&format!("orders?n=20&{list}{token}"))).send().await?;
+            let page = body(page).await?;
+            let orders = page["orders"].as_array().ok_or("no orders")?;
+            ids.extend(orders.iter().map(|order| order["id"].to_string()));
+            next = page["next"].clone();
+            if next.is_null() {
+                break;
+            }
+            assert_eq!(orders.len(), 20, "a page that is not the last one is full");
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), expected, "{list}");
+    }
+
+    // A change under a version: required, then accepted once.
+    let read = client.get(at("orders/1")).send().await?;
+    let etag = read.headers()[ETAG].clone();
+    let changed = json!({ "cents": 500, "courier": null });
+    let mut order = body(read).await?;
+    order
+        .as_object_mut()
+        .ok_or("no order")?
+        .extend(changed.as_object().cloned().unwrap_or_default());
+    let put = || client.put(at("orders/1")).json(&order);
+    assert_eq!(put().send().await?.status(), StatusCode::PRECONDITION_REQUIRED);
+    assert_eq!(put().header(IF_MATCH, &etag).send().await?.status(), StatusCode::OK);
+    assert_eq!(
+        put().header(IF_MATCH, &etag).send().await?.status(),
+        StatusCode::PRECONDITION_FAILED
+    );
+
+    // A change that may refuse.
+    assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::OK);
+    assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::CONFLICT);
+    assert_eq!(client.post(at("orders/999/close")).send().await?.status(), StatusCode::NOT_FOUND);
+
+    // What was written with each of these: the audit rows and the revenue.
+    let audit = body(client.get(at("orders/1/audit")).send().await?).await?;
+    let audit: Vec<_> =
+        audit.as_array().into_iter().flatten().map(|row| row["what"].clone()).collect();
+    assert_eq!(audit, ["placed", "changed", "closed"]);
+    let revenue = body(client.get(at("revenue/2026-11-22")).send().await?).await?;
+    assert_eq!((&revenue["orders"], &revenue["cents"]), (&json!(101), &json!(100 * 100 + 500)));
+
+    // An attachment.
+    let invoice = vec![7_u8; 300_000];
+    let attached =
+        client.put(at("orders/1/files/invoice.pdf")).body(invoice.clone()).send().await?;
+    assert_eq!(attached.status(), StatusCode::NO_CONTENT);
+    let read = client.get(at("orders/1/files/invoice.pdf")).send().await?;
+    assert_eq!(read.bytes().await?, invoice);
+
+    // Deletions.
+    let etag = client.get(at("orders/2")).send().await?.headers()[ETAG].clone();
+    let deleted = client.delete(at("orders/2")).header(IF_MATCH, etag).send().await?;
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    assert_eq!(client.get(at("orders/2")).send().await?.status(), StatusCode::NOT_FOUND);
+    let deleted = client.delete(at("orders")).send().await?;
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    let revenue = body(client.get(at("revenue/2026-11-22")).send().await?).await?;
+    assert_eq!((&revenue["orders"], &revenue["cents"]), (&json!(0), &json!(0)));
+    Ok(())
+}
+
+fn order(id: u32) -> Value {
+    let courier = (id % 2 == 1).then_some("kim");
+    let placed = format!("2026-11-22T10:00:{:02}Z", id % 60);
+    json!({ "id": id, "customer": 7, "placed": placed, "cents": 100, "courier": courier })
+}
+
+async fn body(answer: Response) -> Result<Value> {
+    Ok(answer.json().await?)
+}
