@@ -462,3 +462,26 @@ async fn a_load_fills_the_lists_and_a_deletion_empties_them() -> TestResult {
     assert!(agreed(&server.snapshot()).is_empty());
     Ok(())
 }
+
+/// A type that has a list of one value alone.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{team}", row = "page_{id:4}")]
+#[entity(list(name = by_author, value = "{author}"))]
+struct Page {
+    team: String,
+    id: u32,
+    author: String,
+}
+
+#[tokio::test]
+async fn a_patch_moves_the_entity_of_a_type_that_has_lists_alone() -> TestResult {
+    let server = Server::start().await?;
+    let account = account(&server)?;
+    let pages = Store::<Page>::builder(account.table("pages")).build()?;
+    pages.create_if_missing().await?;
+    pages.insert(&Page { team: "core".into(), id: 1, author: "ada".into() }).await?;
+    pages.patch(Page::key("core", 1)).set(Page::AUTHOR, "kim").send().await?;
+    assert_eq!(pages.list(Page::by_author("core", "kim")).await?.len(), 1);
+    assert!(pages.list_keys(&Page::by_author("core", "ada")).await?.is_empty());
+    Ok(())
+}

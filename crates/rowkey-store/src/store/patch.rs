@@ -73,7 +73,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
     /// Whether the entity has to be read: because it has declarations, or because a property goes, which
     /// no merge can do.
     pub fn reads(&self) -> bool {
-        let declares = !E::INDEXES.is_empty() || self.store.inner.has_contributors();
+        let declares =
+            !(E::INDEXES.is_empty() && E::LISTS.is_empty()) || self.store.inner.has_contributors();
         declares || self.changes.iter().any(|(_, value)| value.is_none())
     }
 
