@@ -1,19 +1,20 @@
-//! An index in blobs: the airports of four states, each state a partition, found by their city in all of
+//! Lists in blobs: the airports of three states, each state a partition, found by their city in all of
 //! them. Each city has a blob that lists the keys of its airports.
 //!
-//! The index is built of a table that is there already, kept by the writers, and mended after somebody
-//! wrote past it. A list may be of any length: one of all airports is divided over several blobs.
+//! The type declares it, and the store keeps it as it keeps an index: `list(.., blob)`.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use std::path::Path;
 
-use rowkey::{Entity, StorageAccount};
-use rowkey_large::BlobIndex;
+use futures_util::stream;
+use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_server::{Operation, Server};
+use rowkey_store::Store;
 
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{state}", row = "{iata}")]
+#[entity(store, partition = "{state}", row = "airport_{iata}")]
+#[entity(list(name = by_city, value = "{city}", blob))]
 struct Airport {
     state: String,
     iata: String,
@@ -25,74 +26,54 @@ struct Airport {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
-    let table = account.table("airports");
-    table.create().await?;
-    let container = account.container("indexes");
-    container.create().await?;
+    let airports = Store::<Airport>::builder(account.table("airports"))
+        .queue(account.queue("airports"))
+        .blobs(account.container("airports"))
+        .build()?;
+    airports.create_if_missing().await?;
 
+    let mut all = Vec::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/airports.csv");
     for record in csv::Reader::from_path(path)?.deserialize() {
         let (iata, name, city, state): (String, String, String, String) = record?;
         if ["GA", "MS", "OH"].contains(&state.as_str()) {
-            table.insert(&Airport { state, iata, name, city }).await?;
+            all.push(Airport { state, iata, name, city });
         }
     }
+    let loaded = airports.load(stream::iter(all)).run().await?;
+    assert_eq!(loaded.total.right, 269);
 
-    // The table was there before the index: repairing an index that has nothing builds it.
-    let city = |airport: &Airport| Some(airport.city.clone());
-    let airports = BlobIndex::new(table.clone(), container.clone(), "city", city);
-    let built = airports.repair().await?;
-    assert_eq!((built.entities, built.missing), (269, 269));
-    println!("{} airports are listed by city", built.missing);
-
-    // One read of the blob `city/Columbus`, and a point query an airport, in three partitions.
+    // One read of the blob of Columbus, and one of each airport, in three partitions.
     let before = server.journal();
-    let columbus = airports.find("Columbus").await?;
+    let columbus = airports.list(Airport::by_city("Columbus")).await?;
     let requests = server.journal().since(&before);
     assert_eq!((requests.count(Operation::GetBlob), requests.count(Operation::GetEntity)), (1, 6));
     for found in &columbus {
         println!("  {}: {}", found.entity.state, found.entity.name);
     }
-    let blob = container.blob("city/Columbus").get().await?.ok_or("there is a list")?;
-    assert!(blob.bytes.ends_with(b"GA\tCSG\nMS\tUBS\nOH\tCMH\nOH\tLCK\nOH\tOSU\nOH\tTZR\n"));
+    let blob = account.container("airports").blob("airports/list_airport_by_city_Columbus");
+    let text = blob.get().await?.ok_or("there is a list")?.bytes;
+    assert!(text.ends_with(b"OH\tairport_OSU\nOH\tairport_TZR\n"));
 
-    // Writers keep it: the key is listed under the new city before the airport is written, and taken
-    // off the list of the old one after.
-    let lunken = Airport {
-        state: "OH".into(),
-        iata: "LUK".into(),
-        name: "Cincinnati Muni Airport Lunken Field".into(),
-        city: "Columbus".into(),
-    };
-    airports.delete(Airport::key("OH", "LUK")).await?;
-    airports.insert(&lunken).await?;
-    airports
-        .update(Airport::key("OH", "LUK"), |airport| airport.city = "Cincinnati".into())
-        .await?;
-    assert_eq!(airports.find("Columbus").await?.len(), 6);
-    assert!(airports.verify().await?.is_sound());
+    // An update takes the airport off one list and puts it on another.
+    let lunken = || Airport::key("OH", "LUK");
+    airports.update(lunken(), |airport| airport.city = "Columbus".into()).await?;
+    assert_eq!(airports.list_keys(&Airport::by_city("Columbus")).await?.len(), 7);
+    airports.update(lunken(), |airport| airport.city = "Cincinnati".into()).await?;
 
-    // Somebody who knows nothing of the index writes to the table. A lookup returns nothing wrong, but
-    // does not see what was not listed, until it is mended.
-    let bolton = columbus.into_iter().find(|found| found.entity.iata == "TZR").ok_or("Bolton")?;
-    table.replace(&bolton.map(|airport| airport.city = "Grove City".into())).await?;
-    assert_eq!(airports.find("Columbus").await?.len(), 5);
-    assert!(airports.find("Grove City").await?.is_empty());
-    let drift = airports.repair().await?;
-    assert_eq!((drift.missing, drift.stale), (1, 1));
-    assert_eq!(airports.find("Grove City").await?[0].entity.iata, "TZR");
-    println!("the repair listed {} airport and took {} off", drift.missing, drift.stale);
-
-    // A value that all have: a list of 269 keys, in chunks of 100 at most (20,000 unless set). A change
-    // reads and writes one of them.
-    let all = |_: &Airport| Some("USA".to_owned());
-    let all = BlobIndex::new(table, container.clone(), "country", all).chunk_keys(100);
-    all.repair().await?;
-    assert_eq!(all.keys("USA").await?.len(), 269);
-    let chunks = container.blobs().starting_with("country/USA/").all().await?.len();
-    println!("the list of all airports is in {chunks} chunks");
-    let before = server.journal();
-    all.delete(Airport::key("GA", "ATL")).await?;
-    assert_eq!(server.journal().since(&before).count(Operation::PutBlob), 1);
+    // Another program writes past the store. A lookup returns nothing wrong, but lacks what was not
+    // listed, until it is repaired. The sweep takes off what has another value.
+    let mut bolton = account
+        .table("airports")
+        .get(rowkey::Key::<DynamicEntity>::new("OH", "airport_TZR"))
+        .await?
+        .ok_or("Bolton Field")?;
+    bolton.entity.set("city", "Grove City");
+    account.table("airports").replace(&bolton).await?;
+    assert_eq!(airports.list(Airport::by_city("Columbus")).await?.len(), 5);
+    assert_eq!(airports.repair().run().await?.parts["by_city"].repaired, 1);
+    assert_eq!(airports.list(Airport::by_city("Grove City")).await?.len(), 1);
+    assert_eq!(airports.sweep().run().await?.parts["by_city"].repaired, 1);
+    println!("the list of Columbus has {} airports", 5);
     Ok(())
 }

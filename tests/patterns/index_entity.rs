@@ -235,7 +235,7 @@ async fn a_list_spills_over_rows_and_ends_with_an_error_that_names_the_blob() ->
     let error = staff.clone().max_rows(1).insert(&employee(1, "Jones")).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
     assert!(error.to_string().contains("37448 keys"), "{error}");
-    assert!(error.to_string().contains("in blobs: `rowkey_large::blob_index`"), "{error}");
+    assert!(error.to_string().contains("in blobs: `list(.., blob)` of a store"), "{error}");
     assert!(staff.table().get(key(1)).await?.is_none());
 
     staff.insert(&employee(1, "Jones")).await?;

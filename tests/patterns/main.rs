@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod blob_index;
 mod compound_key;
 mod denormalized;
 mod encryption;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod agreement;
+mod blob_lists;
 mod bulk;
 mod bulk_delete;
 mod contributors;

@@ -100,6 +100,29 @@ pairs! {
     two_lists: "list", "list",
         #[entity(list(name = first, value = "{a}"))]
         #[entity(list(name = second, value = "{b}"))];
+    unique_index_and_blob_list: "index, one entity a value", "list in blobs",
+        #[entity(index(name = one, row = "one_{a}"))]
+        #[entity(list(name = all, value = "{b}", blob))];
+    index_and_blob_list: "index, many", "list in blobs",
+        #[entity(index(name = many, row = "many_{a}", many))]
+        #[entity(list(name = all, value = "{b}", blob))];
+    elsewhere_and_blob_list: "index elsewhere", "list in blobs",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))]
+        #[entity(list(name = all, value = "{b}", blob))];
+    partial_and_blob_list: "index elsewhere, partial", "list in blobs",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(b)))]
+        #[entity(list(name = all, value = "{b}", blob))];
+    value_and_blob_list: "unique value", "list in blobs",
+        #[entity(unique(name = value, value = "{a}"))]
+        #[entity(list(name = all, value = "{b}", blob))];
+    list_and_blob_list: "list", "list in blobs",
+        #[entity(list(name = first, value = "{a}"))]
+        #[entity(list(name = second, value = "{b}", blob))];
+    two_blob_lists: "list in blobs", "list in blobs",
+        #[entity(list(name = first, value = "{a}", blob))]
+        #[entity(list(name = second, value = "{b}", blob))];
+    blob_list_and_count: "list in blobs", "count",
+        #[entity(list(name = all, value = "{a}", blob))];
     list_and_count: "list", "count",
         #[entity(list(name = all, value = "{a}"))];
     index_and_count: "index, many", "count",
@@ -111,7 +134,9 @@ pairs! {
 }
 
 fn store<E: Pair>(account: &StorageAccount, counts: bool) -> Result<Store<E>, rowkey::Error> {
-    let builder = Store::<E>::builder(account.table("things")).queue(account.queue("things"));
+    let builder = Store::<E>::builder(account.table("things"))
+        .queue(account.queue("things"))
+        .blobs(account.container("things"));
     if counts { builder.with(Recounted).build() } else { builder.build() }
 }
 
@@ -135,8 +160,9 @@ async fn check<E: Pair>(counts: bool) -> TestResult {
         let things = store::<E>(account, counts)?;
         things.drain_backlog().await?;
         assert_eq!(things.work_once().await?.failed, 0);
-        let report = things.verify().run().await?;
-        assert!(report.is_clean(), "{report:?}");
+        for report in [things.verify().run().await?, things.sweep().run().await?] {
+            assert!(report.is_clean(), "{report:?}");
+        }
         Ok(())
     };
     let count = |snapshot: &rowkey_server::Snapshot| {

@@ -49,6 +49,8 @@ pub(crate) struct List {
     pub(crate) value: LitStr,
     /// How many values an entity may have.
     pub(crate) max: Option<LitInt>,
+    /// Whether each value has a blob, and not a row.
+    pub(crate) blob: bool,
     /// A condition that the entity must meet to be in the list.
     pub(crate) when: Option<Path>,
 }
@@ -206,8 +208,10 @@ impl Index {
 impl List {
     fn parse(meta: &ParseNestedMeta) -> Result<Self> {
         let (mut name, mut template, mut max, mut when) = (None, None, None, None);
-        nested(meta, LIST, &["max", "name", "value", "when"], |word, meta| {
+        let mut blob = false;
+        nested(meta, LIST, &["blob", "max", "name", "value", "when"], |word, meta| {
             match word {
+                "blob" => blob = true,
                 "max" => max = Some(meta.value()?.parse::<LitInt>()?),
                 "name" => name = Some(meta.value()?.parse::<Ident>()?),
                 "value" => template = Some(value(meta)?),
@@ -220,7 +224,7 @@ impl List {
                 "a list has a name and a template: list(name = by_tag, value = \"{tags}\", max = 8)",
             ));
         };
-        Ok(Self { name, value, max, when })
+        Ok(Self { name, value, max, blob, when })
     }
 }
 

@@ -214,6 +214,8 @@ use syn::DeriveInput;
 /// - `max = 8`: with a `Vec`, how many different items an entity may have; a write of more is refused. A
 ///   change may take the entity off as many lists and put it on others, in the 100 operations of one
 ///   transaction, which all indexes of the partition and all lists share.
+/// - `blob`: the list of a value is a blob and no row, and holds the keys of entities of all partitions. Its
+///   constructor takes the values alone.
 /// - `when = ".."`: as for an index.
 ///
 /// The rows begin with `list_`, the text that the entities begin with, and the name. Fields that are

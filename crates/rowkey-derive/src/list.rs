@@ -20,6 +20,8 @@ pub(crate) struct List {
     row: Template,
     /// How many values an entity may have.
     max: usize,
+    /// Whether each value has a blob, which lists the entities of all partitions.
+    blob: bool,
     when: Option<Path>,
 }
 
@@ -27,6 +29,11 @@ impl List {
     /// The parts of its template.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         self.row.parts()
+    }
+
+    /// The operations of a change that moves it.
+    fn operations(&self) -> usize {
+        if self.blob { 0 } else { 2 * self.max }
     }
 }
 
@@ -51,7 +58,7 @@ pub(crate) fn lists(
 }
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<List> {
-    let Declared { name, value, max, when } = declared;
+    let Declared { name, value, max, blob, when } = declared;
     let fail = |what: String| Err(Error::new(value.span(), what));
     let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
     let mut row = Template::row(&LitStr::new(&text, value.span()), false)?;
@@ -110,7 +117,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
             ));
         }
     };
-    Ok(List { name, row, max, when })
+    Ok(List { name, row, max, blob, when })
 }
 
 /// Checks a list beside the entity, its indexes and the lists before it.
@@ -122,7 +129,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
     {
         return Err(Error::new(list.name.span(), format!("`{name}` is {what} already")));
     }
-    if keys.row.parts().next().is_none() {
+    if keys.row.parts().next().is_none() && !list.blob {
         return fail("a partition has one entity of this type, so there is nothing to list".into());
     }
     let indexes = keys.indexes.iter().filter(|index| index.is_in_partition());
@@ -135,8 +142,8 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
         }
     }
     let of_indexes = keys.indexes.iter().filter(|index| index.is_in_partition()).count();
-    let of_lists = before.iter().chain([list]).map(|list| list.max).sum::<usize>();
-    let most = 2 * (of_indexes + of_lists);
+    let of_lists = before.iter().chain([list]).map(List::operations).sum::<usize>();
+    let most = 2 * of_indexes + of_lists;
     if most > MAX_OPERATIONS {
         return fail(format!(
             "a change of one entity may have {most} operations beside its own, with all its indexes \
@@ -151,7 +158,19 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
     let krate = &model.krate;
     let lists = keys.lists.iter().map(|list| {
         let (name, row_head, max) = (plain(&list.name), list.row.head(), list.max);
-        quote! { #krate::index::List { name: #name, row_head: #row_head, max: #max } }
+        let place = if list.blob {
+            quote! { Blob }
+        } else {
+            quote! { Partition }
+        };
+        quote! {
+            #krate::index::List {
+                name: #name,
+                row_head: #row_head,
+                max: #max,
+                place: #krate::index::ListPlace::#place,
+            }
+        }
     });
     (!keys.lists.is_empty())
         .then(|| quote! { const LISTS: &'static [#krate::index::List] = &[#(#lists),*]; })
@@ -214,7 +233,9 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let (pk, rk) = (local_named("partition"), local_named("row"));
     let items = keys.lists.iter().enumerate().map(|(position, list)| {
         let name = &list.name;
-        let pieces = (&keys.partition.pieces, &list.row.pieces);
+        // The blob of a value is one for all partitions.
+        let of_partition: &[_] = if list.blob { &[] } else { &keys.partition.pieces };
+        let pieces = (of_partition, &list.row.pieces);
         let given = distinct(indices(pieces.0).chain(indices(pieces.1)));
         let (arguments, bind) = arguments(model, given);
         let (write_partition, write_row) =

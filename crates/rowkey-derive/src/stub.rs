@@ -36,6 +36,8 @@ struct Index {
     claims: bool,
     /// Whether it is a `list(..)`.
     lists: bool,
+    /// Whether it is a list in blobs, whose address has no partition.
+    blob: bool,
 }
 
 pub(crate) fn entity(input: &DeriveInput) -> TokenStream {
@@ -166,10 +168,11 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
         let given = distinct(&[&partition, &row[..=at]]);
         methods.extend(item(&format_ident!("under_{}", last.unraw()), &given, part.clone()));
     }
-    for Index { name, partition: own, row, many, claims, lists } in indexes {
+    for Index { name, partition: own, row, many, claims, lists, blob } in indexes {
         let Some(name) = name else { continue };
         if *lists {
-            let given = distinct(&[&partition, &named_in(row.as_deref(), fields)]);
+            let within = if *blob { &[] } else { &partition[..] };
+            let given = distinct(&[within, &named_in(row.as_deref(), fields)]);
             methods.extend(item(name, &given, quote! { #krate::index::ListKey<Self> }));
             continue;
         }
@@ -308,6 +311,7 @@ impl Index {
             self.row = Some(meta.value()?.parse::<LitStr>()?.value());
         } else {
             self.many |= meta.path.is_ident("many");
+            self.blob |= meta.path.is_ident("blob");
             skip(meta)?;
         }
         Ok(())

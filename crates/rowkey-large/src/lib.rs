@@ -2,7 +2,6 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
-//! | [`blob_index`] | index entities, option 1 | lookups return nothing wrong, and miss nothing while nobody dies; drift is found and mended |
 //! | [`large_entity`] | large entities | no row names a blob that is not there; what no row names is swept |
 //! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes can be told by their fencing token |
 //! | [`log_blob`] | log data anti-pattern, turned round | every line that was flushed is in a blob once, whatever failed; ranges of time open only the blobs they need |
@@ -13,14 +12,12 @@
 //! |---|---|
 //! | `tracing-subscriber` | `LogWriter::layer`: events of `tracing` as lines of a log |
 
-pub mod blob_index;
 mod guard;
 pub mod large_entity;
 pub mod lease_lock;
 pub mod log_blob;
 mod name;
 
-pub use blob_index::BlobIndex;
 pub use large_entity::Large;
 pub use lease_lock::LeaseLock;
 pub use log_blob::BlobLog;

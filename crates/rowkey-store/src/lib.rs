@@ -20,6 +20,7 @@
 //! - [`Deciding`]: reads that decide are made on the primary
 //! - [`Explanation`]: a plan as text
 
+mod blobs;
 mod deciding;
 mod execute;
 #[cfg(doctest)]
@@ -36,6 +37,6 @@ pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use store::{
     Deletions, Group, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
-    Transaction, Worked, Written,
+    Sweeping, Transaction, Worked, Written,
 };
 pub use version::{Version, Versioned};

@@ -24,7 +24,7 @@ use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece};
 
 mod list;
 
-pub use list::{List, ListKey};
+pub use list::{List, ListKey, ListPlace};
 
 /// The property of a copy that holds the RowKey of its entity.
 pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";

@@ -169,7 +169,7 @@ impl List {
                 self.len()
             ),
         )
-        .advise("allow more rows, or list keys that are so many in blobs: `rowkey_large::blob_index`"))
+        .advise("allow more rows, or list keys that are so many in blobs: `list(.., blob)` of a store"))
     }
 
     /// Takes a key away if it is there.
@@ -348,7 +348,7 @@ mod tests {
             error.to_string(),
             "the list of the value has 37448 keys and is full: rows: 1, properties of \
              each: 8, of 64 KiB; allow more rows, or list keys that are so many in blobs: \
-             `rowkey_large::blob_index`"
+             `list(.., blob)` of a store"
         );
         list.add("999999", 2).unwrap();
         assert_eq!(list.rows[&1].keys, ["999999"]);

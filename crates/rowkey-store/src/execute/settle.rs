@@ -197,6 +197,7 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
 pub(crate) fn is_lost(error: &Error) -> bool {
     error.outcome() == Outcome::Rejected
         && error.code() != Some(&rowkey::ErrorCode::TABLE_NOT_FOUND)
+        && error.code() != Some(&rowkey::ErrorCode::CONTAINER_NOT_FOUND)
         && matches!(
             error.kind(),
             ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use rowkey::index::List;
+use rowkey::index::{List, ListPlace};
 use rowkey::key::KeyWriter;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
@@ -39,18 +39,19 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     }
 
     fn operations(&self) -> usize {
-        E::LISTS.iter().map(|list| 2 * list.max).sum()
+        in_partition::<E>().map(|(_, list)| 2 * list.max).sum()
     }
 
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
-        let edits = (0..E::LISTS.len()).map(|position| Ok(edits(change, position)?.into_iter()));
+        let edits =
+            in_partition::<E>().map(|(position, _)| Ok(edits(change, position)?.into_iter()));
         let edits = edits.collect::<Result<Vec<_>>>()?.into_iter().flatten();
         Ok(edits.map(|(row_key, _)| row_key).collect())
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         let listed = change.row_key().strip_prefix(plan.of).unwrap_or(change.row_key());
-        for (position, list) in E::LISTS.iter().enumerate() {
+        for (position, list) in in_partition::<E>() {
             for (row_key, is_new) in edits(change, position)? {
                 plan.edit(&row_key, |row| {
                     let mut keys = match row {
@@ -75,8 +76,16 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     }
 }
 
-/// The RowKeys of the lists that the entity joins (`true`) and leaves.
-fn edits<E: Entity>(change: Change<'_, E>, position: usize) -> Result<Vec<(String, bool)>> {
+/// The lists that are rows of the partition, with their positions.
+pub(crate) fn in_partition<E: Entity>() -> impl Iterator<Item = (usize, &'static List)> {
+    E::LISTS.iter().enumerate().filter(|(_, list)| list.place == ListPlace::Partition)
+}
+
+/// The RowKeys of the lists that the entity joins (`true`) and leaves, those that it joins first.
+pub(super) fn edits<E: Entity>(
+    change: Change<'_, E>,
+    position: usize,
+) -> Result<Vec<(String, bool)>> {
     let new = match change.after {
         Some(entity) => keys_to_write(entity, position)?,
         None => BTreeSet::new(),
@@ -176,7 +185,12 @@ fn count_of(keys: &BTreeSet<String>) -> i32 {
 mod tests {
     use super::*;
 
-    const LIST: List = List { name: "by_tag", row_head: "list_order_by_tag_", max: 8 };
+    const LIST: List = List {
+        name: "by_tag",
+        row_head: "list_order_by_tag_",
+        max: 8,
+        place: ListPlace::Partition,
+    };
 
     fn stored(keys: &BTreeSet<String>) -> Result<DynamicEntity> {
         let mut row = DynamicEntity::new("p", "list_order_by_tag_x");

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | prepare | claim values | `unique` |
 //! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, `copies`, this file |
-//! | settle | make rows elsewhere agree with what is | `remote`, `view` |
+//! | settle | make what is elsewhere agree with what is | `remote`, `blob_list`, `view` |
 //!
 //! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
 
@@ -15,6 +15,7 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::Encode
 use crate::layer::Demands;
 use crate::row::Keys;
 
+pub(crate) mod blob_list;
 pub(crate) mod contributor;
 pub(crate) mod copies;
 pub(crate) mod explain;

@@ -4,13 +4,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use rowkey::index::Scope;
-use rowkey::{Entity, Error, ErrorKind, Queue, Result, Table};
+use rowkey::index::{ListPlace, Scope};
+use rowkey::{Container, Entity, Error, ErrorKind, Queue, Result, Table};
 
 use super::{Inner, Store};
+use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::layer::Layers;
+use crate::plan::blob_list::BlobList;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
 use crate::plan::remote::RemoteIndex;
@@ -22,6 +24,7 @@ use crate::plan::{Contributor, MAX_OPERATIONS};
 pub struct StoreBuilder<E> {
     table: Table,
     queue: Option<Queue>,
+    container: Option<Container>,
     contributors: Vec<Box<dyn Contributor<E>>>,
     settles: bool,
     entity: PhantomData<fn() -> E>,
@@ -36,28 +39,39 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         StoreBuilder {
             table,
             queue: None,
+            container: None,
             contributors: Vec::new(),
             settles: false,
             entity: PhantomData,
         }
     }
 
-    /// Creates the table, and the queue if the store has one, where they are missing.
+    /// Creates the table, and the queue and the container if the store has them, where they are missing.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
         if let Some(announcer) = &self.inner.announcer {
             let queue = announcer.queue().with_options(self.inner.table.options().clone());
             queue.create_if_missing().await?;
         }
+        if let Some(blobs) = &self.inner.blobs {
+            blobs.deciding().create_if_missing().await?;
+        }
         Ok(())
     }
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
-    /// The queue of what is to be settled elsewhere: unique values and indexes in other partitions need
-    /// one. Several stores may share a queue if they share a table.
+    /// The queue of what is to be settled elsewhere: unique values, and indexes and lists that lie elsewhere,
+    /// need one. Several stores may share a queue if they share a table.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
+        self
+    }
+
+    /// The container of what is kept in blobs: `list(.., blob)`. Several stores may share one; the names of
+    /// a store's blobs begin with that of its table.
+    pub fn blobs(mut self, container: Container) -> Self {
+        self.container = Some(container);
         self
     }
 
@@ -78,12 +92,24 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs, if two
     /// contributors have one name, or if one change could have more than 100 operations.
     pub fn build(self) -> Result<Store<E>> {
-        let Self { table, queue, contributors: added, settles, .. } = self;
+        let Self { table, queue, container, contributors: added, settles, .. } = self;
         let refused =
             |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
             vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
+        let blobs = container.map(|container| Blobs::new(container, table.name()));
+        let in_blobs = E::LISTS.iter().find(|list| list.place == ListPlace::Blob);
+        match (&blobs, in_blobs) {
+            (Some(blobs), _) => {
+                contributors.extend(BlobList::all::<E>(blobs).map(|list| Box::new(list) as _));
+            }
+            (None, Some(list)) => {
+                let what = format!("`{}` is kept in blobs, which needs a container", list.name);
+                return Err(refused(what).advise("give one to `StoreBuilder::blobs`"));
+            }
+            (None, None) => {}
+        }
         let given = added.len();
         contributors.extend(added);
         for (at, contributor) in contributors.iter().enumerate() {
@@ -103,8 +129,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 .advise("declare fewer indexes, or move some to partitions of their own"));
         }
         let elsewhere = E::INDEXES.iter().find(|index| index.scope != Scope::SamePartition);
+        let elsewhere = elsewhere.map(|index| index.name).or(in_blobs.map(|list| list.name));
         if queue.is_none() && (settles || elsewhere.is_some()) {
-            let whom = elsewhere.map_or("a contributor", |index| index.name);
+            let whom = elsewhere.unwrap_or("a contributor");
             let what = format!("`{whom}` is settled after the commit, which needs a queue");
             return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
         }
@@ -119,6 +146,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 layers,
                 added: given,
                 announcer,
+                blobs,
             }),
         })
     }

@@ -11,7 +11,7 @@ use crate::execute::Ran;
 use crate::job::pack::{Merge, pack};
 use crate::job::rows::is_same;
 use crate::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
-use crate::plan::list::list_keys;
+use crate::plan::list::{in_partition, list_keys};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
 
@@ -91,7 +91,7 @@ fn rows_of<E: Entity>(entity: &E) -> usize {
         index.scope == rowkey::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
     });
-    let lists = (0..E::LISTS.len()).map(|position| list_keys(entity, position).len());
+    let lists = in_partition::<E>().map(|(position, _)| list_keys(entity, position).len());
     1 + local.count() + lists.sum::<usize>()
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use rowkey::index::ListKey;
-use rowkey::{DynamicEntity, Entity, Error, Key, Match, Result};
+use rowkey::index::{ListKey, ListPlace};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
 use super::{Inner, ReadHead, Store};
+use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
-use crate::plan::list::{list_keys, read, write};
+use crate::plan::blob_list;
+use crate::plan::list::{in_partition, list_keys, read, write};
 use crate::row::Keys;
 use crate::version::Versioned;
 
@@ -34,6 +36,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is
     /// made again if another writer changed one of them meanwhile: a list suits some thousand entities
     /// that rarely change their value, an index with `many` suits the others.
+    ///
+    /// A list with `blob` has no such limit and names entities of all partitions: its address is the
+    /// value alone. It follows the entity after its commit; each list that an entity joins or leaves costs
+    /// three requests, the first of which reads it as a whole and the last of which writes it.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -81,13 +87,23 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(found)
     }
 
-    /// Reads the keys of the entities that have a value, in the order of their RowKeys. One request.
+    /// Reads the keys of the entities that have a value, in their order. One request.
     ///
     /// Fails as [`list`](Self::list) does.
     pub async fn list_keys(&self, address: &ListKey<E>) -> Result<Vec<Key<E>>> {
         let named = |error| self.named("List", error);
         let (partition_key, row_key) =
             address.parts().map_err(|error| named(Error::no_such_key(error)))?;
+        if address.list().place == ListPlace::Blob {
+            let blobs = self.inner.blobs().map_err(named)?;
+            let blob = blobs.container().blob(&blobs.list_name(row_key));
+            let stored = blob_list::stored(&blob, row_key, address.list()).await.map_err(named)?;
+            let listed = stored.map(|(listed, _)| listed).unwrap_or_default();
+            return Ok(listed
+                .iter()
+                .map(|(partition, row)| Key::new(&**partition, &**row))
+                .collect());
+        }
         let row = Key::<DynamicEntity>::new(partition_key, row_key);
         let Some(row) = self.inner.table.get(row).await? else { return Ok(Vec::new()) };
         let listed = read(&row.entity, address.list()).map_err(named)?;
@@ -108,6 +124,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Verdict> {
         let listed = keys.1.strip_prefix(Inner::<E>::of()).unwrap_or(&keys.1);
         for row_key in list_keys(&head.entity, position) {
+            if E::LISTS[position].place == ListPlace::Blob {
+                let blob = self.inner.blobs()?.list(&row_key);
+                let stored = blob_list::stored(&blob, &row_key, &E::LISTS[position]).await?;
+                if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
+                    return Ok(Verdict::Missing);
+                }
+                continue;
+            }
             let row = self.inner.deciding.row(&(keys.0.clone(), row_key)).await?;
             let found = row.map(|row| read(&row.entity, &E::LISTS[position])).transpose()?;
             if !found.is_some_and(|keys| keys.contains(listed)) {
@@ -167,5 +191,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// The declared list that a row with these keys is of.
 pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
-    E::LISTS.iter().position(|list| keys.1.starts_with(list.row_head))
+    let mut lists = in_partition::<E>();
+    lists.find(|(_, list)| keys.1.starts_with(list.row_head)).map(|(position, _)| position)
+}
+
+impl<E> Inner<E> {
+    /// The container of the store's blobs.
+    pub(super) fn blobs(&self) -> Result<&Blobs> {
+        self.blobs.as_ref().ok_or_else(|| {
+            Error::refused(ErrorKind::Invalid, "the store has no container")
+                .advise("give one to `StoreBuilder::blobs`")
+        })
+    }
 }

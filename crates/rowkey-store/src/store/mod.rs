@@ -8,6 +8,7 @@
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
 //! - `verify`, `delete`, `bulk`: jobs over many entities
+//! - `sweep`: a job over the blobs
 //! - `work`: settling what writers left
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
 };
 
+use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::execute::rounds::Rounds;
@@ -39,6 +41,7 @@ mod patch;
 mod query;
 mod read;
 mod settle;
+mod sweep;
 mod transaction;
 mod verify;
 mod work;
@@ -48,6 +51,7 @@ pub use bulk::Group;
 pub use delete::Deletions;
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
+pub use sweep::Sweeping;
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
 
@@ -112,6 +116,8 @@ struct Inner<E> {
     /// How many of them the program gave.
     added: usize,
     announcer: Option<Arc<Announcer>>,
+    /// `None` if nothing of the type is kept in blobs.
+    blobs: Option<Blobs>,
 }
 
 /// A step of a job over rows of the table.

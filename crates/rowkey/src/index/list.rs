@@ -9,7 +9,7 @@ use crate::key::{KeyError, KeyWriter};
 /// A list that an entity declares: an item of [`Entity::LISTS`].
 ///
 /// Each value has a row in the partition of the entities, which holds the RowKeys of all that have the
-/// value. `rowkey_store` writes and reads it.
+/// value; or a blob, which holds the keys of those of all partitions. `rowkey_store` writes and reads it.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -37,6 +37,17 @@ pub struct List {
     pub row_head: &'static str,
     /// How many values an entity may have in it.
     pub max: usize,
+    /// Where the list of a value is.
+    pub place: ListPlace,
+}
+
+/// Where the list of a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListPlace {
+    /// In a row of the entities' partition, which their transaction writes.
+    Partition,
+    /// In a blob, for the entities of all partitions; it follows them.
+    Blob,
 }
 
 /// The address of the list of one value of `E`: `Order::by_tag("contoso", "urgent")`.
@@ -63,7 +74,8 @@ impl<E: Entity> ListKey<E> {
         self.position
     }
 
-    /// The PartitionKey and the RowKey of the list, or why there is no such key.
+    /// The PartitionKey and the RowKey of the list, or why there is no such key. Of a list in a blob the
+    /// PartitionKey is empty, and the blob is named after the RowKey.
     pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
         self.keys.as_ref().map(|(partition_key, row_key)| (&**partition_key, &**row_key))
     }

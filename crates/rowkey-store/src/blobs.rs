@@ -1,0 +1,132 @@
+//! The blobs of a store: in one container, under the name of its table.
+
+use std::fmt::Write as _;
+
+use rowkey::{Blob, ClientOptions, Container, RetryOptions};
+use sha2::{Digest as _, Sha256};
+
+/// Longer names are hashes: a name has at most 1,024 characters.
+const MAX_NAME: usize = 400;
+
+/// The container of a store's blobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Blobs {
+    /// For reads that decide nothing.
+    container: Container,
+    /// Reads on the primary, and repeats no insert whose answer is lost.
+    deciding: Container,
+    /// What the name of each blob begins with.
+    table: String,
+}
+
+impl Blobs {
+    pub(crate) fn new(container: Container, table: &str) -> Self {
+        let options = container.options();
+        let retry = RetryOptions { repeat_inserts: false, ..options.retry.clone() };
+        let options = ClientOptions { read_from_secondary: false, retry, ..options.clone() };
+        let deciding = container.with_options(options);
+        // Names of tables that differ in case alone are one name.
+        Self { container, deciding, table: table.to_ascii_lowercase() }
+    }
+
+    /// The container, for reads that decide nothing.
+    pub(crate) fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// The container, for reads that decide and for writes.
+    pub(crate) fn deciding(&self) -> &Container {
+        &self.deciding
+    }
+
+    /// The blob of a list, for reads that decide and for writes.
+    pub(crate) fn list(&self, row_key: &str) -> Blob {
+        self.deciding.blob(&self.list_name(row_key))
+    }
+
+    /// The name of the blob of a list: the table, and the RowKey that a row of the list would have.
+    pub(crate) fn list_name(&self, row_key: &str) -> String {
+        self.name(&escaped(row_key).unwrap_or_else(|| {
+            // What the names of one list begin with is kept, so that it can be listed.
+            let head: String = row_key.chars().take_while(char::is_ascii).take(100).collect();
+            let hash = hexadecimal(&Sha256::digest(row_key));
+            format!("{}=sha256={hash}", escaped(&head).unwrap_or_default())
+        }))
+    }
+
+    /// What the names of all blobs begin with whose names begin with `head`.
+    pub(crate) fn prefix(&self, head: &str) -> String {
+        self.name(&escaped(head).unwrap_or_default())
+    }
+
+    fn name(&self, rest: &str) -> String {
+        format!("{}/{rest}", self.table)
+    }
+}
+
+/// Text with every byte as `=2F` that is not a letter, a digit, `-` or `_`; `None` if it is too long.
+pub(crate) fn escaped(text: &str) -> Option<String> {
+    let mut name = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            name.push(char::from(byte));
+        } else {
+            // Memory takes all that is written.
+            let _ = write!(name, "={byte:02X}");
+        }
+        if name.len() > MAX_NAME {
+            return None;
+        }
+    }
+    Some(name)
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rowkey::StorageAccount;
+
+    use super::*;
+
+    #[test]
+    fn different_values_have_different_names_and_all_are_names() {
+        let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let blobs = Blobs::new(account.container("blobs"), "Orders");
+        let long = "x".repeat(900);
+        let values = [
+            "",
+            "=",
+            "..",
+            "a=2Eb",
+            "a b",
+            "a_b",
+            "é",
+            "E",
+            "e",
+            "=sha256=",
+            "日本",
+            &long,
+            &format!("{long}y"),
+            &"é".repeat(500),
+        ];
+        let head = "list_order_by_name_";
+        let prefix = blobs.prefix(head);
+        let names: BTreeSet<_> =
+            values.iter().map(|value| blobs.list_name(&format!("{head}{value}"))).collect();
+        assert_eq!(names.len(), values.len());
+        for name in names {
+            assert!(name.starts_with(&prefix) && name.len() < 1000, "{name}");
+            assert!(name.matches('/').count() == 1 && !name.ends_with('.'), "{name}");
+        }
+        assert_eq!(blobs.list_name("list_o_O'Neil"), "orders/list_o_O=27Neil");
+    }
+}

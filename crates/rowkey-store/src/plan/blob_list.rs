@@ -1,0 +1,232 @@
+//! Lists in blobs: for each value a blob that holds the keys of all entities that have it, in any
+//! partition.
+//!
+//! They follow the entity as an index elsewhere does: a list is read, then the entity, and then the
+//! list is written on condition that it is as it was read.
+//!
+//! A blob is text: a line of JSON that says what it is, and a line for each entity, in order, with a tab
+//! between the two keys. Keys contain neither tabs nor line breaks.
+//!
+//! ```text
+//! {"v":1,"list":"list_order_by_tag_urgent","count":2}
+//! contoso<tab>order_0001
+//! fabrikam<tab>order_0007
+//! ```
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::blob::Conditions;
+use rowkey::index::{List, ListPlace};
+use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use super::list::{edits, list_keys};
+use super::{Change, Contribution, Contributor};
+use crate::blobs::Blobs;
+use crate::execute::settle::{Settled, Settling};
+use crate::row::Keys;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// One declared list of `E` in blobs.
+pub(crate) struct BlobList {
+    position: usize,
+    list: &'static List,
+    blobs: Blobs,
+}
+
+/// The entities that a list names.
+pub(crate) type Listed = BTreeSet<Keys>;
+
+impl BlobList {
+    /// All that `E` declares.
+    pub(crate) fn all<E: Entity>(blobs: &Blobs) -> impl Iterator<Item = Self> {
+        let lists = E::LISTS.iter().enumerate();
+        let in_blobs = lists.filter(|(_, list)| list.place == ListPlace::Blob);
+        in_blobs.map(|(position, list)| Self { position, list, blobs: blobs.clone() })
+    }
+
+    async fn settle_at<E: Entity + Send + Sync + 'static>(
+        &self,
+        settling: &Settling<E>,
+        row_key: &str,
+    ) -> Result<Settled> {
+        let blob = self.blobs.list(row_key);
+        let stored = stored(&blob, row_key, self.list).await?;
+        let head = settling.head().await?;
+        let belongs =
+            head.is_some_and(|head| list_keys(&head.entity, self.position).contains(row_key));
+        let (mut listed, etag) = match stored {
+            Some((listed, etag)) => (listed, Some(etag)),
+            None => (Listed::new(), None),
+        };
+        let own = settling.keys();
+        let changes = if belongs { listed.insert(own.clone()) } else { listed.remove(own) };
+        if !changes {
+            return Ok(Settled::Done);
+        }
+        settling.wrote(write(&blob, row_key, &listed, etag.as_ref()).await)
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
+    fn name(&self) -> &str {
+        self.list.name
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        // The new lists first: a lookup may meet the entity in both, and meets it in one at least.
+        for (row_key, _) in edits(change, self.position)? {
+            plan.target(row_key);
+        }
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        self.settle_at(settling, address).boxed()
+    }
+}
+
+/// What a blob begins with.
+#[derive(Serialize, Deserialize)]
+struct Head<'a> {
+    v: u32,
+    /// The RowKey that a row of the list would have, in full: the name of the blob may be a hash.
+    #[serde(borrow)]
+    list: Cow<'a, str>,
+    count: usize,
+}
+
+/// Reads a list and its ETag; `None` if there is none. One request.
+pub(crate) async fn stored(
+    blob: &Blob,
+    row_key: &str,
+    list: &'static List,
+) -> Result<Option<(Listed, ETag)>> {
+    // A read without an answer applied nothing.
+    let Some(content) = blob.get().await.map_err(Error::not_applied)? else { return Ok(None) };
+    let found = parse(&content.bytes, list)?;
+    if found.0 != row_key {
+        return Err(damaged(list, "holds the list of another value"));
+    }
+    Ok(Some((found.1, content.properties.etag)))
+}
+
+/// Writes a list that is as it was read: `etag` is `None` if there was none. A list of no entities is
+/// deleted.
+pub(crate) async fn write(
+    blob: &Blob,
+    row_key: &str,
+    listed: &Listed,
+    etag: Option<&ETag>,
+) -> Result<()> {
+    let condition = etag.map_or_else(Conditions::missing, Conditions::unchanged);
+    let blob = blob.with_conditions(condition);
+    if listed.is_empty() {
+        return blob.delete().await;
+    }
+    blob.put(print(row_key, listed)?).content_type(CONTENT_TYPE).send().await.map(drop)
+}
+
+fn print(row_key: &str, listed: &Listed) -> Result<String> {
+    let head = Head { v: VERSION, list: row_key.into(), count: listed.len() };
+    let mut text = serde_json::to_string(&head)
+        .map_err(|_| Error::refused(ErrorKind::Invalid, "the list cannot be written as JSON"))?;
+    text.push('\n');
+    for (partition_key, row_key) in listed {
+        // Memory takes all that is written.
+        let _ = writeln!(text, "{partition_key}\t{row_key}");
+    }
+    Ok(text)
+}
+
+/// The RowKey of a stored list, and the entities that it names. Fails if the text is no whole list.
+pub(crate) fn parse(text: &[u8], list: &'static List) -> Result<(String, Listed)> {
+    let read = || {
+        let text = std::str::from_utf8(text).ok()?;
+        let (head, lines) = text.split_once('\n')?;
+        let head: Head<'_> = serde_json::from_str(head).ok()?;
+        Some((head, lines))
+    };
+    let Some((head, lines)) = read() else {
+        return Err(damaged(list, "cannot be read"));
+    };
+    if head.v != VERSION {
+        let what = format!(
+            "a blob of the list `{}` has format {}, and this program knows {VERSION}",
+            list.name, head.v
+        );
+        let error = Error::refused(ErrorKind::Decode, what).advise("use a newer program");
+        return Err(error.in_index(list.name));
+    }
+    // A line that lacks its end was cut off.
+    let is_whole = lines.is_empty() || lines.ends_with('\n');
+    let entry = |line: &str| {
+        let (partition_key, row_key) = line.split_once('\t')?;
+        Some((partition_key.to_owned(), row_key.to_owned()))
+    };
+    let listed: Option<Listed> = lines.lines().map(entry).collect();
+    match listed.filter(|listed| is_whole && listed.len() == head.count) {
+        Some(listed) => Ok((head.list.into_owned(), listed)),
+        None => Err(damaged(list, "does not hold as many keys as it says")),
+    }
+}
+
+fn damaged(list: &'static List, what: &str) -> Error {
+    let what = format!("a blob of the list `{}` {what}", list.name);
+    Error::refused(ErrorKind::Decode, what)
+        .advise("delete the blob and run `Store::repair`, which lists its entities again")
+        .in_index(list.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: List =
+        List { name: "by_tag", row_head: "list_order_by_tag_", max: 8, place: ListPlace::Blob };
+
+    fn listed() -> Listed {
+        let keys = [("", "order_1"), ("a b", "order_2")];
+        keys.map(|(partition, row)| (partition.to_owned(), row.to_owned())).into()
+    }
+
+    #[test]
+    fn lists_stored_by_this_version_must_stay_readable() {
+        let text = "{\"v\":1,\"list\":\"list_order_by_tag_O'Neil\",\"count\":2}\n\
+                    \torder_1\na b\torder_2\n";
+        assert_eq!(print("list_order_by_tag_O'Neil", &listed()).unwrap(), text);
+        let (row_key, read) = parse(text.as_bytes(), &LIST).unwrap();
+        assert_eq!((&*row_key, read), ("list_order_by_tag_O'Neil", listed()));
+    }
+
+    #[test]
+    fn what_was_cut_off_or_is_of_a_newer_program_is_refused_without_showing_it() {
+        let text = print("list_order_by_tag_secret", &listed()).unwrap();
+        for end in 0..text.len() {
+            let error = parse(&text.as_bytes()[..end], &LIST).unwrap_err();
+            assert_eq!((error.kind(), error.index()), (ErrorKind::Decode, Some("by_tag")));
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let newer = text.replace("\"v\":1", "\"v\":2");
+        let error = parse(newer.as_bytes(), &LIST).unwrap_err();
+        assert!(error.to_string().contains("format 2"), "{error}");
+        let twice = text.replace("a b\torder_2", "\torder_1");
+        assert!(parse(twice.as_bytes(), &LIST).is_err(), "an entity is in a list once");
+    }
+}

@@ -1,0 +1,139 @@
+//! Sweeping: a job over the blobs of a store, which looks for what no entity has.
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::index::ListPlace;
+use rowkey::{Entity, Result};
+
+use super::{Inner, Store};
+use crate::execute::settle::is_lost;
+use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
+use crate::plan::blob_list::{self, Listed};
+use crate::plan::list::list_keys;
+use crate::row::Keys;
+
+/// Entities that are read at a time.
+const AT_A_TIME: usize = 16;
+
+/// Blobs of a store that are looked at one after the other; what [`Store::sweep`] is a stream of.
+#[derive(Debug)]
+pub struct Sweeping<E> {
+    store: Store<E>,
+    /// What the names of the blobs begin with.
+    prefix: String,
+    /// The position of the list that they belong to.
+    list: usize,
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Looks at every blob of the store and removes what no entity has: keys in lists of
+    /// entities that are gone or have another value, which programs leave that write past the store.
+    ///
+    /// Costs a listing, a read of each list, and a read of each entity that it names. Programs may write
+    /// meanwhile: a blob is changed on condition that it is as it was read before its entities were. What
+    /// entities have and blobs lack is found by [`verify`](Self::verify) and put there by
+    /// [`repair`](Self::repair).
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::Store;
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(list(name = by_customer, value = "{customer}", blob))]
+    /// struct Order { tenant: String, id: u32, customer: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = Store::<Order>::builder(account.table("orders"))
+    ///     .queue(account.queue("orders"))
+    ///     .blobs(account.container("orders"))
+    ///     .build()?;
+    /// orders.create_if_missing().await?;
+    /// orders.insert(&Order { tenant: "contoso".into(), id: 1, customer: "ada".into() }).await?;
+    /// orders.insert(&Order { tenant: "fabrikam".into(), id: 1, customer: "ada".into() }).await?;
+    /// assert_eq!(orders.list(Order::by_customer("ada")).await?.len(), 2);
+    ///
+    /// let report = orders.sweep().run().await?;
+    /// assert!(report.is_clean() && report.total.right == 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn sweep(&self) -> Job<'static, Loading<stream::Iter<std::vec::IntoIter<Sweeping<E>>>>> {
+        let blobs = self.inner.blobs.as_ref();
+        let lists = E::LISTS.iter().enumerate();
+        let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
+        let units = blobs.into_iter().flat_map(|blobs| {
+            lists.clone().map(|(position, list)| Sweeping {
+                store: self.clone(),
+                prefix: blobs.prefix(list.row_head),
+                list: position,
+            })
+        });
+        let units = stream::iter(units.collect::<Vec<_>>());
+        Job::load(format!("sweep {}", Inner::<E>::of()), &self.inner.table, units)
+    }
+
+    /// Takes entities off a list that have not its value.
+    async fn sweep_list(&self, name: &str, position: usize, report: &mut Report) -> Result<()> {
+        let (blobs, list) = (self.inner.blobs()?, &E::LISTS[position]);
+        let Some(content) = blobs.deciding().blob(name).get().await? else { return Ok(()) };
+        let (row_key, listed) = blob_list::parse(&content.bytes, list)?;
+        // The list first, then the entities, then the list under its ETag: as when it is settled.
+        let named = listed.len();
+        let examined = listed.into_iter().map(|keys| self.if_listed(keys, position, &row_key));
+        let examined: Vec<_> = examined.collect();
+        let right: Vec<Option<Keys>> =
+            stream::iter(examined).buffer_unordered(AT_A_TIME).try_collect().await?;
+        let right: Listed = right.into_iter().flatten().collect();
+        let orphaned = (named - right.len()) as u64;
+        report.note(Some(list.name), Verdict::Right, right.len() as u64);
+        if orphaned == 0 {
+            return Ok(());
+        }
+        report.note(Some(list.name), Verdict::Orphaned, orphaned);
+        let blob = blobs.deciding().blob(name);
+        let etag = content.properties.etag;
+        match blob_list::write(&blob, &row_key, &right, Some(&etag)).await {
+            Ok(()) => report.repaired(Some(list.name), orphaned),
+            // Another writer changed the list: the next run looks at it again.
+            Err(error) if is_lost(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The keys of an entity, if it belongs to a list.
+    async fn if_listed(&self, keys: Keys, position: usize, row_key: &str) -> Result<Option<Keys>> {
+        let head = self.read(&keys).await?;
+        let is_listed =
+            head.is_some_and(|head| list_keys(&head.entity, position).contains(row_key));
+        Ok(is_listed.then_some(keys))
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
+    fn keys(&self) -> (&str, &str) {
+        (&self.prefix, "")
+    }
+
+    fn entities(&self) -> u64 {
+        1
+    }
+
+    async fn store(&self, _: Attempt) -> Result<Report> {
+        let mut report = Report::default();
+        let blobs = self.store.inner.blobs()?;
+        let mut listing = blobs.deciding().blobs().starting_with(&self.prefix).stream();
+        while let Some(blob) = listing.try_next().await? {
+            match self.store.sweep_list(&blob.name, self.list, &mut report).await {
+                Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
+                    let part = Some(E::LISTS[self.list].name);
+                    report.problem(part, Verdict::Unreadable, (&blob.name, ""), &error);
+                }
+                result => result?,
+            }
+        }
+        Ok(report)
+    }
+}
