@@ -5,7 +5,6 @@ use rowkey_encryption::{AesKeyWrap, Encrypted, KeyRing};
 use rowkey_eventual::remote_index_entity::RemoteIndexEntity;
 use rowkey_eventual::unique::Unique;
 use rowkey_eventual::view::View;
-use rowkey_large::BlobIndex;
 
 use crate::{Employee, by_city, source, start};
 
@@ -27,7 +26,6 @@ async fn jobs(account: &StorageAccount) -> Vec<(&'static str, rowkey::Result<()>
     .count(Town::PEOPLE);
     let lists = RemoteIndexEntity::new("name", table("staff"), table("others"), name);
     let unique = Unique::new(table("staff"), table("others"), "name", name);
-    let blobs = BlobIndex::new(table("staff"), account.container("lists"), "name", name);
     let ring = KeyRing::new(AesKeyWrap::new("2026", [26; 32]));
     let encrypted = Encrypted::<Employee>::new(table("others"), ring);
     vec![
@@ -36,18 +34,16 @@ async fn jobs(account: &StorageAccount) -> Vec<(&'static str, rowkey::Result<()>
         ("lists elsewhere", lists.repair().run().await.map(drop)),
         ("unique value", unique.repair().await.map(drop)),
         ("drain", source(account).drain(std::time::Duration::ZERO).run().await.map(drop)),
-        ("lists in blobs", blobs.repair().await.map(drop)),
         ("re-encryption", encrypted.reencryption().run().await.map(drop)),
     ]
 }
 
-/// Item 9: `ScanPolicy::Deny` stops two of the jobs that read a whole table, and not the others.
+/// Item 9: `ScanPolicy::Deny` stops one of the jobs that read a whole table, and not the others.
 #[tokio::test]
-#[should_panic(expected = "`ScanPolicy::Deny` stops lists in blobs, re-encryption alone")]
+#[should_panic(expected = "`ScanPolicy::Deny` stops re-encryption alone")]
 async fn a_scan_policy_stops_all_jobs_or_none() {
     let (_server, account) = start().await;
     account.table("others").create().await.unwrap();
-    account.container("lists").create().await.unwrap();
     let scan_policy = ScanPolicy::Deny;
     let denying = account.with_options(ClientOptions { scan_policy, ..account.options().clone() });
     let results = Box::pin(jobs(&denying)).await;

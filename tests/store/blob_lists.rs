@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::Value;
-use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
+use rowkey::{
+    ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, ScanPolicy, StorageAccount,
+};
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_store::job::Verdict;
@@ -326,6 +328,22 @@ async fn repair_lists_what_is_missing_and_the_sweep_takes_off_what_is_gone() -> 
     assert_eq!(swept.parts["by_skill"].repaired, 1);
     agreed(&server.snapshot());
     assert!(staff.sweep().run().await?.is_clean() && staff.verify().run().await?.is_clean());
+    Ok(())
+}
+
+/// Item 9 of issue 13: a policy that stops some jobs that read a whole table, and not others.
+#[tokio::test]
+async fn a_scan_policy_stops_no_job() -> TestResult {
+    let (_server, staff) = start().await?;
+    staff.insert(&employee(1, "Jones")).await?;
+    let account = staff.table().account();
+    let scan_policy = ScanPolicy::Deny;
+    let staff =
+        store(&account.with_options(ClientOptions { scan_policy, ..account.options().clone() }))?;
+    for job in [staff.verify().run().await?, staff.repair().run().await?] {
+        assert!(job.is_clean());
+    }
+    assert!(staff.sweep().run().await?.is_clean());
     Ok(())
 }
 

@@ -110,7 +110,7 @@ async fn a_list_ends_with_an_error_that_names_the_blob() -> TestResult {
         error.to_string(),
         "RemoteIndexEntity on names: the list of the value has 40320 keys and is full: rows: 2, \
          properties of each: 8, of 64 KiB; allow more rows, or list keys that are so many in blobs: \
-         `rowkey_large::blob_index`"
+         `list(.., blob)` of a store"
     );
     let rows = || server.snapshot().table("names").unwrap().len();
     assert_eq!(rows(), 2);
