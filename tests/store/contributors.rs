@@ -95,3 +95,18 @@ async fn many_writers_of_one_row_that_is_edited_lose_nothing() -> TestResult {
     assert_eq!(counts(&server.snapshot()), (12, 12));
     Ok(())
 }
+
+/// The page about contributors shows the program, which has fewer than 80 lines.
+#[test]
+fn the_page_shows_the_example_in_fewer_than_80_lines() {
+    let example = include_str!("../../examples/contributor/contributor.rs");
+    let page = include_str!("../../docs/src/concepts/contributors.md");
+    let is_shown = |line: &&str| !line.starts_with("//!") && !line.starts_with("use crate::");
+    let shown: Vec<_> = example.lines().filter(is_shown).filter(|line| !line.is_empty()).collect();
+    let (_, block) = page.split_once("```rust\n").unwrap();
+    let (block, _) = block.split_once("\n```").unwrap();
+    let block: Vec<_> =
+        block.lines().filter(|line| !line.starts_with("# ") && !line.is_empty()).collect();
+    assert_eq!(block, shown);
+    assert!(example.lines().count() < 80, "{} lines", example.lines().count());
+}

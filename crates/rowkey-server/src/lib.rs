@@ -37,6 +37,7 @@
 //! | `clock` | [`ServerClock`] |
 //! | `operation`, `control` | what tests ask for: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
+//! | `sweep` | [`Sweep`]: a scenario with every fault at every request |
 
 mod auth;
 mod blob;
@@ -64,6 +65,7 @@ mod snapshot;
 mod spelling;
 mod state;
 mod store;
+mod sweep;
 mod table;
 mod testing;
 mod tls;
@@ -80,3 +82,4 @@ pub use rowkey_wire::code::ErrorCode;
 pub use secondary::HeldBack;
 pub use server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
 pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
+pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};

@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../../../docs/src/concepts/store.md")]
 mod store {}
+
+#[doc = include_str!("../../../docs/src/concepts/contributors.md")]
+mod contributors {}

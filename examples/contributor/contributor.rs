@@ -1,0 +1,81 @@
+//! A contributor of a program's own: a total that each write edits, an audit row, and a row elsewhere.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::{DynamicEntity, Entity, Error, Result, edm::Value};
+use rowkey_store::{Change, Contribution, Contributor, Settled, Settling};
+
+use crate::Order;
+
+/// What a customer has ordered, in a partition of the customer's own.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "purchases_{customer}", row = "{order}")]
+pub(crate) struct Purchase {
+    pub(crate) customer: String,
+    pub(crate) order: String,
+    pub(crate) cents: i64,
+}
+
+pub(crate) struct Ledger;
+
+impl Contributor<Order> for Ledger {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn operations(&self) -> usize {
+        2 // the total and the audit row
+    }
+
+    fn reads(&self, _: Change<'_, Order>) -> Result<Vec<String>> {
+        Ok(vec!["total".into()])
+    }
+
+    fn contribute(&self, change: Change<'_, Order>, plan: &mut Contribution<'_>) -> Result<()> {
+        let cents = |order: Option<&Order>| order.map_or(0, |order| order.cents);
+        let by = cents(change.after) - cents(change.before);
+        plan.edit("total", |row| {
+            let total = row.get_or_insert(DynamicEntity::new(change.partition_key(), "total"));
+            let before =
+                if let Some(Value::Int64(cents)) = total.get("Cents") { *cents } else { 0 };
+            total.set("Cents", before + by);
+            Ok(())
+        })?;
+        let row_key = format!("audit_{}", change.op().mark());
+        let mut audit = DynamicEntity::new(change.partition_key(), row_key);
+        audit.set("Order", change.row_key());
+        audit.set("Cents", by);
+        plan.insert(&audit)?;
+        for order in change.after.into_iter().chain(change.before) {
+            plan.target(&order.customer);
+        }
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<Order>,
+        customer: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        async move {
+            let order = settling.key().parts().map_err(Error::no_such_key)?.1.to_owned();
+            let key = || Purchase::key(customer, &order);
+            // The target first, then the entity: a late call meets a target that has changed.
+            let stored = settling.table().get(key()).await?;
+            let entity = settling.entity().await?.filter(|entity| entity.customer == customer);
+            let purchase = entity.map(|Order { customer, cents, .. }| Purchase {
+                customer,
+                order: order.clone(),
+                cents,
+            });
+            let table = settling.table().table();
+            match (stored, purchase) {
+                (None, None) => Ok(Settled::Done),
+                (None, Some(new)) => settling.wrote(table.insert(&new).await),
+                (Some(old), Some(new)) => settling.wrote(table.replace((&new, old.etag)).await),
+                (Some(old), None) => settling.wrote(table.delete(key(), &old).await),
+            }
+        }
+        .boxed()
+    }
+}
