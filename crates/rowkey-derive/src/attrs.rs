@@ -46,6 +46,8 @@ pub(crate) struct Index {
 /// `list(name = by_tag, value = "{tags}", max = 8)`.
 pub(crate) struct List {
     pub(crate) name: Ident,
+    /// Where its rows are; the partition of the entities if it is not said.
+    pub(crate) partition: Option<LitStr>,
     pub(crate) value: LitStr,
     /// How many values an entity may have.
     pub(crate) max: Option<LitInt>,
@@ -208,12 +210,13 @@ impl Index {
 impl List {
     fn parse(meta: &ParseNestedMeta) -> Result<Self> {
         let (mut name, mut template, mut max, mut when) = (None, None, None, None);
-        let mut blob = false;
-        nested(meta, LIST, &["blob", "max", "name", "value", "when"], |word, meta| {
+        let (mut partition, mut blob) = (None, false);
+        nested(meta, LIST, &["blob", "max", "name", "partition", "value", "when"], |word, meta| {
             match word {
                 "blob" => blob = true,
                 "max" => max = Some(meta.value()?.parse::<LitInt>()?),
                 "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "partition" => partition = Some(value(meta)?),
                 "value" => template = Some(value(meta)?),
                 _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
             }
@@ -224,7 +227,7 @@ impl List {
                 "a list has a name and a template: list(name = by_tag, value = \"{tags}\", max = 8)",
             ));
         };
-        Ok(Self { name, value, max, blob, when })
+        Ok(Self { name, partition, value, max, blob, when })
     }
 }
 

@@ -177,8 +177,8 @@ use syn::DeriveInput;
 ///
 /// # Lists
 ///
-/// A list is a row for each value, in the partition of the entities, that holds the RowKeys of all that
-/// have the value. The type is one of a store, which keeps it: `#[entity(store, ..)]`.
+/// A list is a row for each value, in the partition of the entities or in one of its own, that holds the
+/// keys of all that have the value. The type is one of a store, which keeps it: `#[entity(store, ..)]`.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -208,6 +208,9 @@ use syn::DeriveInput;
 ///
 /// - `name = ..`: the name of its constructor, `by_tag(..) -> ListKey<Self>`, which takes the partition and
 ///   the values.
+/// - `partition = ".."`: the partition of the list, if it is not that of the entities. Such a list has the
+///   entities of all partitions, and follows them after their commits: `by_tag(..)` takes the fields of
+///   this template.
 /// - `value = ".."`: the template of the value, of at least one field. An entity that has `None` in one of
 ///   them is in no list. At most one is a `Vec<T>` or an `Option<Vec<T>>` that is stored with `json`: the
 ///   entity is in the list of each item.

@@ -8,7 +8,7 @@ use crate::attrs::List as Declared;
 use crate::index::{overlap, taken, unambiguous};
 use crate::keys::{arguments, distinct, indices, local, local_named, write};
 use crate::model::{Keys, Model, Role, at, combine, option_of, plain, vec_of};
-use crate::template::{Part, Template};
+use crate::template::{Part, Piece, Template};
 
 /// The operations of a transaction that are left beside the entity and its op row.
 const MAX_OPERATIONS: usize = 98;
@@ -16,6 +16,8 @@ const MAX_OPERATIONS: usize = 98;
 /// A list, its template resolved.
 pub(crate) struct List {
     pub(crate) name: Ident,
+    /// `None` if the rows are in the partition of their entities.
+    partition: Option<Template>,
     /// The template of its RowKeys.
     row: Template,
     /// How many values an entity may have.
@@ -28,12 +30,22 @@ pub(crate) struct List {
 impl List {
     /// The parts of its template.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.row.parts()
+        self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
+    }
+
+    /// The pieces of its PartitionKey.
+    fn partition_pieces<'a>(&'a self, keys: &'a Keys) -> &'a [Piece] {
+        self.partition.as_ref().map_or(&keys.partition.pieces, |template| &template.pieces)
     }
 
     /// The operations of a change that moves it.
     fn operations(&self) -> usize {
-        if self.blob { 0 } else { 2 * self.max }
+        if self.is_in_partition() { 2 * self.max } else { 0 }
+    }
+
+    /// Whether its rows are in the partition of their entities.
+    fn is_in_partition(&self) -> bool {
+        self.partition.is_none() && !self.blob
     }
 }
 
@@ -58,13 +70,17 @@ pub(crate) fn lists(
 }
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<List> {
-    let Declared { name, value, max, blob, when } = declared;
+    let Declared { name, partition, value, max, blob, when } = declared;
     let fail = |what: String| Err(Error::new(value.span(), what));
     let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
     let mut row = Template::row(&LitStr::new(&text, value.span()), false)?;
     row.resolve(model.ident, fields)?;
+    let mut partition = partition.map(|literal| Template::row(&literal, false)).transpose()?;
+    if let Some(partition) = &mut partition {
+        partition.resolve(model.ident, fields)?;
+    }
     let mut several = Vec::new();
-    for part in row.parts() {
+    for part in partition.iter().flat_map(Template::parts).chain(row.parts()) {
         let (field, name) = (&model.fields[part.index], &part.field);
         match field.role {
             Role::Property { encrypt: true, .. } => {
@@ -72,7 +88,11 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
                     "`{{{name}}}` is stored encrypted, and a list would show its values"
                 ));
             }
-            Role::Property { json: true, .. } if vec_of(field.ty).is_some() => several.push(name),
+            Role::Property { json: true, .. } if vec_of(field.ty).is_some() => {
+                if !several.contains(&name) {
+                    several.push(name);
+                }
+            }
             Role::Property { json: true, .. } => {
                 return fail(format!(
                     "`{{{name}}}` is stored as JSON and is no `Vec`; a list takes each item of a \
@@ -117,7 +137,11 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
             ));
         }
     };
-    Ok(List { name, row, max, blob, when })
+    if let (Some(partition), true) = (&partition, blob) {
+        let what = "a list in blobs has no partition: the blob of a value is one for all";
+        return Err(Error::new(partition.literal.span(), what));
+    }
+    Ok(List { name, partition, row, max, blob, when })
 }
 
 /// Checks a list beside the entity, its indexes and the lists before it.
@@ -129,7 +153,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
     {
         return Err(Error::new(list.name.span(), format!("`{name}` is {what} already")));
     }
-    if keys.row.parts().next().is_none() && !list.blob {
+    if list.is_in_partition() && keys.row.parts().next().is_none() {
         return fail("a partition has one entity of this type, so there is nothing to list".into());
     }
     let indexes = keys.indexes.iter().filter(|index| index.is_in_partition());
@@ -160,6 +184,8 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
         let (name, row_head, max) = (plain(&list.name), list.row.head(), list.max);
         let place = if list.blob {
             quote! { Blob }
+        } else if list.partition.is_some() {
+            quote! { Elsewhere }
         } else {
             quote! { Partition }
         };
@@ -182,20 +208,34 @@ pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
         return None;
     }
     let krate = &model.krate;
-    let (rk, add) = (local_named("row"), local_named("add"));
+    let (pk, rk, add) = (local_named("partition"), local_named("row"), local_named("add"));
     let arms = keys.lists.iter().enumerate().map(|(position, list)| {
         let when = list.when.as_ref().map(|when| quote! { if !#when(self) { return; } });
-        let write = write(model, &list.row.pieces, &rk, |i| {
+        let value = |i: usize| {
             let local = local(i);
             quote! { *#local }
-        });
+        };
+        let write_partition = match &list.partition {
+            Some(template) => write(model, &template.pieces, &pk, value),
+            None => quote! { #krate::entity::Entity::partition_key(self, &mut #pk); },
+        };
+        let write_partition = if list.blob {
+            quote! { let #pk = #krate::key::KeyWriter::new(); }
+        } else {
+            quote! {
+                let mut #pk = #krate::key::KeyWriter::new();
+                #write_partition
+            }
+        };
+        let write_row = write(model, &list.row.pieces, &rk, value);
         let mut body = quote! {
+            #write_partition
             let mut #rk = #krate::key::KeyWriter::new();
-            #write
-            #add(#rk);
+            #write_row
+            #add(#pk, #rk);
         };
         let mut bind = TokenStream::new();
-        for i in distinct(indices(&list.row.pieces)) {
+        for i in distinct(list.parts().map(|part| part.index)) {
             let (field, local) = (&model.fields[i], local(i));
             let (ident, span) = (field.ident, at(field.ty));
             let is_key = matches!(field.role, Role::Key);
@@ -217,7 +257,10 @@ pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
         fn list_keys(
             &self,
             __position: usize,
-            #add: &mut dyn ::core::ops::FnMut(#krate::key::KeyWriter),
+            #add: &mut dyn ::core::ops::FnMut(
+                #krate::key::KeyWriter,
+                #krate::key::KeyWriter,
+            ),
         ) {
             match __position {
                 #(#arms)*
@@ -234,8 +277,8 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let items = keys.lists.iter().enumerate().map(|(position, list)| {
         let name = &list.name;
         // The blob of a value is one for all partitions.
-        let of_partition: &[_] = if list.blob { &[] } else { &keys.partition.pieces };
-        let pieces = (of_partition, &list.row.pieces);
+        let of_partition: &[_] = if list.blob { &[] } else { list.partition_pieces(keys) };
+        let pieces = (of_partition, &list.row.pieces[..]);
         let given = distinct(indices(pieces.0).chain(indices(pieces.1)));
         let (arguments, bind) = arguments(model, given);
         let (write_partition, write_row) =

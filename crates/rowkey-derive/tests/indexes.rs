@@ -188,7 +188,7 @@ impl Order {
 fn lists(order: &Order) -> Vec<Vec<String>> {
     let keys = |position| {
         let mut keys = Vec::new();
-        order.list_keys(position, &mut |row: KeyWriter| keys.push(row.finish().unwrap()));
+        order.list_keys(position, &mut |_, row: KeyWriter| keys.push(row.finish().unwrap()));
         keys
     };
     (0..=Order::LISTS.len()).map(keys).collect()

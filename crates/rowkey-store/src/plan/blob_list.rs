@@ -61,8 +61,9 @@ impl BlobList {
         let blob = self.blobs.list(row_key);
         let stored = stored(&blob, row_key, self.list).await?;
         let head = settling.head().await?;
+        let at = (String::new(), row_key.to_owned());
         let belongs =
-            head.is_some_and(|head| list_keys(&head.entity, self.position).contains(row_key));
+            head.is_some_and(|head| list_keys(&head.entity, self.position).contains(&at));
         let (mut listed, etag) = match stored {
             Some((listed, etag)) => (listed, Some(etag)),
             None => (Listed::new(), None),
@@ -87,7 +88,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         // The new lists first: a lookup may meet the entity in both, and meets it in one at least.
-        for (row_key, _) in edits(change, self.position)? {
+        for ((_, row_key), _) in edits(change, self.position)? {
             plan.target(row_key);
         }
         Ok(())

@@ -1,26 +1,25 @@
-//! Lists: for each value a row in the entity's partition that holds the RowKeys of all entities that
-//! have it.
+//! Lists: for each value a row that holds the keys of all entities that have it.
 //!
-//! A list is edited in the transaction of the entity, on condition that it is as it was read. An
+//! A list in the entity's partition is edited in the transaction of the entity, on condition that it is as it was read. An
 //! entity's RowKey is only written and removed with its head, so two writes of one entity never lose
-//! each other's edit either.
+//! each other's edit either. One in another partition is a target, which is settled: `remote_list`.
 //!
 //! | property | what it is |
 //! |---|---|
 //! | `RowFormat` | 1 |
 //! | `IndexName` | the name of the list |
 //! | `Count` | how many RowKeys there are |
-//! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them |
+//! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them; in another partition each after its PartitionKey and `#` |
 
 use std::collections::BTreeSet;
 
 use rowkey::index::{List, ListPlace};
-use rowkey::key::KeyWriter;
+use rowkey::key::KeyError;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
 use super::op::{set_text, whole_text};
 use super::{Change, Contribution, Contributor};
-use crate::row::{FORMAT, FORMAT_VERSION, INDEX, check_format, text};
+use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 
 /// The most properties of 32,768 UTF-16 units that the keys of a list take. 16 full lists of ASCII
 /// keys, which a change of 8 values has, fit into the 4 MiB of a transaction.
@@ -30,7 +29,10 @@ const SEPARATOR: &str = "/";
 const COUNT: &str = "Count";
 const KEYS: &str = "Keys";
 
-/// The declared lists of `E`.
+/// Stands between the two keys of an entity in a list elsewhere. No key contains it.
+const BETWEEN: char = '#';
+
+/// The declared lists of `E` in its own partition.
 pub(crate) struct Lists;
 
 impl<E: Entity + Send + Sync> Contributor<E> for Lists {
@@ -46,30 +48,14 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
         let edits =
             in_partition::<E>().map(|(position, _)| Ok(edits(change, position)?.into_iter()));
         let edits = edits.collect::<Result<Vec<_>>>()?.into_iter().flatten();
-        Ok(edits.map(|(row_key, _)| row_key).collect())
+        Ok(edits.map(|(keys, _)| keys.1).collect())
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        let listed = change.row_key().strip_prefix(plan.of).unwrap_or(change.row_key());
         for (position, list) in in_partition::<E>() {
-            for (row_key, is_new) in edits(change, position)? {
-                plan.edit(&row_key, |row| {
-                    let mut keys = match row {
-                        Some(row) => read(row, list)?,
-                        None => BTreeSet::new(),
-                    };
-                    let changes =
-                        if is_new { keys.insert(listed.to_owned()) } else { keys.remove(listed) };
-                    if !changes {
-                        return Ok(());
-                    }
-                    if keys.is_empty() {
-                        *row = None;
-                        return Ok(());
-                    }
-                    let new = || DynamicEntity::new(change.partition_key(), &*row_key);
-                    write(row.get_or_insert_with(new), list, &keys)
-                })?;
+            let listed = listed(list, change.keys, plan.of);
+            for (at, is_new) in edits(change, position)? {
+                plan.edit(&at.1, |row| edit(row, &at, list, &listed, is_new))?;
             }
         }
         Ok(())
@@ -81,33 +67,72 @@ pub(crate) fn in_partition<E: Entity>() -> impl Iterator<Item = (usize, &'static
     E::LISTS.iter().enumerate().filter(|(_, list)| list.place == ListPlace::Partition)
 }
 
-/// The RowKeys of the lists that the entity joins (`true`) and leaves, those that it joins first.
-pub(super) fn edits<E: Entity>(
-    change: Change<'_, E>,
-    position: usize,
-) -> Result<Vec<(String, bool)>> {
+/// Puts an entity on the list at `at`, or takes it off.
+pub(crate) fn edit(
+    row: &mut Option<DynamicEntity>,
+    at: &Keys,
+    list: &'static List,
+    listed: &str,
+    is_on: bool,
+) -> Result<()> {
+    let mut keys = match row {
+        Some(row) => read(row, list)?,
+        None => BTreeSet::new(),
+    };
+    let changes = if is_on { keys.insert(listed.to_owned()) } else { keys.remove(listed) };
+    if !changes {
+        return Ok(());
+    }
+    if keys.is_empty() {
+        *row = None;
+        return Ok(());
+    }
+    write(row.get_or_insert_with(|| DynamicEntity::new(&*at.0, &*at.1)), list, &keys)
+}
+
+/// What a list calls the entity at `keys`. `of` is the text that the RowKeys of its type begin with.
+pub(crate) fn listed(list: &List, keys: &Keys, of: &str) -> String {
+    let row_key = keys.1.strip_prefix(of).unwrap_or(&keys.1);
+    match list.place {
+        ListPlace::Elsewhere => format!("{}{BETWEEN}{row_key}", keys.0),
+        ListPlace::Partition | ListPlace::Blob => row_key.to_owned(),
+    }
+}
+
+/// The keys of an entity that the list in the partition `partition_key` names.
+pub(crate) fn owner(list: &List, partition_key: &str, listed: &str, of: &str) -> Keys {
+    let (partition_key, row_key) = match list.place {
+        ListPlace::Elsewhere => listed.split_once(BETWEEN).unwrap_or((partition_key, listed)),
+        ListPlace::Partition | ListPlace::Blob => (partition_key, listed),
+    };
+    (partition_key.to_owned(), format!("{of}{row_key}"))
+}
+
+/// The keys of the lists that the entity joins (`true`) and leaves, those that it joins first. Those of
+/// lists in blobs have no PartitionKey.
+pub(crate) fn edits<E: Entity>(change: Change<'_, E>, position: usize) -> Result<Vec<(Keys, bool)>> {
     let new = match change.after {
         Some(entity) => keys_to_write(entity, position)?,
         None => BTreeSet::new(),
     };
     let old = change.before.map(|entity| list_keys(entity, position)).unwrap_or_default();
-    let joins = new.iter().filter(|row_key| change.rewrites || !old.contains(*row_key));
-    let joins = joins.map(|row_key| (row_key.clone(), true));
-    let leaves = old.difference(&new).map(|row_key| (row_key.clone(), false));
+    let joins = new.iter().filter(|keys| change.rewrites || !old.contains(*keys));
+    let joins = joins.map(|keys| (keys.clone(), true));
+    let leaves = old.difference(&new).map(|keys| (keys.clone(), false));
     Ok(joins.chain(leaves).collect())
 }
 
-/// The RowKeys of the rows that a stored entity is in of the list at `position`. A value of which there
+/// The keys of the rows that a stored entity is in of the list at `position`. A value of which there
 /// can be no list is in none, and another program may allow more values than this one.
-pub(crate) fn list_keys<E: Entity>(entity: &E, position: usize) -> BTreeSet<String> {
-    written(entity, position).into_iter().filter_map(|row_key| row_key.finish().ok()).collect()
+pub(crate) fn list_keys<E: Entity>(entity: &E, position: usize) -> BTreeSet<Keys> {
+    written(entity, position).into_iter().filter_map(Result::ok).collect()
 }
 
 /// The same of an entity that is to be written.
-fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<String>> {
+fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<Keys>> {
     let list = &E::LISTS[position];
-    let keys = written(entity, position).into_iter().map(|row_key| {
-        row_key.finish().map_err(|error| {
+    let keys = written(entity, position).into_iter().map(|keys| {
+        keys.map_err(|error| {
             Error::no_such_key(&error)
                 .advise(format!("it is the key of its row in the list `{}`", list.name))
         })
@@ -127,10 +152,12 @@ fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<Stri
     Ok(keys)
 }
 
-fn written<E: Entity>(entity: &E, position: usize) -> Vec<KeyWriter> {
-    let mut writers = Vec::new();
-    entity.list_keys(position, &mut |row_key| writers.push(row_key));
-    writers
+fn written<E: Entity>(entity: &E, position: usize) -> Vec<Result<Keys, KeyError>> {
+    let mut keys = Vec::new();
+    entity.list_keys(position, &mut |partition_key, row_key| {
+        keys.push(partition_key.finish().and_then(|partition| Ok((partition, row_key.finish()?))));
+    });
+    keys
 }
 
 /// The keys in a stored list, without the text that all begin with. Fails if the row is no such list,

@@ -16,6 +16,7 @@ use crate::plan::blob_list::BlobList;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
 use crate::plan::remote::RemoteIndex;
+use crate::plan::remote_list::RemoteList;
 use crate::plan::unique::UniqueValues;
 use crate::plan::{Contributor, MAX_OPERATIONS};
 
@@ -98,6 +99,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
             vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
+        contributors.extend(
+            RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _),
+        );
         let blobs = container.map(|container| Blobs::new(container, table.name()));
         let in_blobs = E::LISTS.iter().find(|list| list.place == ListPlace::Blob);
         match (&blobs, in_blobs) {
@@ -128,8 +132,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             return Err(refused(what)
                 .advise("declare fewer indexes, or move some to partitions of their own"));
         }
-        let elsewhere = E::INDEXES.iter().find(|index| index.scope != Scope::SamePartition);
-        let elsewhere = elsewhere.map(|index| index.name).or(in_blobs.map(|list| list.name));
+        let indexes = E::INDEXES.iter().filter(|index| index.scope != Scope::SamePartition);
+        let lists = E::LISTS.iter().filter(|list| list.place != ListPlace::Partition);
+        let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name)).next();
         if queue.is_none() && (settles || elsewhere.is_some()) {
             let whom = elsewhere.unwrap_or("a contributor");
             let what = format!("`{whom}` is settled after the commit, which needs a queue");

@@ -11,13 +11,17 @@ use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
-use crate::plan::list::{in_partition, list_keys, read, write};
+use crate::plan::list::{list_keys, listed, owner, read, write};
 use crate::row::Keys;
 use crate::version::Versioned;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the entities that have a value, in the order of their RowKeys: `Order::by_tag("contoso",
     /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`.
+    ///
+    /// A list in a partition of its own, `list(name = by_tag, partition = "tags", value = "{tags}", max =
+    /// 8)`, has the entities of all partitions: `Order::by_tag("urgent")`. It follows a write after its
+    /// commit, and is ordered by PartitionKey first.
     ///
     /// Costs one request, and one an entity, 16 at a time. An entity that was deleted or lost the value
     /// since the list was read is left out; one that got it since then is not met. All of them are in
@@ -32,7 +36,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// A list has one row, which holds each RowKey without the text that all of the type begin with:
     /// 262,144 UTF-16 units with one between two keys, which is 37,449 keys of six characters. A write
     /// that would put one more on it is refused with
-    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge), and nothing is written. Each write that
+    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge), and nothing is written. (That a list in
+    /// another partition is full shows after the commit: it lacks the entity, and workers report it.) Each
+    /// write that
     /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is
     /// made again if another writer changed one of them meanwhile: a list suits some thousand entities
     /// that rarely change their value, an index with `many` suits the others.
@@ -77,10 +83,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// ```
     pub async fn list(&self, address: ListKey<E>) -> Result<Vec<Versioned<E>>> {
         let keys = self.list_keys(&address).await?;
-        let (_, row_key) = address.parts().map_err(Error::no_such_key)?;
+        let (partition_key, row_key) = address.parts().map_err(Error::no_such_key)?;
+        let at = (partition_key.to_owned(), row_key.to_owned());
         let mut found = Vec::with_capacity(keys.len());
         for one in self.get_many(keys).await?.into_iter().flatten() {
-            if list_keys(&one.entity, address.position()).contains(row_key) {
+            if list_keys(&one.entity, address.position()).contains(&at) {
                 found.push(one);
             }
         }
@@ -107,8 +114,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let row = Key::<DynamicEntity>::new(partition_key, row_key);
         let Some(row) = self.inner.table.get(row).await? else { return Ok(Vec::new()) };
         let listed = read(&row.entity, address.list()).map_err(named)?;
-        let head = Inner::<E>::of();
-        let key = |listed: &String| Key::new(partition_key, format!("{head}{listed}"));
+        let key = |listed: &String| {
+            let owner = owner(address.list(), partition_key, listed, Inner::<E>::of());
+            Key::new(owner.0, owner.1)
+        };
         Ok(listed.iter().map(key).collect())
     }
 }
@@ -122,19 +131,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head: &ReadHead<E>,
         position: usize,
     ) -> Result<Verdict> {
-        let listed = keys.1.strip_prefix(Inner::<E>::of()).unwrap_or(&keys.1);
-        for row_key in list_keys(&head.entity, position) {
-            if E::LISTS[position].place == ListPlace::Blob {
-                let blob = self.inner.blobs()?.list(&row_key);
-                let stored = blob_list::stored(&blob, &row_key, &E::LISTS[position]).await?;
+        let list = &E::LISTS[position];
+        let listed = listed(list, keys, Inner::<E>::of());
+        for at in list_keys(&head.entity, position) {
+            if list.place == ListPlace::Blob {
+                let blob = self.inner.blobs()?.list(&at.1);
+                let stored = blob_list::stored(&blob, &at.1, list).await?;
                 if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
                     return Ok(Verdict::Missing);
                 }
                 continue;
             }
-            let row = self.inner.deciding.row(&(keys.0.clone(), row_key)).await?;
-            let found = row.map(|row| read(&row.entity, &E::LISTS[position])).transpose()?;
-            if !found.is_some_and(|keys| keys.contains(listed)) {
+            let row = self.inner.deciding.row(&at).await?;
+            let found = row.map(|row| read(&row.entity, list)).transpose()?;
+            if !found.is_some_and(|keys| keys.contains(&listed)) {
                 return Ok(Verdict::Missing);
             }
         }
@@ -155,9 +165,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let listed = read(&stored.entity, list)?;
         let mut right = BTreeSet::new();
         for one in &listed {
-            let owner = (keys.0.clone(), format!("{}{one}", Inner::<E>::of()));
+            let owner = owner(list, &keys.0, one, Inner::<E>::of());
             let head = self.read(&owner).await?;
-            if head.is_some_and(|head| list_keys(&head.entity, position).contains(&keys.1)) {
+            if head.is_some_and(|head| list_keys(&head.entity, position).contains(keys)) {
                 right.insert(one.clone());
             }
         }
@@ -191,8 +201,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// The declared list that a row with these keys is of.
 pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
-    let mut lists = in_partition::<E>();
-    lists.find(|(_, list)| keys.1.starts_with(list.row_head)).map(|(position, _)| position)
+    E::LISTS
+        .iter()
+        .position(|list| list.place != ListPlace::Blob && keys.1.starts_with(list.row_head))
 }
 
 impl<E> Inner<E> {

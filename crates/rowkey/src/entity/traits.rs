@@ -102,9 +102,9 @@ pub trait Entity: Projection {
         false
     }
 
-    /// Writes the RowKey of each row that the entity is in of the list at this place of
-    /// [`Entity::LISTS`]. An entity that has a value twice gives the key twice.
-    fn list_keys(&self, position: usize, add: &mut dyn FnMut(KeyWriter)) {
+    /// Writes the PartitionKey and the RowKey of each row that the entity is in of the list at this
+    /// place of [`Entity::LISTS`]. An entity that has a value twice gives the keys twice.
+    fn list_keys(&self, position: usize, add: &mut dyn FnMut(KeyWriter, KeyWriter)) {
         let _ = (position, add);
     }
 }

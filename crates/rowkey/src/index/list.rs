@@ -8,8 +8,9 @@ use crate::key::{KeyError, KeyWriter};
 
 /// A list that an entity declares: an item of [`Entity::LISTS`].
 ///
-/// Each value has a row in the partition of the entities, which holds the RowKeys of all that have the
-/// value; or a blob, which holds the keys of those of all partitions. `rowkey_store` writes and reads it.
+/// Each value has a row, in the partition of the entities or in one of its own, which holds the keys of
+/// all that have the value; or a blob, which holds those of all partitions. `rowkey_store` writes and reads
+/// it.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -46,6 +47,8 @@ pub struct List {
 pub enum ListPlace {
     /// In a row of the entities' partition, which their transaction writes.
     Partition,
+    /// In a row of another partition, which may be one for the entities of all partitions; it follows them.
+    Elsewhere,
     /// In a blob, for the entities of all partitions; it follows them.
     Blob,
 }

@@ -1,0 +1,94 @@
+//! Lists in other partitions: each follows its entities after their commits.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::index::{List, ListPlace};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+
+use super::list::{edit, edits, list_keys, listed};
+use super::remote::SEPARATOR;
+use super::{Change, Contribution, Contributor};
+use crate::execute::settle::{Settled, Settling};
+use crate::row::Keys;
+
+/// One declared list of `E` in another partition.
+pub(crate) struct RemoteList {
+    position: usize,
+    list: &'static List,
+    /// The text that the RowKeys of the type begin with.
+    of: &'static str,
+}
+
+impl RemoteList {
+    /// All that `E` declares.
+    pub(crate) fn all<E: Entity>(of: &'static str) -> impl Iterator<Item = Self> {
+        let lists = E::LISTS.iter().enumerate();
+        let remote = lists.filter(|(_, list)| list.place == ListPlace::Elsewhere);
+        remote.map(move |(position, list)| Self { position, list, of })
+    }
+
+    /// Puts the entity on the list, or takes it off.
+    ///
+    /// The list is read before the entity and written as it was read, so a call that is overtaken is
+    /// refused.
+    async fn settle_at<E: Entity + Send + Sync + 'static>(
+        &self,
+        settling: &Settling<E>,
+        at: Keys,
+    ) -> Result<Settled> {
+        let table = settling.table();
+        let found = table.row(&at).await?;
+        let entity = settling.entity().await?;
+        let is_on = entity.is_some_and(|entity| list_keys(&entity, self.position).contains(&at));
+        let before = found.as_ref().map(|found| found.entity.clone());
+        let mut after = before.clone();
+        edit(&mut after, &at, self.list, &listed(self.list, settling.keys(), self.of), is_on)?;
+        if after == before {
+            return Ok(Settled::Done);
+        }
+        let transaction = table.transaction();
+        let transaction = match (found, &after) {
+            (None, Some(row)) => transaction.insert(row),
+            (Some(found), Some(row)) => transaction.replace((row, found.etag)),
+            (Some(found), None) => {
+                let key = Key::<DynamicEntity>::new(&*at.0, &*at.1);
+                transaction.delete(key, Match::ETag(found.etag))
+            }
+            (None, None) => return Ok(Settled::Done),
+        };
+        settling.wrote(table.write(transaction).await)
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
+    fn name(&self) -> &str {
+        self.list.name
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        // Lists that it joins come first: a lookup may meet it on both, and meets it on one at least.
+        for ((partition_key, row_key), _) in edits(change, self.position)? {
+            plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+        }
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        async move {
+            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
+                let what = format!("a target of the list `{}` has no keys", self.list.name);
+                return Err(Error::refused(ErrorKind::Decode, what));
+            };
+            self.settle_at(settling, (partition_key.to_owned(), row_key.to_owned())).await
+        }
+        .boxed()
+    }
+}
