@@ -2,10 +2,13 @@
 //! deletion. `docs/src/concepts/composition.md` lists them; a test keeps the list as it is.
 
 use rowkey::{Entity, Key, StorageAccount};
+use rowkey_eventual::task::Outbox as _;
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::Server;
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, stopped_at_every_request, sweep};
+use serde::{Deserialize, Serialize};
 
 use super::rows::Recounted;
 
@@ -38,7 +41,7 @@ macro_rules! pairs {
 
                 #[tokio::test]
                 async fn agree_in_the_end_whatever_fails() -> TestResult {
-                    check::<Thing>([$first, $second].contains(&"count")).await
+                    check::<Thing>(Extras::of([$first, $second])).await
                 }
             }
         )*
@@ -131,33 +134,97 @@ pairs! {
         #[entity(index(name = far, partition = "far_{a}", row = "{id}"))];
     value_and_count: "unique value", "count",
         #[entity(unique(name = value, value = "{a}"))];
+    unique_index_and_list_elsewhere: "index, one entity a value", "list elsewhere",
+        #[entity(index(name = one, row = "one_{a}"))]
+        #[entity(list(name = all, partition = "lists", value = "{b}"))];
+    index_and_list_elsewhere: "index, many", "list elsewhere",
+        #[entity(index(name = many, row = "many_{a}", many))]
+        #[entity(list(name = all, partition = "lists", value = "{b}"))];
+    elsewhere_and_list_elsewhere: "index elsewhere", "list elsewhere",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))]
+        #[entity(list(name = all, partition = "lists", value = "{b}"))];
+    value_and_list_elsewhere: "unique value", "list elsewhere",
+        #[entity(unique(name = value, value = "{a}"))]
+        #[entity(list(name = all, partition = "lists", value = "{b}"))];
+    list_and_list_elsewhere: "list", "list elsewhere",
+        #[entity(list(name = near, value = "{a}"))]
+        #[entity(list(name = far, partition = "lists", value = "{b}"))];
+    list_elsewhere_and_task: "list elsewhere", "task",
+        #[entity(list(name = all, partition = "lists", value = "{b}"))];
+    unique_index_and_task: "index, one entity a value", "task",
+        #[entity(index(name = one, row = "one_{a}"))];
+    index_and_task: "index, many", "task",
+        #[entity(index(name = many, row = "many_{a}", many))];
+    elsewhere_and_task: "index elsewhere", "task",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))];
+    partial_and_task: "index elsewhere, partial", "task",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(b)))];
+    value_and_task: "unique value", "task",
+        #[entity(unique(name = value, value = "{a}"))];
+    list_and_task: "list", "task",
+        #[entity(list(name = all, value = "{a}"))];
+    count_and_task: "count", "task",;
 }
 
-fn store<E: Pair>(account: &StorageAccount, counts: bool) -> Result<Store<E>, rowkey::Error> {
+/// What the store is given besides the declarations of its type.
+#[derive(Clone, Copy)]
+struct Extras {
+    counts: bool,
+    tasks: bool,
+}
+
+impl Extras {
+    fn of(pair: [&str; 2]) -> Self {
+        Self { counts: pair.contains(&"count"), tasks: pair.contains(&"task") }
+    }
+}
+
+/// A task for each insert.
+#[derive(Serialize, Deserialize)]
+struct Tell(u32);
+
+impl Task for Tell {
+    const KIND: &'static str = "tell";
+}
+
+fn tasks(account: &StorageAccount) -> Tasks<Tell> {
+    Tasks::new(account.queue("tells"))
+}
+
+fn store<E: Pair>(account: &StorageAccount, extras: Extras) -> Result<Store<E>, rowkey::Error> {
     let builder = Store::<E>::builder(account.table("things"))
         .queue(account.queue("things"))
         .blobs(account.container("things"));
-    if counts { builder.with(Recounted).build() } else { builder.build() }
+    let builder = if extras.counts { builder.with(Recounted) } else { builder };
+    if extras.tasks { builder.following(tasks(account)).build() } else { builder.build() }
 }
 
-async fn check<E: Pair>(counts: bool) -> TestResult {
+/// Inserts a thing, with its task if there are tasks.
+async fn insert<E: Pair>(things: &Store<E>, thing: &E, extras: Extras) -> rowkey::Result<()> {
+    let transaction = things.transaction().insert(thing);
+    let transaction = if extras.tasks { transaction.task(&Tell(2)) } else { transaction };
+    transaction.submit().await.map(drop)
+}
+
+async fn check<E: Pair>(extras: Extras) -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
-    let things = store::<E>(&account(&server)?, counts)?;
+    let things = store::<E>(&account(&server)?, extras)?;
     things.create_if_missing().await?;
+    tasks(&account(&server)?).create_if_missing().await?;
     things.insert(&E::new(1, "a", "b")).await?;
     let key = || Key::<E>::new("all", "thing_0000000001");
     let scenario = async |account: &StorageAccount| {
-        let things = store::<E>(account, counts)?;
+        let things = store::<E>(account, extras)?;
         // Each is tried, even if the one before failed.
         let results = [
-            things.insert(&E::new(2, "c", "d")).await.map(drop),
+            insert(&things, &E::new(2, "c", "d"), extras).await,
             things.update(key(), |thing| thing.set("e", "f")).await.map(drop),
             things.delete(Key::<E>::new("all", "thing_0000000002")).await.map(drop),
         ];
         results.into_iter().collect::<Result<(), rowkey::Error>>()
     };
     let recover = async |account: &StorageAccount| {
-        let things = store::<E>(account, counts)?;
+        let things = store::<E>(account, extras)?;
         things.drain_backlog().await?;
         assert_eq!(things.work_once().await?.failed, 0);
         for report in [things.verify().run().await?, things.sweep().run().await?] {
@@ -166,11 +233,17 @@ async fn check<E: Pair>(counts: bool) -> TestResult {
         Ok(())
     };
     let count = |snapshot: &rowkey_server::Snapshot| {
-        if counts {
+        if extras.counts {
             Recounted::check(snapshot);
         }
     };
-    sweep(&server, scenario, async |account, _| recover(account).await, |s, _| count(s)).await?;
+    // (What was inserted is deleted again, so the answers tell whether there is a task.)
+    let check = |snapshot: &rowkey_server::Snapshot, result: &Result<(), rowkey::Error>| {
+        count(snapshot);
+        let told = snapshot.queue("tells").unwrap().messages().count();
+        assert!(result.is_err() || (told > 0) == extras.tasks, "{told} tasks");
+    };
+    sweep(&server, scenario, async |account, _| recover(account).await, check).await?;
     stopped_at_every_request(&server, scenario, recover, count).await?;
     Ok(())
 }

@@ -28,7 +28,7 @@ impl<E: Entity + Send + Sync + 'static, V: KeyPart + Send + 'static> RemoteIndex
             let keys = this.keys_in(&list).await?;
             let concurrency = this.concurrency;
             let read = move |key| this.clone().read_listed(key, list.clone());
-            Ok(iter(keys).map(read).buffered(concurrency))
+            Ok::<_, Error>(iter(keys).map(read).buffered(concurrency))
         };
         once(entities).try_flatten().try_filter_map(|found| std::future::ready(Ok(found))).boxed()
     }

@@ -29,19 +29,26 @@ impl<T: Task> Tasks<T> {
     /// Moves the letter's task into a blob if a message cannot hold it, and returns that blob.
     pub(super) async fn fit(&self, letter: &mut Letter) -> Result<Option<Blob>> {
         let Content::Inline(task) = &letter.content else { return Ok(None) };
-        if self.fits(&letter.text(T::KIND), RESERVED) {
-            return Ok(None);
-        }
-        let container = self.container().ok_or_else(|| {
-            let what = "the task is too large for a message, and there is no container for it";
-            Error::refused(ErrorKind::TooLarge, what).advise("give these tasks one with `claims`")
-        })?;
+        let Some(container) = self.place_of(letter)? else { return Ok(None) };
         let name = format!("{}/{}", self.queue().name(), letter.id);
         let blob = container.blob(&name);
         blob.put(task.get().to_owned()).content_type("application/json").send().await?;
         let sha256 = hash(task.get().as_bytes());
         letter.content = Content::Claim { name, sha256 };
         Ok(Some(blob))
+    }
+
+    /// The container for a letter's task, if a message cannot hold it.
+    ///
+    /// Fails with [`ErrorKind::TooLarge`] if it needs one and there is none.
+    pub(super) fn place_of(&self, letter: &Letter) -> Result<Option<&Container>> {
+        if self.fits(&letter.text(T::KIND), RESERVED) {
+            return Ok(None);
+        }
+        self.container().map(Some).ok_or_else(|| {
+            let what = "the task is too large for a message, and there is no container for it";
+            Error::refused(ErrorKind::TooLarge, what).advise("give these tasks one with `claims`")
+        })
     }
 
     /// Reads the letter's task, from its blob if it has one.

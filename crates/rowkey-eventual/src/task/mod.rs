@@ -3,12 +3,15 @@
 //! - [`Tasks`]: putting tasks, and putting poisoned ones back
 //! - `envelope`: the text of a message, as it is written and as it may be written by hand
 //! - `claim`: tasks too large for a message, in a blob
+//! - `outbox`: [`Outbox`], tasks that are part of a transaction of a store
 //! - `poison`: what is kept of tasks that could not be done
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use rowkey::edm::Guid;
 use rowkey::queue::{Body, Message};
 use rowkey::{Container, Error, ErrorCode, ErrorKind, Queue, Result};
@@ -17,12 +20,14 @@ use serde::de::DeserializeOwned;
 
 mod claim;
 mod envelope;
+mod outbox;
 mod poison;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use claim::Loaded;
 pub(crate) use envelope::{Content, Letter};
+pub use outbox::Outbox;
 pub(crate) use poison::Poison;
 
 /// The largest message text that the service takes.
@@ -91,6 +96,8 @@ pub struct Tasks<T> {
     poison: Queue,
     claims: Option<Container>,
     base64: bool,
+    /// Until when transactions leave the queue alone, because it failed.
+    resting_until: Arc<Mutex<DateTime<Utc>>>,
     of: PhantomData<fn(T) -> T>,
 }
 
@@ -99,7 +106,14 @@ impl<T: Task> Tasks<T> {
     /// Nothing is sent.
     pub fn new(queue: Queue) -> Self {
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
-        Self { queue, poison, claims: None, base64: false, of: PhantomData }
+        Self {
+            queue,
+            poison,
+            claims: None,
+            base64: false,
+            resting_until: Arc::default(),
+            of: PhantomData,
+        }
     }
 
     /// Puts tasks that are too large for a message into blobs of `container`, and claims on them
@@ -154,13 +168,17 @@ impl<T: Task> Tasks<T> {
     pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
         let id = new_id()?;
         let named = |error: Error| error.of("PutTask", self.queue.name());
-        let json = serde_json::value::to_raw_value(task)
-            .map_err(|_| Error::refused(ErrorKind::Invalid, "the task cannot be written as JSON"));
-        let mut letter = Letter::new(id.to_string(), Content::Inline(json.map_err(named)?));
-        let claimed = self.fit(&mut letter).await.map_err(named)?;
-        let put = self.queue.put(self.body(&letter.text(T::KIND))).never_expires();
+        let letter = letter(id, task).map_err(named)?;
+        self.send(&self.queue, letter, delay).await?;
+        Ok(id)
+    }
+
+    async fn send(&self, queue: &Queue, mut letter: Letter, delay: Duration) -> Result<()> {
+        let claimed = self.fit(&mut letter).await;
+        let claimed = claimed.map_err(|error| error.of("PutTask", self.queue.name()))?;
+        let put = queue.put(self.body(&letter.text(T::KIND))).never_expires();
         let put = if delay.is_zero() { put } else { put.hidden_for(delay) };
-        let Err(error) = put.send().await else { return Ok(id) };
+        let Err(error) = put.send().await else { return Ok(()) };
         if let Some(claim) = claimed
             && error.outcome() != rowkey::Outcome::Unknown
         {
@@ -212,6 +230,13 @@ impl<T: Task> Tasks<T> {
     }
 }
 
+/// A new task's letter.
+fn letter<T: Task>(id: Guid, task: &T) -> Result<Letter> {
+    let json = serde_json::value::to_raw_value(task)
+        .map_err(|_| Error::refused(ErrorKind::Invalid, "the task cannot be written as JSON"))?;
+    Ok(Letter::new(id.to_string(), Content::Inline(json)))
+}
+
 /// An id that nobody else has.
 pub(crate) fn new_id() -> Result<Guid> {
     let mut bytes = [0; 16];
@@ -234,6 +259,7 @@ impl<T> Clone for Tasks<T> {
             poison: self.poison.clone(),
             claims: self.claims.clone(),
             base64: self.base64,
+            resting_until: Arc::clone(&self.resting_until),
             of: PhantomData,
         }
     }

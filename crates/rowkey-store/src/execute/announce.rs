@@ -189,6 +189,11 @@ pub(crate) fn backlog_partition(number: u8) -> String {
     format!("backlog_{number}")
 }
 
+/// Whether a row is one of the backlog.
+pub(crate) fn is_backlog(row: &DynamicEntity) -> bool {
+    text(row, NOTICE).is_some()
+}
+
 /// What a row of the backlog announces.
 pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Notice> {
     check_format(row, "a row of the backlog")?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rowkey::{ETag, Error, Outcome, Result};
 
 use crate::deciding::Deciding;
-use crate::plan::op::{ClaimRef, OpRow, Target};
+use crate::plan::op::{ClaimRef, OpRow, Target, remove_targets};
 use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
 
@@ -25,7 +25,7 @@ pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice};
 use commit::{Committed, commit};
-use settle::{Settled, Settler, is_lost, release};
+use settle::{Noted, Settled, Settler, is_lost, release};
 
 /// The most that the clocks of two programs differ: the service refuses a request whose date is more than
 /// 15 minutes from its own.
@@ -101,8 +101,9 @@ impl Executor {
             }
         };
         // A new claim is kept by the head that was just written.
-        let settled = self.settle(&plan, &op, &mut in_doubt).await;
-        self.end(&op, announced, settled, in_doubt).await;
+        let mut noted = Noted { in_doubt, finished: Vec::new() };
+        let settled = self.settle(&plan, &op, &mut noted).await;
+        self.end(&op, announced, settled, &noted).await;
         Ok(Ran::Done { etags, settled })
     }
 
@@ -131,13 +132,13 @@ impl Executor {
     }
 
     /// Settles what a plan left, and never fails: what is left is left to a worker.
-    async fn settle(&self, plan: &Plan, op: &Keys, in_doubt: &mut bool) -> Settled {
+    async fn settle(&self, plan: &Plan, op: &Keys, noted: &mut Noted) -> Settled {
         let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
         if age >= HIDDEN {
             // A worker has the message, and reckons with no request of the writer any more.
             return Settled::Pending;
         }
-        match self.settle_surely(op, &plan.targets, &plan.released, in_doubt).await {
+        match self.settle_surely(op, &plan.targets, &plan.released, noted).await {
             Ok(settled) => settled,
             Err(error) => {
                 tracing::warn!(%error, "a committed write is left to be settled by a worker");
@@ -152,15 +153,18 @@ impl Executor {
         op: &Keys,
         targets: &[Target],
         claims: &[ClaimRef],
-        in_doubt: &mut bool,
+        noted: &mut Noted,
     ) -> Result<Settled> {
-        let mut unanswered = false;
-        let settled = self.settle_all(op, targets, claims, &mut unanswered).await?;
+        let was_in_doubt = std::mem::take(&mut noted.in_doubt);
+        let settled = self.settle_all(op, targets, claims, noted).await;
+        let unanswered = noted.in_doubt;
+        noted.in_doubt |= was_in_doubt;
         if !unanswered {
-            return Ok(settled);
+            return settled;
         }
-        *in_doubt = true;
-        self.settle_all(op, targets, claims, &mut unanswered).await
+        // An error ends it; what the first pass left pending, the second settles.
+        let _ = settled?;
+        self.settle_all(op, targets, claims, noted).await
     }
 
     async fn settle_all(
@@ -168,16 +172,17 @@ impl Executor {
         op: &Keys,
         targets: &[Target],
         claims: &[ClaimRef],
-        in_doubt: &mut bool,
+        noted: &mut Noted,
     ) -> Result<Settled> {
         let mut all = Ok(Settled::Done);
         for settler in &self.settlers {
-            let targets: Vec<_> =
-                targets.iter().filter(|target| target.of == settler.of()).cloned().collect();
+            let is_open =
+                |target: &&Target| target.of == settler.of() && !noted.finished.contains(target);
+            let targets: Vec<_> = targets.iter().filter(is_open).cloned().collect();
             let claims: Vec<_> =
                 claims.iter().filter(|claim| claim.of == settler.of()).cloned().collect();
             if !(targets.is_empty() && claims.is_empty()) {
-                let one = settler.settle(op, &targets, &claims, in_doubt).await;
+                let one = settler.settle(op, &targets, &claims, noted).await;
                 all = settle::both(all, one);
             }
         }
@@ -185,12 +190,15 @@ impl Executor {
     }
 
     /// Ends a write that was settled inline, or leaves it to a worker.
-    async fn end(&self, op: &Keys, announced: Announced, settled: Settled, in_doubt: bool) {
+    async fn end(&self, op: &Keys, announced: Announced, settled: Settled, noted: &Noted) {
         let Ok(announcer) = self.announcer() else { return };
+        if settled == Settled::Pending || noted.in_doubt {
+            self.note_finished(op, noted).await;
+        }
         if settled == Settled::Pending {
             return announcer.reveal(&announced, Duration::ZERO).await;
         }
-        if in_doubt {
+        if noted.in_doubt {
             // A request that lands late must meet the op row: it stays until none can.
             return announcer.reveal(&announced, KEPT).await;
         }
@@ -243,14 +251,16 @@ impl Executor {
             OpRow::Committed { created, targets, claims } => (*created, targets, claims),
             OpRow::Void { created } => (*created, &none, &notice.claims),
         };
-        let mut in_doubt = false;
-        let settled = self.settle_surely(op, targets, claims, &mut in_doubt).await?;
+        let mut noted = Noted::default();
+        let settled = self.settle_surely(op, targets, claims, &mut noted).await;
+        self.note_finished(op, &noted).await;
+        let settled = settled?;
         let age = (self.table.clock().now() - created).to_std().unwrap_or_default();
         let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));
         let unknown: BTreeSet<_> = types.filter(|of| !self.knows(of)).map(|of| &**of).collect();
         Ok(if settled == Settled::Pending {
             Resumed::Soon
-        } else if in_doubt {
+        } else if noted.in_doubt {
             Resumed::Again(LATEST)
         } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
             // A worker of these types may receive it next.
@@ -263,6 +273,22 @@ impl Executor {
             self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
             Resumed::Done
         })
+    }
+
+    /// Takes targets that are never settled again off an op row that stays. If that fails, they are.
+    async fn note_finished(&self, op: &Keys, noted: &Noted) {
+        if noted.finished.is_empty() {
+            return;
+        }
+        let take_off = async {
+            let Some(found) = self.table.row(op).await? else { return Ok(()) };
+            let mut row = found.entity;
+            remove_targets(&mut row, &noted.finished)?;
+            self.table.table().replace((&row, found.etag)).await.map(drop)
+        };
+        if let Err(error) = take_off.await {
+            tracing::debug!(%error, "a target that is settled is settled again");
+        }
     }
 
     fn knows(&self, of: &str) -> bool {

@@ -133,19 +133,28 @@ impl<E> std::fmt::Debug for Settling<E> {
     }
 }
 
+/// What is noted while a write is settled.
+#[derive(Default)]
+pub(crate) struct Noted {
+    /// Whether a request may land later.
+    pub(crate) in_doubt: bool,
+    /// Targets that are not to be settled again.
+    pub(crate) finished: Vec<Target>,
+}
+
 /// What settles the targets and claims of one type.
 pub(crate) trait Settler: Send + Sync {
     /// The type, by the text that its RowKeys begin with.
     fn of(&self) -> &'static str;
 
     /// Settles what a write left of this type. `op` is the keys of the write's op row. What fails does
-    /// not hold up the rest. `in_doubt` says afterwards whether a request may land later.
+    /// not hold up the rest.
     fn settle<'a>(
         &'a self,
         op: &'a Keys,
         targets: &'a [Target],
         claims: &'a [ClaimRef],
-        in_doubt: &'a mut bool,
+        noted: &'a mut Noted,
     ) -> BoxFuture<'a, Result<Settled>>;
 }
 

@@ -99,6 +99,22 @@ pub trait Contributor<E>: Send + Sync {
     /// Adds what the change brings with it. An error refuses the write; nothing was sent.
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()>;
 
+    /// Refuses a target that a transaction names ([`Transaction::target`](crate::Transaction::target))
+    /// and that never could be settled. Nothing was sent.
+    fn check(&self, address: &str) -> Result<()> {
+        let _ = address;
+        Ok(())
+    }
+
+    /// Whether a target that is settled is never settled again: `false` unless overridden.
+    ///
+    /// Targets are settled once more when no request of the write can land any more, if one was not
+    /// answered. That is right for rows, which a late request may have changed, and sends a message
+    /// twice.
+    fn settles_once(&self) -> bool {
+        false
+    }
+
     /// Makes one target agree with what the entity is now. Only called for targets that
     /// [`contribute`](Self::contribute) named.
     ///
@@ -176,9 +192,7 @@ impl Contribution<'_> {
             contributor: self.contributor.to_owned(),
             address: address.into(),
         };
-        if !self.plan.targets.contains(&target) {
-            self.plan.targets.push(target);
-        }
+        self.plan.target(target);
     }
 }
 

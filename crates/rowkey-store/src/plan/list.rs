@@ -110,7 +110,10 @@ pub(crate) fn owner(list: &List, partition_key: &str, listed: &str, of: &str) ->
 
 /// The keys of the lists that the entity joins (`true`) and leaves, those that it joins first. Those of
 /// lists in blobs have no PartitionKey.
-pub(crate) fn edits<E: Entity>(change: Change<'_, E>, position: usize) -> Result<Vec<(Keys, bool)>> {
+pub(crate) fn edits<E: Entity>(
+    change: Change<'_, E>,
+    position: usize,
+) -> Result<Vec<(Keys, bool)>> {
     let new = match change.after {
         Some(entity) => keys_to_write(entity, position)?,
         None => BTreeSet::new(),

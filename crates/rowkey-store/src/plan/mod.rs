@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | prepare | claim values | `unique` |
 //! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, `copies`, this file |
-//! | settle | make what is elsewhere agree with what is | `remote`, `blob_list`, `view` |
+//! | settle | make what is elsewhere agree with what is | `remote`, `remote_list`, `blob_list`, `view` |
 //!
 //! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
 
@@ -23,6 +23,7 @@ pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod op;
 pub(crate) mod remote;
+pub(crate) mod remote_list;
 pub(crate) mod unique;
 pub(crate) mod view;
 
@@ -134,6 +135,13 @@ impl Plan {
     /// Whether the plan prepares or settles anything, which needs an op row and a message.
     pub(crate) fn has_op_row(&self) -> bool {
         !(self.claims.is_empty() && self.released.is_empty() && self.targets.is_empty())
+    }
+
+    /// Adds a target, once.
+    pub(crate) fn target(&mut self, target: Target) {
+        if !self.targets.contains(&target) {
+            self.targets.push(target);
+        }
     }
 
     /// Adds an operation. A transaction touches each row once, so an insert where an entity of the same

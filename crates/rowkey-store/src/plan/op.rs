@@ -153,6 +153,15 @@ impl OpRow {
     }
 }
 
+/// Takes targets off a stored op row.
+pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Result<()> {
+    let mut targets: Vec<Target> = json(row, TARGETS)?;
+    targets.retain(|target| !finished.contains(target));
+    set_text(row, TARGETS, "");
+    row.remove(TARGETS);
+    set_json(row, TARGETS, &targets)
+}
+
 /// Writes a list as JSON into as many properties as it takes; an empty one into none.
 fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Result<()> {
     if list.is_empty() {

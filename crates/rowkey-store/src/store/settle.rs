@@ -8,7 +8,7 @@ use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result, Rows};
 
 use super::Inner;
-use crate::execute::settle::{Settled, Settler, Settling, both, release};
+use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release};
 use crate::layer::Demands;
 use crate::plan::op::{ClaimRef, Target};
 use crate::row::Keys;
@@ -39,7 +39,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
         op: &'a Keys,
         targets: &'a [Target],
         claims: &'a [ClaimRef],
-        in_doubt: &'a mut bool,
+        noted: &'a mut Noted,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
             let mut all = Ok(Settled::Done);
@@ -51,8 +51,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 rest = others;
                 let keys = (op.0.clone(), first.row_key.clone());
                 let settling = Settling::<E>::new(self.deciding.clone(), keys, self.layers.clone());
-                all = both(all, self.settle_one(&settling, of_one).await);
-                *in_doubt |= settling.is_in_doubt();
+                all = both(all, self.settle_one(&settling, of_one, noted).await);
+                noted.in_doubt |= settling.is_in_doubt();
             }
             for claim in claims {
                 let is_it = |position: &usize| {
@@ -76,7 +76,12 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
 }
 
 impl<E: Entity + Send + Sync + 'static> Inner<E> {
-    async fn settle_one(&self, settling: &Settling<E>, targets: &[Target]) -> Result<Settled> {
+    async fn settle_one(
+        &self,
+        settling: &Settling<E>,
+        targets: &[Target],
+        noted: &mut Noted,
+    ) -> Result<Settled> {
         let mut all = Ok(Settled::Done);
         for target in targets {
             let mut contributors = self.contributors.iter();
@@ -92,6 +97,9 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
                 Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
                     .advise("mend it; what it settles is tried again")),
             };
+            if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
+                noted.finished.push(target.clone());
+            }
             all = both(all, one.map_err(|error| error.during(contributor.name().to_owned())));
         }
         let settled = all?;

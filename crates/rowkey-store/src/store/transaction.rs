@@ -12,7 +12,7 @@ use super::{Inner, ReadHead, Store, conflict, parts};
 use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
-use crate::plan::{Edit, Explanation, Op, Plan, Source, Write};
+use crate::plan::{Edit, Explanation, Op, Plan, Source, Target, Write};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::version::Version;
 
@@ -26,6 +26,8 @@ use crate::version::Version;
 pub struct Transaction<'t, E> {
     store: &'t Store<E>,
     steps: Vec<Step<'t>>,
+    /// The contributor and the address of each.
+    targets: Vec<(String, Result<String>)>,
     settlers: Vec<Arc<dyn Settler>>,
 }
 
@@ -49,7 +51,7 @@ pub struct Submitted {
 impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     pub(super) fn new(store: &'t Store<E>) -> Self {
         let settlers = vec![Arc::clone(&store.inner) as Arc<dyn Settler>];
-        Self { store, steps: Vec::new(), settlers }
+        Self { store, steps: Vec::new(), targets: Vec::new(), settlers }
     }
 
     /// Stores a new entity.
@@ -119,6 +121,17 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self
     }
 
+    /// Names a target of a contributor of the store that began the transaction, by the contributor's
+    /// name: something elsewhere that is settled after the commit and that no entity alone tells of, as a
+    /// message is. [`Settling::entity`](crate::Settling::entity) has none to read there.
+    ///
+    /// `address` is carried by the op row, and so is at most about 400,000 characters long. One that
+    /// could not be made is the error of [`submit`](Self::submit).
+    pub fn target(mut self, contributor: &str, address: Result<String>) -> Self {
+        self.targets.push((contributor.to_owned(), address));
+        self
+    }
+
     /// Sends the transaction: all of it happens, or nothing.
     ///
     /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one that was given,
@@ -180,6 +193,25 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
                 Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
             }
             (step.add)(&mut plan).await?;
+        }
+        for (contributor, address) in &self.targets {
+            let mut contributors = self.store.inner.contributors.iter();
+            let Some(found) = contributors.find(|one| one.name() == contributor) else {
+                let what = format!("the store has no contributor `{contributor}`");
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("give it to `StoreBuilder::following`"));
+            };
+            let address = match address {
+                Ok(address) => address.clone(),
+                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+            };
+            found.check(&address)?;
+            plan.target(Target {
+                row_key: String::new(),
+                of: Inner::<E>::of().to_owned(),
+                contributor: contributor.clone(),
+                address,
+            });
         }
         Ok(plan)
     }

@@ -16,7 +16,7 @@ use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
 use super::list::list_of;
 use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store};
-use crate::execute::announce::Notice;
+use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::claim::{claim, end};
 use crate::execute::settle::{Settled, delete};
 use crate::execute::{KEPT, Resumed};
@@ -86,6 +86,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             self.examine_claim(&keys, position, repairs, &mut report).await
         } else if let Some(position) = list_of::<E>(&keys) {
             self.examine_list(&keys, position, repairs, &mut report).await
+        } else if is_backlog(row) {
+            // It has the RowKey of an op row, and workers come to it.
+            Ok(report.note(Some(OPERATIONS), Verdict::Skipped, 1))
         } else if keys.1.starts_with(op::HEAD) {
             self.examine_op(&keys, repairs, &mut report).await
         } else if keys.1.starts_with(Inner::<E>::of()) {

@@ -1,0 +1,289 @@
+//! Tasks of transactions: put if the transaction is committed and only then, whatever fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use futures_util::future::select;
+use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Outcome, StorageAccount};
+use rowkey_eventual::task::Outbox as _;
+use rowkey_eventual::worker::{Attempt, Done, Step};
+use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_store::{Settled, Store};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{shop}", row = "price_{item}")]
+#[entity(index(name = by_cents, row = "cents_{cents}", many))]
+pub(crate) struct Price {
+    shop: String,
+    item: String,
+    cents: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tell {
+    item: String,
+    cents: u32,
+    #[serde(default)]
+    text: String,
+}
+
+impl Task for Tell {
+    const KIND: &'static str = "tell";
+}
+
+fn price(item: &str, cents: u32) -> Price {
+    Price { shop: "leeds".into(), item: item.into(), cents }
+}
+
+fn tell(item: &str, cents: u32) -> Tell {
+    Tell { item: item.into(), cents, text: String::new() }
+}
+
+fn tasks(account: &StorageAccount) -> Tasks<Tell> {
+    Tasks::new(account.queue("tells")).claims(account.container("tells"))
+}
+
+fn store(account: &StorageAccount) -> Result<Store<Price>, rowkey::Error> {
+    let builder = Store::builder(account.table("prices")).queue(account.queue("prices"));
+    builder.following(tasks(account)).build()
+}
+
+async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = sweep::account(&server)?;
+    store(&account)?.create_if_missing().await?;
+    tasks(&account).create_if_missing().await?;
+    Ok((server, account))
+}
+
+async fn set(prices: &Store<Price>, item: &str, cents: u32) -> rowkey::Result<Settled> {
+    let (price, tell) = (price(item, cents), tell(item, cents));
+    let transaction = match prices.get(Price::key("leeds", item)).await? {
+        Some(found) => prices.transaction().replace_if(&price, found.version),
+        None => prices.transaction().insert(&price),
+    };
+    transaction.task(&tell).submit().await.map(|submitted| submitted.settled)
+}
+
+async fn scenario(account: &StorageAccount) -> rowkey::Result<()> {
+    let prices = store(account)?;
+    // Each is tried, even if the one before failed.
+    let results = [
+        set(&prices, "chair", 2).await,
+        set(&prices, "lamp", 3).await,
+        set(&prices, "sofa", 4).await,
+    ];
+    results.into_iter().collect::<rowkey::Result<Vec<_>>>().map(drop)
+}
+
+/// The ids and the tasks of the messages.
+fn told(snapshot: &Snapshot) -> Vec<(String, Tell)> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        id: String,
+        task: Tell,
+    }
+    let queue = snapshot.queue("tells").unwrap();
+    let read = |text: &str| serde_json::from_str::<Envelope>(text).unwrap();
+    let all = queue.messages().map(|message| read(message.text()));
+    all.map(|envelope| (envelope.id, envelope.task)).collect()
+}
+
+fn op_rows(snapshot: &Snapshot) -> usize {
+    let rows = snapshot.table("prices").unwrap();
+    rows.entities().filter(|row| row.row_key().starts_with("op_")).count()
+}
+
+/// A task for each price that was set, and for no other. (The sofa had a price before, so each stored one
+/// was set.)
+fn agree(snapshot: &Snapshot) {
+    let rows = snapshot.table("prices").unwrap();
+    let prices: BTreeSet<String> = rows
+        .entities()
+        .filter(|row| row.row_key().starts_with("price_"))
+        .map(|row| format!("{} {:?}", row.row_key(), row.get("cents").unwrap()))
+        .filter(|price| *price != "price_lamp Int64(1)")
+        .collect();
+    let mut ids = BTreeMap::new();
+    let mut told_of = BTreeSet::new();
+    for (id, task) in told(snapshot) {
+        told_of.insert(format!("price_{} Int64({})", task.item, task.cents));
+        let other = ids.entry(task.item).or_insert_with(|| id.clone());
+        assert_eq!(*other, id, "a repetition has the id of the first message");
+    }
+    assert_eq!(told_of, prices);
+}
+
+async fn recover(account: &StorageAccount) -> TestResult {
+    let prices = store(account)?;
+    prices.drain_backlog().await?;
+    assert_eq!(prices.work_once().await?.failed, 0);
+    assert!(prices.verify().run().await?.is_clean());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_transaction_and_its_tasks_happen_both_or_not_at_all() -> TestResult {
+    let (server, account) = start().await?;
+    store(&account)?.insert(&price("lamp", 1)).await?;
+    let invariants = |snapshot: &Snapshot, _: &_| agree(snapshot);
+    let recovered = async |account: &StorageAccount, _: &_| recover(account).await;
+    sweep(&server, scenario, recovered, invariants).await?;
+    let unrepeated = async |account: &StorageAccount| scenario(&once(account)).await;
+    sweep(&server, unrepeated, recovered, invariants).await?;
+    stopped_at_every_request(&server, scenario, recover, agree).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lagging_secondary_makes_no_task_forgotten() -> TestResult {
+    let (server, account) = start().await?;
+    store(&account)?.insert(&price("lamp", 1)).await?;
+    let lagging = |account: &StorageAccount| {
+        let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
+        account.with_options(options)
+    };
+    let _behind = server.hold_back_secondary();
+    let scenario = async |account: &StorageAccount| {
+        let prices = store(&lagging(account))?;
+        let (price, tell) = (price("sofa", 4), tell("sofa", 4));
+        prices.transaction().insert(&price).task(&tell).submit().await.map(drop)
+    };
+    let recovered = async |account: &StorageAccount, _: &_| recover(&lagging(account)).await;
+    sweep(&server, scenario, recovered, |snapshot, _| agree(snapshot)).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_with_a_task_takes_five_requests() -> TestResult {
+    let (server, account) = start().await?;
+    let prices = store(&account)?;
+    let (price, tell) = (price("lamp", 1), tell("lamp", 1));
+    let transaction = prices.transaction().insert(&price).task(&tell);
+    let plan = transaction.explain().await?;
+    let before = server.journal();
+    assert_eq!(transaction.submit().await?.settled, Settled::Done);
+    // The message of the operation, the transaction, the task, the op row, the message.
+    assert_eq!(server.journal().since(&before).len(), 5);
+    assert!(plan.requests() >= 5 && plan.operations() == 3, "{plan}");
+    assert_eq!(told(&server.snapshot()).len(), 1);
+    assert_eq!(op_rows(&server.snapshot()), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_after_the_commit_has_its_task_put_once() -> TestResult {
+    let (server, account) = start().await?;
+    let prices = store(&account)?;
+    let (price, tell) = (price("lamp", 1), tell("lamp", 1));
+    let held = server.inject(Fault::on(Operation::PutMessage).nth(2).hold());
+    {
+        let submit = prices.transaction().insert(&price).task(&tell).submit();
+        select(pin!(submit), pin!(held.wait_until_held())).await;
+    }
+    // What is held is not executed there.
+    let server = server.fork().await?;
+    drop(held);
+    server.clock().advance(Duration::from_secs(61));
+    recover(&sweep::account(&server)?).await?;
+    let first = told(&server.snapshot());
+    assert_eq!(first.len(), 1);
+    assert_eq!(op_rows(&server.snapshot()), 1, "a late request has to meet it");
+    // When nothing can land any more the rest is settled again, and the task is not put again.
+    for _ in 0..3 {
+        server.clock().advance(Duration::from_secs(2500));
+        recover(&sweep::account(&server)?).await?;
+    }
+    assert_eq!(told(&server.snapshot()), first);
+    assert_eq!(op_rows(&server.snapshot()), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_queue_that_is_down_holds_up_no_write_and_forgets_nothing() -> TestResult {
+    let (server, account) = start().await?;
+    let prices = store(&account)?;
+    let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
+    assert_eq!(set(&prices, "lamp", 1).await?, Settled::Pending);
+    assert_eq!(down.hits(), 2, "the operation's message, and the task");
+    assert_eq!(set(&prices, "chair", 2).await?, Settled::Pending);
+    assert_eq!(down.hits(), 2, "for a while the queues are left alone");
+    drop(down);
+    server.clock().advance(Duration::from_secs(61));
+    recover(&sweep::account(&server)?).await?;
+    agree(&server.snapshot());
+    assert_eq!(told(&server.snapshot()).len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_too_large_for_a_message_comes_in_a_blob() -> TestResult {
+    let (_server, account) = start().await?;
+    let prices = store(&account)?;
+    let large = Tell { text: "\u{1F600}\"".repeat(80_000), ..tell("lamp", 1) };
+    let price = price("lamp", 1);
+    prices.transaction().insert(&price).task(&large).submit().await?;
+    let container = account.container("tells");
+    let blobs = async || container.blobs().stream().try_collect::<Vec<_>>().await.unwrap().len();
+    assert_eq!(blobs().await, 1);
+    // A transaction that is refused leaves no blob.
+    let refused = prices.transaction().insert(&price).task(&large).submit().await;
+    assert!(refused.unwrap_err().is_already_exists());
+    assert_eq!(blobs().await, 1);
+    let expected = large.clone();
+    let worker = Worker::new(tasks(&account), move |task: Tell, attempt: Attempt| {
+        assert!(task == expected && attempt.id().len() == 36);
+        async { Ok(Done::Applied) }
+    });
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(worker.step().await?, Step::Idle);
+    assert_eq!(blobs().await, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_never_could_be_put_is_refused_before_anything_is_sent() -> TestResult {
+    #[derive(Serialize, Deserialize)]
+    struct Other;
+    impl Task for Other {
+        const KIND: &'static str = "other";
+    }
+    let (server, account) = start().await?;
+    let prices = store(&account)?;
+    let price = price("lamp", 1);
+    let before = server.journal();
+    let refused = prices.transaction().insert(&price).task(&Other).submit().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    assert!(refused.to_string().contains("`other`"), "{refused}");
+    let large = Tell { text: "x".repeat(600_000), ..tell("lamp", 1) };
+    let refused = prices.transaction().insert(&price).task(&large).submit().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
+    let without = Tasks::<Tell>::new(account.queue("tells"));
+    let builder = Store::<Price>::builder(account.table("prices")).queue(account.queue("prices"));
+    let without = builder.following(without).build()?;
+    let large = Tell { text: "x".repeat(64_000), ..tell("lamp", 1) };
+    let refused = without.transaction().insert(&price).task(&large).submit().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
+    assert!(refused.to_string().contains("`claims`"), "{refused}");
+    assert_eq!(server.journal().since(&before).len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_has_nothing_else_elsewhere_needs_a_queue_for_tasks() -> TestResult {
+    let (_server, account) = start().await?;
+    let refused = Store::<Price>::builder(account.table("prices")).following(tasks(&account));
+    assert_eq!(refused.build().unwrap_err().kind(), ErrorKind::Invalid);
+    // A row of a plain type is enough of a transaction.
+    let note = DynamicEntity::new("leeds", "note");
+    let tell = tell("note", 1);
+    store(&account)?.transaction().row(&note).task(&tell).submit().await?;
+    assert_eq!(tasks(&account).queue().peek(32).await?.len(), 1);
+    Ok(())
+}
