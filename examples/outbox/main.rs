@@ -1,5 +1,5 @@
-//! A change and what follows from it: a price changes, and whoever waits for it is told. Neither a crash
-//! nor a lost message makes the shop forget to tell, and nobody is told of what did not happen.
+//! A change and what follows from it: a price changes, and those who wait for it are told. Neither a crash
+//! nor a queue that is down makes the shop forget to tell, and a change that is refused tells nothing.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -7,22 +7,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::{Entity, ErrorCode, StorageAccount};
-use rowkey_eventual::Task;
-use rowkey_eventual::outbox::Outbox;
-use rowkey_eventual::worker::{Attempt, Done, Step};
+use rowkey_eventual::outbox::Outbox as _;
+use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
+use rowkey_store::{Settled, Store};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{shop}", row = "item_{item}")]
+#[entity(store, partition = "{shop}", row = "item_{item}")]
 struct Price {
     shop: String,
     item: String,
     cents: i64,
 }
 
-/// What follows from a change of a price. Messages and rows outlive programs, so this is a stored
-/// format: give new fields a default.
+/// What follows from a change of a price. Messages outlive programs, so this is a stored format: give
+/// new fields a default.
 #[derive(Serialize, Deserialize)]
 struct TellWatchers {
     item: String,
@@ -37,64 +38,65 @@ impl Task for TellWatchers {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
-    let outbox = Outbox::<TellWatchers>::new(account.table("prices"), account.queue("watchers"));
-    outbox.table().create_if_missing().await?;
-    outbox.tasks().create_if_missing().await?;
 
-    // The handler may see a task twice, when a worker dies before it can say that it is done. Mails
-    // are told apart by the id of the task, which is the same each time.
+    // ANCHOR: declare
+    let tells = Tasks::<TellWatchers>::new(account.queue("watchers"));
+    let prices = Store::<Price>::builder(account.table("prices"))
+        .queue(account.queue("prices"))
+        .following(tells.clone())
+        .build()?;
+    prices.create_if_missing().await?;
+    tells.create_if_missing().await?;
+    // ANCHOR_END: declare
+
+    // A worker may see a task twice, when one before it stopped too early. Mails are told apart by the id
+    // of the task, which is the same each time.
     let sent = Arc::new(Mutex::new(Vec::new()));
-    let tell = |task: TellWatchers, attempt: Attempt| {
-        let sent = Arc::clone(&sent);
-        async move {
-            let mail = (attempt.id().to_owned(), format!("{} is {} now", task.item, task.cents));
-            let mut sent = sent.lock().expect("nobody panics");
-            if sent.contains(&mail) {
-                return Ok(Done::AlreadyApplied);
-            }
-            sent.push(mail);
-            Ok(Done::Applied)
+    let mailbox = Arc::clone(&sent);
+    let worker = Worker::new(tells.clone(), move |task: TellWatchers, attempt: Attempt| {
+        let mail = (attempt.id().to_owned(), format!("{} is {} now", task.item, task.cents));
+        let mut mailbox = mailbox.lock().expect("no thread panics");
+        let is_new = !mailbox.contains(&mail);
+        if is_new {
+            println!("told: {}", mail.1);
+            mailbox.push(mail);
         }
-    };
-    let worker = outbox.worker(&tell);
+        std::future::ready(Ok(if is_new { Done::Applied } else { Done::AlreadyApplied }))
+    });
 
-    // The price and the intent to tell are one transaction; a message says that there is an intent.
-    set_price(&outbox, "lamp", 4_900).await?;
+    // ANCHOR: write
+    // The price and the task are one transaction.
+    let lamp = Price { shop: "leeds".into(), item: "lamp".into(), cents: 4_900 };
+    let tell = TellWatchers { item: "lamp".into(), cents: 4_900 };
+    let submitted = prices.transaction().insert(&lamp).task(&tell).submit().await?;
+    assert_eq!(submitted.settled, Settled::Done, "the message is in the queue");
     assert_eq!(worker.step().await?, Step::Handled);
-    println!("told: {}", last(&sent));
+    // ANCHOR_END: write
 
-    // The queue is down: the price is set all the same, and the intent stays where it is.
+    // The queues are down: the price is set all the same, and the op row keeps the task.
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
-    set_price(&outbox, "chair", 7_500).await?;
+    let chair = Price { shop: "leeds".into(), item: "chair".into(), cents: 7_500 };
+    let tell = TellWatchers { item: "chair".into(), cents: 7_500 };
+    let submitted = prices.transaction().insert(&chair).task(&tell).submit().await?;
+    assert_eq!(submitted.settled, Settled::Pending);
     drop(down);
-    assert_eq!(worker.step().await?, Step::Idle, "no message tells of it");
+    assert_eq!(worker.step().await?, Step::Idle);
+    // A worker of the store puts it. Programs let one run for good: `prices.run(shutdown)`. This is one
+    // of another program, which does not know that the queues were down.
+    let another = Store::<Price>::builder(account.table("prices"))
+        .queue(account.queue("prices"))
+        .following(Tasks::<TellWatchers>::new(account.queue("watchers")))
+        .build()?;
+    server.clock().advance(Duration::from_secs(61));
+    another.drain_backlog().await?;
+    assert_eq!(worker.step().await?, Step::Handled);
 
-    // From time to time somebody looks for intents that are older than messages usually get.
-    let drained = outbox.drain(Duration::ZERO, &tell).run().await?;
-    assert_eq!((drained.found, drained.delivered), (1, 1));
-    println!("found by a drain: {}", last(&sent));
-
-    // What is refused intends nothing.
-    let sold_out = outbox.table().transaction().replace((
-        &Price { shop: "leeds".into(), item: "sofa".into(), cents: 1 },
-        rowkey::Match::Any,
-    ));
-    let task = TellWatchers { item: "sofa".into(), cents: 1 };
-    let refused = outbox.submit(sold_out, [&task]).await.err().ok_or("there is a sofa")?;
-    assert!(refused.is_not_found());
-    assert_eq!(outbox.drain(Duration::ZERO, &tell).run().await?.found, 0);
-    assert_eq!(sent.lock().expect("nobody panics").len(), 2);
-    println!("nobody was told of the sofa: there is none");
+    // What is refused tells nothing.
+    let tell = TellWatchers { item: "lamp".into(), cents: 1 };
+    let refused = prices.transaction().insert(&lamp).task(&tell).submit().await;
+    assert!(refused.err().ok_or("there are two lamps")?.is_already_exists());
+    assert_eq!(worker.step().await?, Step::Idle);
+    assert_eq!(sent.lock().expect("no thread panics").len(), 2);
+    println!("a refused change tells nothing");
     Ok(())
-}
-
-async fn set_price(outbox: &Outbox<TellWatchers>, item: &str, cents: i64) -> rowkey::Result<()> {
-    let price = Price { shop: "leeds".into(), item: item.into(), cents };
-    let task = TellWatchers { item: item.into(), cents };
-    outbox.submit(outbox.table().transaction().upsert(&price), [&task]).await.map(drop)
-}
-
-fn last(sent: &Mutex<Vec<(String, String)>>) -> String {
-    let sent = sent.lock().expect("nobody panics");
-    sent.last().map(|(_, text)| text.clone()).unwrap_or_default()
 }

@@ -10,11 +10,12 @@
 use std::path::{Path, PathBuf};
 
 use rowkey::blob::Conditions;
-use rowkey::{Container, Entity, StorageAccount, Table};
+use rowkey::{Container, Entity, StorageAccount};
 use rowkey_eventual::steps::{self, Steps};
-use rowkey_eventual::worker::{Attempt, Done, Step};
-use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
+use rowkey_store::Deciding;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -36,13 +37,13 @@ impl Task for ArchiveEmployee {
     const KIND: &'static str = "archive-employee";
 }
 
-/// Where things are, and where they go.
+/// Where things are, and where they go. What decides is read on the primary.
 #[derive(Clone)]
 struct Archiver {
-    current: Table,
+    current: Deciding,
     photos: Container,
     contracts: PathBuf,
-    archive: Table,
+    archive: Deciding,
     archived_photos: Container,
     archived_contracts: PathBuf,
 }
@@ -51,7 +52,7 @@ struct Archiver {
 impl Archiver {
     async fn archive(&self, task: &ArchiveEmployee) -> rowkey::Result<Done> {
         // The plan is made anew whenever somebody wrote what was read for the last one.
-        steps::run(self.current.account(), || self.plan(task)).await
+        steps::run(self.current.table().account(), || self.plan(task)).await
     }
 
     async fn plan(&self, task: &ArchiveEmployee) -> rowkey::Result<Option<Steps>> {
@@ -100,16 +101,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let folder = std::env::temp_dir().join(format!("rowkey-example-{}", std::process::id()));
     let archiver = Archiver {
-        current: staff.table("current"),
+        current: Deciding::new(&staff.table("current")),
         photos: staff.container("photos"),
         contracts: folder.join("contracts"),
-        archive: archive.table("archive"),
+        archive: Deciding::new(&archive.table("archive")),
         archived_photos: archive.container("photos"),
         archived_contracts: folder.join("archive"),
     };
-    archiver.current.create().await?;
+    archiver.current.table().create().await?;
     archiver.photos.create().await?;
-    archiver.archive.create().await?;
+    archiver.archive.table().create().await?;
     archiver.archived_photos.create().await?;
     std::fs::create_dir_all(&archiver.contracts)?;
     std::fs::create_dir_all(&archiver.archived_contracts)?;
@@ -125,7 +126,7 @@ async fn run(
 ) -> Result<(), Box<dyn std::error::Error>> {
     for (id, name) in [(7, "Ada"), (8, "Grace")] {
         let employee = Employee { department: "sales".into(), id, name: name.into(), salary: 1e5 };
-        archiver.current.insert(&employee).await?;
+        archiver.current.table().insert(&employee).await?;
         archiver.photos.blob(&id.to_string()).put(format!("{name}'s photo")).send().await?;
         std::fs::write(archiver.contracts.join(format!("{id}.txt")), format!("{name}'s contract"))?;
     }
@@ -150,7 +151,7 @@ async fn run(
     let raise = async {
         held.wait_until_held().await;
         let key = Employee::key("sales", 8);
-        let raised = archiver.current.update(key, |grace| grace.salary += 5_000.0).await;
+        let raised = archiver.current.table().update(key, |grace| grace.salary += 5_000.0).await;
         held.release();
         raised
     };

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::{Clock, Entity, ManualClock, StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step};
-use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
 use serde::{Deserialize, Serialize};
 

@@ -1,15 +1,11 @@
 //! Item 5: one lost answer and no other writer make a write fail, although it was applied.
 
-use std::future::Future;
-use std::time::Duration;
-
-use rowkey::{Entity, Key, Partition, StorageAccount};
-use rowkey_eventual::unique::{Claimed, Unique};
+use rowkey::{Entity, Key, StorageAccount};
 use rowkey_patterns::denormalized::Denormalized;
 use rowkey_patterns::index_entity::IndexEntity;
 use rowkey_patterns::wide::{Wide, WideEntity};
 use rowkey_server::{Fault, Operation, Server};
-use rowkey_tests::sweep::account;
+use std::future::Future;
 
 use crate::{employee, staff, start};
 
@@ -205,50 +201,4 @@ async fn a_merge_into_a_wide_entity_is_settled() {
     years.insert(&year(300)).await.unwrap();
     let mut stored = years.get(year(0).key()).await.unwrap().unwrap();
     lose_answer(&server, "`Wide::merge`", years.merge(&mut stored, [("D299", 21.5)])).await;
-}
-
-/// People whose name is theirs alone.
-fn unique(account: &StorageAccount) -> Unique<Person> {
-    let (people, names) = (account.table("people"), account.table("names"));
-    Unique::new(people, names, "name", |person: &Person| Some(person.name.clone()))
-        .expires_after(Duration::from_secs(60))
-}
-
-/// Item 5: `Unique::update` that was overtaken puts the old value back without claiming it, although
-/// another entity has claimed it since: two have one value.
-#[tokio::test]
-#[should_panic(expected = "people with the name that an overtaken update puts back: [1, 3]")]
-async fn an_overtaken_update_claims_the_old_value_again() {
-    let (server, account_of_first) = start().await;
-    let first = unique(&account_of_first);
-    first.table().create().await.unwrap();
-    account_of_first.table("names").create().await.unwrap();
-    let _ = first.insert(&person(1, "Jones")).await.unwrap();
-
-    // The write of the entity lands late, and so does the confirmation of its claim: the second person
-    // takes the claim over and confirms it before.
-    let late = server.inject(Fault::on(Operation::UpdateEntity).resource("people").nth(1).hold());
-    let later = server.inject(Fault::on(Operation::UpdateEntity).resource("names").nth(3).hold());
-    let others = async {
-        late.wait_until_held().await;
-        server.clock().advance(Duration::from_secs(61));
-        let others = unique(&account(&server).unwrap());
-        // The claim has expired, and its owner's entity does not have the value.
-        let second = others.insert(&person(2, "King")).await.unwrap();
-        assert!(matches!(second, Claimed::Written(_)), "the second person takes the claim over");
-        late.release();
-        later.wait_until_held().await;
-        // The first person's entity does not have the old value now.
-        let third = others.insert(&person(3, "Jones")).await.unwrap();
-        assert!(matches!(third, Claimed::Written(_)), "the third person claims the old value");
-        later.release();
-    };
-    let update = first.update(person_key(1), |person| person.name = "King".into());
-    let (updated, ()) = tokio::join!(update, others);
-    assert!(!matches!(updated, Ok(Claimed::Written(_))), "the update was overtaken");
-
-    let all = first.table().query(Partition::<Person>::new("sales")).all().await.unwrap();
-    let owners = all.iter().filter(|person| person.entity.name == "Jones");
-    let owners: Vec<_> = owners.map(|person| person.entity.id).collect();
-    assert!(owners == [3], "people with the name that an overtaken update puts back: {owners:?}");
 }

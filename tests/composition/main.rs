@@ -1,5 +1,5 @@
 //! Defects of the pattern layer: what breaks when one pattern meets another, a lagging secondary, a
-//! lost answer or a dropped caller.
+//! lost answer.
 //!
 //! Each test asserts the correct behaviour. Where it fails today, its `should_panic` names the assertion
 //! that fails; the change that mends the defect removes the attribute. The documentation of a test
@@ -11,7 +11,6 @@
 //! |---|---|---|
 //! | 2 | a writer that bypasses the indexes gives no warning | `Bulk`, `BulkDelete` and `Table` take any `Entity`, with or without `INDEXES` |
 //! | 3 | `Source`, `Large`, `BlobIndex`, `Unique`, `LocalIndex`, `IndexEntity` and `Bulk` refuse a type with `encrypt` | `RowWriter::must_encrypt` fails unless `Encrypted` writes the row |
-//! | 3 | a task cannot join the transaction of an indexed entity | `Outbox::submit` takes a `Transaction`, `LocalIndex::transaction` returns an `IndexedTransaction` |
 //! | 3 | an employee, its copies and its department cannot share a transaction | `IndexedTransaction` takes entities of one type |
 //! | 3 | a type has one list, and an entity one value in it | `IndexEntity::new` takes one name and one function that returns an `Option` |
 //! | 6 | an indexed entity cannot be written under the version that a client sends | `LocalIndex::replace` takes an `Indexed`, which only a read makes |
@@ -19,26 +18,20 @@
 //! | 9 | verify and repair exist four times | `patterns::verify::Run`, `eventual::repair::Run`, `Unique::repair`, `BlobIndex::repair`; the first two resume; the verdicts are `is_in_step`, `is_clean` and `is_sound` |
 //! | 9 | a rate has three names | `requests_per_second`, `entities_per_second`, `BulkDelete::per_second` |
 //! | 9 | the update loop has two limits | 16 rounds in `Table::update` and re-encryption, 40 in `rounds` |
-//! | 9 | constructors take two tables in no fixed order | `Unique::new` takes both first, `View::new` takes them after the name |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bypassed;
-mod dropped_callers;
 mod foreign_rows;
 mod ignored_declarations;
 mod lagging_secondary;
 mod lost_answers;
 mod pages;
 mod ranges;
-mod scan_policy;
 mod two_helpers;
 mod versions;
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
-use rowkey_eventual::remote_index::RemoteIndex;
-use rowkey_eventual::source::Source;
-use rowkey_eventual::worker::Step;
 use rowkey_patterns::local_index::LocalIndex;
 use rowkey_server::Server;
 use rowkey_tests::sweep::account;
@@ -77,37 +70,12 @@ fn staff(account: &StorageAccount) -> LocalIndex<Employee> {
     LocalIndex::new(account.table("staff"))
 }
 
-fn by_city(account: &StorageAccount) -> RemoteIndex<Employee> {
-    let index = RemoteIndex::new(account.table("staff"));
-    index.index_table(["by_city"], account.table("cities")).unwrap()
-}
-
-/// The employees with both indexes.
-fn source(account: &StorageAccount) -> Source<Employee> {
-    let followers = [by_city(account).follower()];
-    Source::new(account.table("staff"), account.queue("staff-changes"), followers).unwrap()
-}
-
-/// A server whose clock stands still, with the tables and the queue of the employees.
+/// A server whose clock stands still, with the table of the employees.
 async fn start() -> (Server, StorageAccount) {
     let server = Server::builder().manual_clock().start().await.unwrap();
     let account = account(&server).unwrap();
-    source(&account).create_if_missing().await.unwrap();
-    by_city(&account).create_if_missing().await.unwrap();
+    account.table("staff").create().await.unwrap();
     (server, account)
-}
-
-/// Works off all messages that are visible.
-async fn settle(source: &Source<Employee>) {
-    let worker = source.worker();
-    while worker.step().await.unwrap() != Step::Idle {}
-}
-
-/// The copies in the index of a city.
-fn copies_in(server: &Server, city: &str) -> usize {
-    let snapshot = server.snapshot();
-    let cities = snapshot.table("cities").unwrap();
-    cities.partition(&format!("city_{city}")).count()
 }
 
 /// The account of a program that reads the secondary when the primary fails.

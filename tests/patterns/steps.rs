@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rowkey::blob::Conditions;
-use rowkey::{Container, Entity, Error, ErrorKind, Key, Outcome, StorageAccount, Table};
+use rowkey::{Container, Entity, Error, ErrorKind, Key, Outcome, StorageAccount};
 use rowkey_eventual::steps::{self, Steps};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step};
-use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account_named, once, stopped_at_every_request_on, sweep_on};
@@ -78,8 +79,8 @@ impl Drop for Folder {
 #[derive(Clone)]
 struct Office {
     account: StorageAccount,
-    current: Table,
-    archive: Table,
+    current: Deciding,
+    archive: Deciding,
     photos: Container,
     archived_photos: Container,
     files: Arc<Folder>,
@@ -90,8 +91,8 @@ impl Office {
         let account = account_named(server, CURRENT)?;
         let other = account_named(server, ARCHIVE)?;
         Ok(Self {
-            current: account.table("current"),
-            archive: other.table("archive"),
+            current: Deciding::new(&account.table("current")),
+            archive: Deciding::new(&other.table("archive")),
             photos: account.container("photos"),
             archived_photos: other.container("photos"),
             account,
@@ -104,8 +105,8 @@ impl Office {
         let options = once(&self.account).options().clone();
         Self {
             account: once(&self.account),
-            current: self.current.with_options(options.clone()),
-            archive: self.archive.with_options(options.clone()),
+            current: Deciding::new(&self.current.table().with_options(options.clone())),
+            archive: Deciding::new(&self.archive.table().with_options(options.clone())),
             photos: self.photos.with_options(options.clone()),
             archived_photos: self.archived_photos.with_options(options),
             files: Arc::clone(&self.files),
@@ -156,8 +157,8 @@ impl Office {
     }
 
     async fn create(&self) -> TestResult {
-        self.current.create().await?;
-        self.archive.create().await?;
+        self.current.table().create().await?;
+        self.archive.table().create().await?;
         self.photos.create().await?;
         self.archived_photos.create().await?;
         self.tasks().create_if_missing().await?;
@@ -165,7 +166,7 @@ impl Office {
     }
 
     async fn hire(&self, id: u32) -> TestResult {
-        self.current.insert(&employee(id)).await?;
+        self.current.table().insert(&employee(id)).await?;
         self.photos.blob(&id.to_string()).put(photo(id)).send().await?;
         self.sign(id);
         Ok(())
@@ -235,7 +236,7 @@ async fn a_worker_archives_across_accounts_blobs_and_files() -> TestResult {
 #[tokio::test]
 async fn what_it_costs() -> TestResult {
     let (server, office) = start().await?;
-    office.current.insert(&employee(1)).await?;
+    office.current.table().insert(&employee(1)).await?;
     let move_row = async || {
         let there = office.archive.get(key(1)).await?;
         let Some(employee) = office.current.get(key(1)).await? else { return Ok(None) };
@@ -355,7 +356,7 @@ async fn an_update_between_reading_and_deleting_is_not_lost() -> TestResult {
         let (server, office) = start().await?;
         office.hire(7).await?;
         let raise = async {
-            office.current.update(key(7), |employee| employee.salary = 100).await?;
+            office.current.table().update(key(7), |employee| employee.salary = 100).await?;
             Ok(())
         };
         let fault = Fault::on(operation).resource(resource).nth(1).hold();
@@ -377,7 +378,7 @@ async fn a_worker_that_was_overtaken_writes_no_old_copy() -> TestResult {
         let (server, office) = start().await?;
         office.hire(7).await?;
         let fast = async {
-            office.current.update(key(7), |employee| employee.salary = 100).await?;
+            office.current.table().update(key(7), |employee| employee.salary = 100).await?;
             assert_eq!(office.leave(7).await?, Done::Applied);
             Ok(())
         };
@@ -470,7 +471,7 @@ async fn rounds_come_to_an_end() -> TestResult {
     office.hire(7).await?;
     let before = server.journal();
     let stale = office.current.get(key(7)).await?.unwrap();
-    office.current.update(key(7), |employee| employee.salary = 1).await?;
+    office.current.table().update(key(7), |employee| employee.salary = 1).await?;
     let error = steps::run(&office.account, async || {
         Ok(Some(Steps::new().delete(&office.current, &stale)))
     });
@@ -481,9 +482,10 @@ async fn rounds_come_to_an_end() -> TestResult {
 
     // What no reading changes is no reason for another round.
     let before = server.journal();
-    let nowhere = office.account.table("nowhere");
-    let error =
-        steps::run(&office.account, async || Ok(Some(Steps::new().upsert(&nowhere, employee(1)))));
+    let nowhere = Deciding::new(&office.account.table("nowhere"));
+    let error = steps::run(&office.account, async || {
+        Ok(Some(Steps::new().upsert(nowhere.table(), employee(1))))
+    });
     assert!(error.await.unwrap_err().is_not_found());
     let nowhere = office.account.container("nowhere").blob("photo");
     let error =
@@ -542,7 +544,8 @@ async fn random_interference_loses_no_change() -> TestResult {
                     let meanwhile = async {
                         held.wait_until_held().await;
                         if matches!(office.current.get(key(id)).await, Ok(Some(_))) {
-                            let raised = office.current.update(key(id), |e| e.salary = round);
+                            let raised =
+                                office.current.table().update(key(id), |e| e.salary = round);
                             raised.await.unwrap();
                             salaries.insert(id, round);
                         }
@@ -573,11 +576,46 @@ async fn random_interference_loses_no_change() -> TestResult {
 #[tokio::test]
 async fn what_is_right_whoever_writes_last_is_upserted() -> TestResult {
     let (server, office) = start().await?;
-    let plan = async || Ok(Some(Steps::new().upsert(&office.archive, employee(1))));
+    let plan = async || Ok(Some(Steps::new().upsert(office.archive.table(), employee(1))));
     for _ in 0..2 {
         assert_eq!(steps::run(&office.account, plan).await?, Done::Applied);
     }
     let archive = server.snapshot().account(ARCHIVE).unwrap();
     assert!(archive.table("archive").unwrap().entity("sales", "id_000001").is_some());
+    Ok(())
+}
+
+/// A message that comes twice, and a secondary that still has the employee: what was archived stays.
+#[tokio::test]
+async fn an_archive_keeps_what_the_primary_had() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = rowkey_tests::sweep::account(&server)?;
+    let (current, archived) = (account.table("current"), account.table("archive"));
+    current.create().await?;
+    archived.create().await?;
+    current.insert(&employee(7)).await?;
+    let behind = server.hold_back_secondary();
+    current.update(key(7), |employee| employee.salary = 995).await?;
+    let options = rowkey::ClientOptions { read_from_secondary: true, ..account.options().clone() };
+    let lagging = account.with_options(options);
+    let archive = async |account: &StorageAccount| {
+        let current = Deciding::new(&account.table("current"));
+        let archive = Deciding::new(&account.table("archive"));
+        let plan = async || {
+            let there = archive.get(key(7)).await?;
+            let Some(stored) = current.get(key(7)).await? else { return Ok(None) };
+            let steps = Steps::new().write(&archive, there.as_ref(), stored.entity.clone());
+            Ok(Some(steps.delete(&current, &stored)))
+        };
+        steps::run(account, plan).await
+    };
+    archive(&account).await?;
+    let busy = server.inject(
+        Fault::on(Operation::GetEntity).resource("current").nth(1).reject(ErrorCode::SERVER_BUSY),
+    );
+    assert_eq!(archive(&lagging).await?, Done::AlreadyApplied);
+    assert_eq!(busy.hits(), 1);
+    drop(behind);
+    assert_eq!(archived.get(key(7)).await?.unwrap().entity.salary, 995);
     Ok(())
 }

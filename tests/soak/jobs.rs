@@ -1,15 +1,11 @@
 //! The tasks, what they do, and where.
 
-use std::sync::Arc;
-
 use rowkey::queue::Body;
-use rowkey::{Entity, Outcome, Queue, StorageAccount, Table};
-use rowkey_eventual::remote_index::RemoteIndex;
-use rowkey_eventual::source::Source;
-use rowkey_eventual::view::View;
+use rowkey::{Entity, Outcome, StorageAccount, Table};
 use rowkey_eventual::worker::{Attempt, Done, Handler};
 use rowkey_eventual::{Task, Tasks};
 use rowkey_large::Large;
+use rowkey_store::{Store, View};
 use serde::{Deserialize, Serialize};
 
 const CITIES: u64 = 100;
@@ -99,7 +95,7 @@ pub(crate) struct Balance {
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{person:6}", row = "person_{person:6}")]
+#[entity(store, partition = "{person:6}", row = "person_{person:6}")]
 #[entity(index(name = by_city, partition = "city_{city:3}", row = "{person:6}"))]
 pub(crate) struct Resident {
     pub(crate) person: u64,
@@ -130,9 +126,7 @@ pub(crate) struct Places {
     pub(crate) account: StorageAccount,
     pub(crate) tasks: Tasks<Job>,
     pub(crate) ledger: Table,
-    pub(crate) people: Source<Resident>,
-    pub(crate) by_city: Arc<RemoteIndex<Resident>>,
-    pub(crate) cities: Arc<View<Resident, Summary>>,
+    pub(crate) people: Store<Resident>,
     pub(crate) photos: Large<Photo>,
 }
 
@@ -140,37 +134,27 @@ impl Places {
     pub(crate) fn new(account: StorageAccount) -> rowkey::Result<Self> {
         let claims = account.container("claims");
         let tasks = Tasks::new(account.queue("jobs")).claims(claims);
-        let people = account.table("people");
-        let by_city = RemoteIndex::<Resident>::new(people.clone())
-            .index_table(["by_city"], account.table("peopleByCity"))?;
-        let cities =
-            View::new("cities", people.clone(), account.table("cities"), |it: &Resident| {
-                Some(Summary::key(it.city))
-            })
-            .count(Summary::PEOPLE)
-            .sum(Summary::SALARY, |person| person.salary);
-        let followers = [by_city.follower(), cities.follower()];
-        let people = Source::new(people, account.queue("people-changes"), followers)?;
+        let cities = View::new("cities", &account.table("cities"), |it: &Resident| {
+            Some(Summary::key(it.city))
+        })
+        .count(Summary::PEOPLE)
+        .sum(Summary::SALARY, |person| i64::from(person.salary));
+        let people = Store::builder(account.table("people")).queue(account.queue("people-changes"));
+        let people = people.following(cities).build()?;
         let photos = Large::new(account.table("photos"), account.container("images"))
             .guard(std::time::Duration::from_secs(60));
         let ledger = account.table("ledger");
-        let (by_city, cities) = (Arc::new(by_city), Arc::new(cities));
-        Ok(Self { account, tasks, ledger, people, by_city, cities, photos })
+        Ok(Self { account, tasks, ledger, people, photos })
     }
 
     pub(crate) async fn create(&self) -> rowkey::Result<()> {
         self.tasks.create_if_missing().await?;
         self.people.create_if_missing().await?;
-        self.by_city.create_if_missing().await?;
         for table in ["ledger", "cities", "photos"] {
             self.account.table(table).create_if_missing().await?;
         }
         self.account.container("images").create_if_missing().await?;
         Ok(())
-    }
-
-    pub(crate) fn changes(&self) -> &Queue {
-        self.people.outbox().tasks().queue()
     }
 
     pub(crate) async fn put(&self, job: &Job) -> rowkey::Result<()> {
@@ -233,16 +217,12 @@ impl Doer {
     async fn relocate(&self, person: u64, version: u64) -> rowkey::Result<Done> {
         let people = &self.0.people;
         let (city, salary) = (city(person, version), salary(version));
+        let new = Resident { person, city, salary, version };
         loop {
             let moved = match people.get(Resident::key(person)).await? {
-                Some(known) if known.version >= version => return Ok(Done::AlreadyApplied),
-                Some(known) => {
-                    let new = known.map(|it| {
-                        (it.city, it.salary, it.version) = (city, salary, version);
-                    });
-                    people.replace(&new).await
-                }
-                None => people.insert(&Resident { person, city, salary, version }).await,
+                Some(known) if known.entity.version >= version => return Ok(Done::AlreadyApplied),
+                Some(known) => people.replace_if(&new, &known.version).await,
+                None => people.insert(&new).await,
             };
             match moved {
                 Ok(_) => return Ok(Done::Applied),

@@ -21,7 +21,6 @@ use std::time::Duration;
 use futures_util::future::join;
 use futures_util::stream::{self, StreamExt as _};
 use rowkey::{ClientOptions, Clock, RetryOptions, StorageAccount, SystemClock};
-use rowkey_eventual::source::Change;
 use rowkey_eventual::worker::Counts;
 use rowkey_server::Server;
 use rowkey_tests::TestResult;
@@ -70,8 +69,7 @@ async fn soak(tasks: u64) -> TestResult {
     println!("soak: {tasks} tasks over {} keys, {WORKERS} workers", plan.keys);
     println!("  {} s, {} s with the verification", worked.num_seconds(), took.num_seconds());
     println!("  {chaos}");
-    println!("  jobs:    {}", shown(&counts.0));
-    println!("  changes: {}", shown(&counts.1));
+    println!("  jobs: {}", shown(&counts));
     println!("  {found}");
     Ok(())
 }
@@ -119,15 +117,9 @@ async fn produce(places: Places, plan: Arc<Plan>, chaos: &Chaos<'_>) {
 struct Crew<'s> {
     server: &'s Server,
     members: Vec<Member>,
-    jobs: Vec<Arc<rowkey_eventual::Worker<Job, Doer>>>,
-    changes: Vec<Arc<ChangeWorker>>,
+    jobs: Vec<Arc<rowkey_eventual::worker::Worker<Job, Doer>>>,
     stop: tokio::sync::watch::Sender<bool>,
 }
-
-type ChangeWorker = rowkey_eventual::Worker<
-    rowkey_eventual::outbox::Notice<Change>,
-    rowkey_eventual::outbox::Delivery<Change, rowkey_eventual::source::Source<jobs::Resident>>,
->;
 
 struct Member {
     gate: Arc<Gate>,
@@ -137,8 +129,7 @@ struct Member {
 impl<'s> Crew<'s> {
     fn new(server: &'s Server) -> Result<Self, rowkey::Error> {
         let stop = tokio::sync::watch::Sender::new(false);
-        let (jobs, changes) = (Vec::new(), Vec::new());
-        let mut crew = Self { server, members: Vec::new(), jobs, changes, stop };
+        let mut crew = Self { server, members: Vec::new(), jobs: Vec::new(), stop };
         for _ in 0..WORKERS {
             let member = crew.hire()?;
             crew.members.push(member);
@@ -151,32 +142,22 @@ impl<'s> Crew<'s> {
         let places = Places::new(account(self.server)?)?;
         let (quick, slow) = (Duration::from_millis(20), Duration::from_millis(250));
         let (second, seconds) = (Duration::from_secs(1), Duration::from_secs(4));
-        let jobs = rowkey_eventual::Worker::new(places.tasks.clone(), Doer(places.clone()))
+        let jobs = rowkey_eventual::worker::Worker::new(places.tasks.clone(), Doer(places.clone()))
             .max_attempts(10)
             .visibility(VISIBILITY)
             .concurrency(16)
             .idle_backoff(quick, slow)
             .retry_backoff(second, seconds);
-        let changes = places
-            .people
-            .worker()
-            .max_attempts(10)
-            .visibility(VISIBILITY)
-            .concurrency(8)
-            .idle_backoff(quick, slow)
-            .retry_backoff(second, seconds);
-        let (jobs, changes) = (Arc::new(jobs), Arc::new(changes));
+        let (jobs, people) = (Arc::new(jobs), places.people);
         self.jobs.push(Arc::clone(&jobs));
-        self.changes.push(Arc::clone(&changes));
         let (mut one, mut other) = (self.stop.subscribe(), self.stop.subscribe());
         let gate = Arc::new(Gate::default());
         let work = async move {
             let jobs = jobs.run_until(async move { drop(one.wait_for(|stop| *stop).await) });
-            let changes =
-                changes.run_until(async move { drop(other.wait_for(|stop| *stop).await) });
-            let (jobs, changes) = join(jobs, changes).await;
+            let people = people.run(async move { drop(other.wait_for(|stop| *stop).await) });
+            let (jobs, people) = join(jobs, people).await;
             jobs.unwrap();
-            changes.unwrap();
+            people.unwrap();
         };
         #[expect(clippy::disallowed_methods, reason = "a process of its own, that can be killed")]
         let task = tokio::spawn(gate.clone().around(work));
@@ -208,8 +189,7 @@ impl<'s> Crew<'s> {
                 chaos.end();
             }
             if tick % 20 == 0 && produced.load(Ordering::Relaxed) {
-                let left = places.tasks.queue().approximate_count().await.unwrap_or(1)
-                    + places.changes().approximate_count().await.unwrap_or(1);
+                let left = places.tasks.queue().approximate_count().await.unwrap_or(1);
                 empty = if left == 0 || empty > 0 { empty + 1 } else { 0 };
                 if left == 0 && empty > 2 {
                     break;
@@ -223,10 +203,8 @@ impl<'s> Crew<'s> {
         Ok(())
     }
 
-    fn counts(&self) -> (Counts, Counts) {
-        let jobs = self.jobs.iter().map(|worker| worker.counts());
-        let changes = self.changes.iter().map(|worker| worker.counts());
-        (jobs.fold(Counts::default(), sum), changes.fold(Counts::default(), sum))
+    fn counts(&self) -> Counts {
+        self.jobs.iter().map(|worker| worker.counts()).fold(Counts::default(), sum)
     }
 }
 

@@ -2,7 +2,7 @@
 //! deletion. `docs/src/concepts/composition.md` lists them; a test keeps the list as it is.
 
 use rowkey::{Entity, Key, StorageAccount};
-use rowkey_eventual::task::Outbox as _;
+use rowkey_eventual::outbox::Outbox as _;
 use rowkey_eventual::{Task, Tasks};
 use rowkey_server::Server;
 use rowkey_store::Store;

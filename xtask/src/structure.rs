@@ -15,11 +15,12 @@ const PATTERNS: [&str; 4] =
     ["rowkey-patterns", "rowkey-eventual", "rowkey-large", "rowkey-encryption"];
 
 /// Their public modules that several patterns share, and that are none themselves.
-const SHARED: [&str; 6] = ["index_row", "pace", "repair", "rounds", "source", "task"];
+const SHARED: [&str; 3] = ["index_row", "pace", "rounds"];
 
 /// Patterns that are declarations and jobs of a store, by the name of their page and example. Their tests
 /// are files of that name in tests/store or tests/patterns.
-const DECLARED: [&str; 2] = ["bulk", "bulk_delete"];
+const DECLARED: [&str; 6] =
+    ["bulk", "bulk_delete", "remote_index", "remote_index_entity", "unique", "view"];
 
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;

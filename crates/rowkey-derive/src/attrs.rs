@@ -211,17 +211,22 @@ impl List {
     fn parse(meta: &ParseNestedMeta) -> Result<Self> {
         let (mut name, mut template, mut max, mut when) = (None, None, None, None);
         let (mut partition, mut blob) = (None, false);
-        nested(meta, LIST, &["blob", "max", "name", "partition", "value", "when"], |word, meta| {
-            match word {
-                "blob" => blob = true,
-                "max" => max = Some(meta.value()?.parse::<LitInt>()?),
-                "name" => name = Some(meta.value()?.parse::<Ident>()?),
-                "partition" => partition = Some(value(meta)?),
-                "value" => template = Some(value(meta)?),
-                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
-            }
-            Ok(())
-        })?;
+        nested(
+            meta,
+            LIST,
+            &["blob", "max", "name", "partition", "value", "when"],
+            |word, meta| {
+                match word {
+                    "blob" => blob = true,
+                    "max" => max = Some(meta.value()?.parse::<LitInt>()?),
+                    "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                    "partition" => partition = Some(value(meta)?),
+                    "value" => template = Some(value(meta)?),
+                    _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+                }
+                Ok(())
+            },
+        )?;
         let (Some(name), Some(value)) = (name, template) else {
             return Err(meta.error(
                 "a list has a name and a template: list(name = by_tag, value = \"{tags}\", max = 8)",

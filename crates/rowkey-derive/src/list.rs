@@ -215,10 +215,10 @@ pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
             let local = local(i);
             quote! { *#local }
         };
-        let write_partition = match &list.partition {
-            Some(template) => write(model, &template.pieces, &pk, value),
-            None => quote! { #krate::entity::Entity::partition_key(self, &mut #pk); },
-        };
+        let write_partition = list.partition.as_ref().map_or_else(
+            || quote! { #krate::entity::Entity::partition_key(self, &mut #pk); },
+            |template| write(model, &template.pieces, &pk, value),
+        );
         let write_partition = if list.blob {
             quote! { let #pk = #krate::key::KeyWriter::new(); }
         } else {

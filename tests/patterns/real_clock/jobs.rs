@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, Table};
-use rowkey_eventual::unique::Unique;
 use rowkey_large::Large;
 use rowkey_patterns::local_index::LocalIndex;
 use rowkey_patterns::lookup::Lookup;
@@ -123,16 +122,6 @@ async fn writers_that_meet_come_to_an_end() -> TestResult {
     one?;
     two?;
     assert!(sent.len() <= 8, "{} requests for two updates", sent.len());
-
-    let (users, claims) = (account.table("users"), account.table("claims"));
-    users.create().await?;
-    claims.create().await?;
-    let guests = Unique::new(users, claims, "guest", |seat: &Seat| Some(seat.guest.clone()));
-    let (first, second) = (seat(1), Seat { number: 2, ..seat(1) });
-    let (claimed, sent) =
-        requests_of(&server, join(guests.insert(&first), guests.insert(&second))).await;
-    assert!(claimed.0.is_ok() && claimed.1.is_ok());
-    assert!(sent.len() <= 20, "{} requests for two claims of a value", sent.len());
     Ok(())
 }
 

@@ -1,14 +1,12 @@
 //! What waits: workers, locks, logs that are flushed, paces.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
-use rowkey::{DynamicEntity, StorageAccount};
-use rowkey_eventual::outbox::Outbox;
-use rowkey_eventual::worker::{Attempt, Done};
-use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey::StorageAccount;
+use rowkey_eventual::worker::{Attempt, Done, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_large::{BlobLog, LeaseLock};
 use rowkey_patterns::pace::Pace;
 use rowkey_server::{JournalEntry, Operation};
@@ -83,34 +81,6 @@ async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
     assert_eq!(step?, rowkey_eventual::worker::Step::Handled);
     assert_eq!(count(&sent, Operation::UpdateMessage), 1);
     assert_eq!(sent.len(), 3, "received, renewed, deleted");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_drain_ends_although_what_it_does_brings_more_to_do() -> TestResult {
-    let (server, account) = start().await?;
-    let outbox = Outbox::<Job>::new(account.table("orders"), account.queue("orders"));
-    outbox.table().create().await?;
-    outbox.tasks().create_if_missing().await?;
-    let order = |number: u32| DynamicEntity::new("orders", format!("{number:06}"));
-    let next = AtomicU32::new(0);
-    let submit = async || {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let transaction = outbox.table().transaction().insert(&order(number));
-        outbox.submit(transaction, [&Job { number }]).await
-    };
-    for _ in 0..3 {
-        submit().await?;
-    }
-    let followed = |_: Job, _: Attempt| async {
-        submit().await?;
-        Ok(Done::Applied)
-    };
-    let mut drain = outbox.drain(Duration::ZERO, followed);
-    let (drained, sent) = requests_of(&server, drain.run()).await;
-    // The last may be of the tick in which the drain began.
-    assert!((2..=3).contains(&drained?.found));
-    assert!(sent.len() <= 20, "{} requests", sent.len());
     Ok(())
 }
 

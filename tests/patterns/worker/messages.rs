@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::{ErrorKind, Outcome};
+use rowkey_eventual::Task;
 use rowkey_eventual::Tasks;
-use rowkey_eventual::worker::{Attempt, Done, Step};
-use rowkey_eventual::{Task, Worker};
+use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
 use rowkey_server::{ErrorCode, Fault, JournalEntry, Operation};
 use rowkey_tests::TestResult;
 use serde::{Deserialize, Serialize};

@@ -11,8 +11,8 @@ mod sweeps;
 use std::time::Duration;
 
 use rowkey::{Clock, Entity, Error, ErrorKind, ManualClock, StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done, Handler};
-use rowkey_eventual::{Task, Tasks, Worker};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Worker};
+use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Server, Snapshot, StoredQueue};
 use rowkey_tests::sweep;
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::StorageAccount;
-use rowkey_eventual::Worker;
-use rowkey_eventual::worker::Step;
+use rowkey_eventual::worker::{Step, Worker};
 use rowkey_server::{ErrorCode, Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, pending};
 use rowkey::{ManualClock, StorageAccount};
-use rowkey_eventual::Worker;
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::{ErrorKind, ManualClock};
-use rowkey_eventual::Worker;
-use rowkey_eventual::worker::{Attempt, Done, Handler};
+use rowkey_eventual::worker::{Attempt, Done, Handler, Worker};
 use rowkey_server::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 

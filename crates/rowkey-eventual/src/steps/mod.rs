@@ -9,6 +9,7 @@
 //! use rowkey::{Entity, StorageAccount};
 //! use rowkey_eventual::steps::{self, Steps};
 //! use rowkey_eventual::worker::Done;
+//! use rowkey_store::Deciding;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
 //! #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -18,10 +19,13 @@
 //! # async fn main() -> rowkey::Result<()> {
 //! # let server = rowkey_server::Server::start().await.map_err(|_| rowkey::Error::refused(rowkey::ErrorKind::Unavailable, "no server"))?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! let (current, archive) = (account.table("current"), account.table("archive"));
-//! # current.create().await?;
-//! # archive.create().await?;
-//! # current.insert(&Employee { department: "sales".into(), id: 7, name: "Ada".into() }).await?;
+//! // What decides is read on the primary.
+//! let current = Deciding::new(&account.table("current"));
+//! let archive = Deciding::new(&account.table("archive"));
+//! # current.table().create().await?;
+//! # archive.table().create().await?;
+//! # let ada = Employee { department: "sales".into(), id: 7, name: "Ada".into() };
+//! # current.table().insert(&ada).await?;
 //! // What a worker's handler does. The tables may be of two accounts.
 //! let done = steps::run(&account, async || {
 //!     let key = Employee::key("sales", 7);
@@ -42,6 +46,8 @@
 //!
 //! - **Read, then decide.** [`run`] is given a closure that reads and returns the [`Steps`], or
 //!   `None` when nothing is left to do. Whatever was done already is thus found out by reading.
+//! - **What decides is read on the primary.** Entities are read and written through
+//!   [`Deciding`], which does not read from a secondary that is behind.
 //! - **What is read is deleted last,** and under the ETag it was read with. Until then the task can
 //!   begin anew; and a change made since the reading is not deleted with it.
 //! - **Lost steps begin anew.** A step that meets what somebody else wrote since the reading (412,
@@ -69,6 +75,7 @@ use rowkey::{
     Blob, ETag, Entity, Error, ErrorCode, ErrorKind, Result, StorageAccount, Stored, Table,
 };
 use rowkey_patterns::rounds::Rounds;
+use rowkey_store::Deciding;
 
 use crate::worker::Done;
 
@@ -149,11 +156,11 @@ impl Steps {
     /// one in between then loses here, instead of writing an old copy over a newer one.
     pub fn write<E: Entity + Send + Sync + 'static>(
         self,
-        table: &Table,
+        table: &Deciding,
         there: Option<&Stored<E>>,
         entity: E,
     ) -> Self {
-        let (table, there) = (table.clone(), there.map(|stored| stored.etag.clone()));
+        let (table, there) = (table.table().clone(), there.map(|stored| stored.etag.clone()));
         self.step(format!("write into {}", table.name()), async move || {
             match there {
                 Some(etag) => table.replace((&entity, etag)).await,
@@ -173,8 +180,9 @@ impl Steps {
     }
 
     /// Deletes what was read, if nobody changed it since.
-    pub fn delete<E: Entity + Send + 'static>(self, table: &Table, read: &Stored<E>) -> Self {
-        let (table, key, etag) = (table.clone(), rowkey::Key::of(&read.entity), read.etag.clone());
+    pub fn delete<E: Entity + Send + 'static>(self, table: &Deciding, read: &Stored<E>) -> Self {
+        let (table, etag) = (table.table().clone(), read.etag.clone());
+        let key = rowkey::Key::of(&read.entity);
         self.step(format!("delete from {}", table.name()), async move || {
             table.delete(key, etag).await
         })

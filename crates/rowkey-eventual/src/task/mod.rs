@@ -1,10 +1,10 @@
-//! Typed tasks as messages of a queue: what a [`Worker`](crate::Worker) takes and everybody else puts.
+//! Typed tasks as messages of a queue: what a [`Worker`](crate::worker::Worker) takes and everybody else puts.
 //!
 //! - [`Tasks`]: putting tasks, and putting poisoned ones back
 //! - `envelope`: the text of a message, as it is written and as it may be written by hand
 //! - `claim`: tasks too large for a message, in a blob
-//! - `outbox`: [`Outbox`], tasks that are part of a transaction of a store
 //! - `poison`: what is kept of tasks that could not be done
+//! - `written`: tasks that a transaction wrote
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,14 +20,13 @@ use serde::de::DeserializeOwned;
 
 mod claim;
 mod envelope;
-mod outbox;
 mod poison;
 #[cfg(test)]
 mod tests;
+pub(crate) mod written;
 
 pub(crate) use claim::Loaded;
 pub(crate) use envelope::{Content, Letter};
-pub use outbox::Outbox;
 pub(crate) use poison::Poison;
 
 /// The largest message text that the service takes.
@@ -238,7 +237,7 @@ fn letter<T: Task>(id: Guid, task: &T) -> Result<Letter> {
 }
 
 /// An id that nobody else has.
-pub(crate) fn new_id() -> Result<Guid> {
+fn new_id() -> Result<Guid> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let what = "the operating system gives no random bytes, so there is no id";

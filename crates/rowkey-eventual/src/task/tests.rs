@@ -95,7 +95,7 @@ fn a_task_may_be_anything_that_json_can_say() {
 #[test]
 fn history_keeps_the_latest_failures_and_the_beginning_of_their_texts() {
     let mut letter = read(r#"{"id":7}"#).unwrap().0;
-    let at: chrono::DateTime<chrono::Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
+    let at: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
     for attempt in 0..20 {
         letter.failed(at, &format!("{attempt} {}", "ä".repeat(1000)));
     }

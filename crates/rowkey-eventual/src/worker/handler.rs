@@ -51,21 +51,10 @@ pub struct Attempt {
     pub(super) id: Arc<str>,
     pub(super) number: u32,
     pub(super) first_seen: DateTime<Utc>,
-    /// `None` if no message is behind it.
-    pub(super) hold: Option<Arc<Hold>>,
+    pub(super) hold: Arc<Hold>,
 }
 
 impl Attempt {
-    /// An attempt that no message asked for, so that there is none to lose.
-    pub(crate) fn without_message(id: &str, first_seen: DateTime<Utc>) -> Self {
-        Self { id: id.into(), number: 1, first_seen, hold: None }
-    }
-
-    /// The same attempt at a task that has another id and another age than its message.
-    pub(crate) fn of(self, id: &str, first_seen: DateTime<Utc>) -> Self {
-        Self { id: id.into(), first_seen, ..self }
-    }
-
     /// The task's id: the same in each attempt, and after the poison queue. Systems that can tell
     /// repetitions apart can be given this to tell them by.
     pub fn id(&self) -> &str {
@@ -87,7 +76,7 @@ impl Attempt {
     /// The worker renews this while the handler waits. Work that computes for long without an await
     /// can look here before it writes.
     pub fn remaining(&self) -> Duration {
-        self.hold.as_ref().map_or(Duration::MAX, |hold| hold.remaining())
+        self.hold.remaining()
     }
 }
 

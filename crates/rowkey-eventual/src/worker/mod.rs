@@ -42,8 +42,7 @@ const MAX_RECEIVED: usize = 32;
 /// # #[derive(Serialize, Deserialize)]
 /// # struct SendWelcome { to: String }
 /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-/// use rowkey_eventual::Worker;
-/// use rowkey_eventual::worker::{Attempt, Done, Step};
+/// use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -103,7 +103,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             id: letter.id.as_str().into(),
             number,
             first_seen: first_seen.unwrap_or(message.inserted),
-            hold: Some(Arc::clone(hold)),
+            hold: Arc::clone(hold),
         };
         match self.handler.handle(task, attempt).await {
             Ok(Done::Applied) => End::Delete(Step::Handled),

@@ -62,8 +62,7 @@ impl BlobList {
         let stored = stored(&blob, row_key, self.list).await?;
         let head = settling.head().await?;
         let at = (String::new(), row_key.to_owned());
-        let belongs =
-            head.is_some_and(|head| list_keys(&head.entity, self.position).contains(&at));
+        let belongs = head.is_some_and(|head| list_keys(&head.entity, self.position).contains(&at));
         let (mut listed, etag) = match stored {
             Some((listed, etag)) => (listed, Some(etag)),
             None => (Listed::new(), None),

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `RowFormat` | 1 |
 //! | `IndexName` | the name of the list |
+//! | `Full` | true in another partition while an entity with the value does not fit |
 //! | `Count` | how many RowKeys there are |
 //! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them; in another partition each after its PartitionKey and `#` |
 
@@ -28,6 +29,7 @@ const MAX_PROPERTIES: usize = 8;
 const SEPARATOR: &str = "/";
 const COUNT: &str = "Count";
 const KEYS: &str = "Keys";
+const FULL: &str = "Full";
 
 /// Stands between the two keys of an entity in a list elsewhere. No key contains it.
 const BETWEEN: char = '#';
@@ -190,6 +192,7 @@ pub(crate) fn write(
     row.set(FORMAT, FORMAT_VERSION);
     row.set(INDEX, list.name);
     row.set(COUNT, count_of(keys));
+    row.remove(FULL);
     if set_text(row, KEYS, &text) <= MAX_PROPERTIES {
         return Ok(());
     }
@@ -204,6 +207,22 @@ pub(crate) fn write(
             "add a field to the template of the list that parts its entities, or declare an index \
              with `many` in its place, which has no limit",
         )
+        .in_index(list.name))
+}
+
+/// Notes in a list elsewhere that an entity does not fit; says whether that is new.
+pub(crate) fn note_full(row: &mut DynamicEntity) -> bool {
+    row.set(FULL, true) != Some(true.into())
+}
+
+/// Refuses a lookup in a list that lacks an entity because it is full.
+pub(crate) fn check_room(row: &DynamicEntity, list: &'static List) -> Result<()> {
+    if row.get(FULL).is_none() {
+        return Ok(());
+    }
+    let what = format!("a list `{}` is full, and lacks entities that have the value", list.name);
+    Err(Error::refused(ErrorKind::TooLarge, what)
+        .advise("add a field to a template of the list that parts its entities, and run `repair`")
         .in_index(list.name))
 }
 

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use rowkey::index::{List, ListPlace};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::list::{edit, edits, list_keys, listed};
+use super::list::{edit, edits, list_keys, listed, note_full};
 use super::remote::SEPARATOR;
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
@@ -42,7 +42,18 @@ impl RemoteList {
         let is_on = entity.is_some_and(|entity| list_keys(&entity, self.position).contains(&at));
         let before = found.as_ref().map(|found| found.entity.clone());
         let mut after = before.clone();
-        edit(&mut after, &at, self.list, &listed(self.list, settling.keys(), self.of), is_on)?;
+        let listed = listed(self.list, settling.keys(), self.of);
+        if let Err(error) = edit(&mut after, &at, self.list, &listed, is_on) {
+            if let (ErrorKind::TooLarge, Some(found)) = (error.kind(), found) {
+                // So that lookups do not take the list for a whole one.
+                let mut full = found.entity;
+                if note_full(&mut full) {
+                    let noted = table.write(table.transaction().replace((&full, found.etag)));
+                    let _ = settling.wrote(noted.await)?;
+                }
+            }
+            return Err(error);
+        }
         if after == before {
             return Ok(Settled::Done);
         }

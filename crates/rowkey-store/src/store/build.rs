@@ -99,9 +99,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
             vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
-        contributors.extend(
-            RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _),
-        );
+        contributors.extend(RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _));
         let blobs = container.map(|container| Blobs::new(container, table.name()));
         let in_blobs = E::LISTS.iter().find(|list| list.place == ListPlace::Blob);
         match (&blobs, in_blobs) {

@@ -11,7 +11,7 @@ use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
-use crate::plan::list::{list_keys, listed, owner, read, write};
+use crate::plan::list::{check_room, list_keys, listed, owner, read, write};
 use crate::row::Keys;
 use crate::version::Versioned;
 
@@ -37,8 +37,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// 262,144 UTF-16 units with one between two keys, which is 37,449 keys of six characters. A write
     /// that would put one more on it is refused with
     /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge), and nothing is written. (That a list in
-    /// another partition is full shows after the commit: it lacks the entity, and workers report it.) Each
-    /// write that
+    /// another partition is full shows after the commit: workers report it, and lookups of the value fail
+    /// with the same error until there is room.) Each write that
     /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is
     /// made again if another writer changed one of them meanwhile: a list suits some thousand entities
     /// that rarely change their value, an index with `many` suits the others.
@@ -113,6 +113,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let row = Key::<DynamicEntity>::new(partition_key, row_key);
         let Some(row) = self.inner.table.get(row).await? else { return Ok(Vec::new()) };
+        check_room(&row.entity, address.list()).map_err(named)?;
         let listed = read(&row.entity, address.list()).map_err(named)?;
         let key = |listed: &String| {
             let owner = owner(address.list(), partition_key, listed, Inner::<E>::of());

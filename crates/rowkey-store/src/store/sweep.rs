@@ -106,8 +106,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// The keys of an entity, if it belongs to a list.
     async fn if_listed(&self, keys: Keys, position: usize, row_key: &str) -> Result<Option<Keys>> {
         let head = self.read(&keys).await?;
-        let is_listed =
-            head.is_some_and(|head| list_keys(&head.entity, position).contains(row_key));
+        let is_listed = head.is_some_and(|head| {
+            list_keys(&head.entity, position).contains(&(String::new(), row_key.to_owned()))
+        });
         Ok(is_listed.then_some(keys))
     }
 }

@@ -88,7 +88,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             self.examine_list(&keys, position, repairs, &mut report).await
         } else if is_backlog(row) {
             // It has the RowKey of an op row, and workers come to it.
-            Ok(report.note(Some(OPERATIONS), Verdict::Skipped, 1))
+            report.note(Some(OPERATIONS), Verdict::Skipped, 1);
+            Ok(())
         } else if keys.1.starts_with(op::HEAD) {
             self.examine_op(&keys, repairs, &mut report).await
         } else if keys.1.starts_with(Inner::<E>::of()) {

@@ -5,22 +5,12 @@
 //! goes into its blob then, under a name that is the same each time: a transaction that is refused leaves
 //! no blob.
 
-use std::sync::PoisonError;
-use std::time::Duration;
-
-use chrono::TimeDelta;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{ClientOptions, Entity, Error, ErrorKind, Outcome, Result, RetryOptions};
+use rowkey::{Entity, Result};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Transaction};
 
-use super::{Letter, Task, Tasks, letter, new_id};
-
-/// How long a writer waits for the queue of the tasks.
-const BUDGET: Duration = Duration::from_secs(1);
-
-/// How long the queue is left alone after it failed.
-const PAUSE: TimeDelta = TimeDelta::seconds(30);
+use crate::task::{Task, Tasks, written};
 
 /// Adds tasks to transactions of a [`Store`](rowkey_store::Store).
 ///
@@ -34,9 +24,9 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_eventual::task::Outbox;
-/// use rowkey_eventual::worker::{Attempt, Done, Step};
-/// use rowkey_eventual::{Task, Tasks, Worker};
+/// use rowkey_eventual::outbox::Outbox;
+/// use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
+/// use rowkey_eventual::{Task, Tasks};
 /// use rowkey_store::Store;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -82,8 +72,8 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 pub trait Outbox: Sized {
     /// Adds a task: its message is put after the commit, at least once, with one id.
     ///
-    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`] if the store has no queue of such
-    /// tasks, and with [`ErrorKind::TooLarge`] if the task is too large for a message and its queue has no
+    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the store has no queue of such
+    /// tasks, and with [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) if the task is too large for a message and its queue has no
     /// container, or for an op row: somewhat more than 400,000 characters as JSON. Nothing was sent then.
     #[must_use = "a transaction does nothing until `submit`"]
     fn task<T: Task>(self, task: &T) -> Self;
@@ -91,8 +81,7 @@ pub trait Outbox: Sized {
 
 impl<E: Entity + Clone + Send + Sync + 'static> Outbox for Transaction<'_, E> {
     fn task<T: Task>(self, task: &T) -> Self {
-        let text = new_id().and_then(|id| letter(id, task)).map(|letter| letter.text(T::KIND));
-        self.target(T::KIND, text)
+        self.target(T::KIND, written::text(task))
     }
 }
 
@@ -112,7 +101,7 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     }
 
     fn check(&self, address: &str) -> Result<()> {
-        self.place_of(&written::<T>(address)?).map(drop)
+        self.check_written(address)
     }
 
     fn settles_once(&self) -> bool {
@@ -126,39 +115,4 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     ) -> BoxFuture<'a, Result<Settled>> {
         self.put_written(address).boxed()
     }
-}
-
-impl<T: Task> Tasks<T> {
-    /// Puts the message of a task that was written with a transaction.
-    async fn put_written(&self, address: &str) -> Result<Settled> {
-        let letter = written::<T>(address)?;
-        let clock = self.queue.account().clock();
-        let now = clock.now();
-        if now < *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(Settled::Pending);
-        }
-        // A write that was committed must not wait long for a queue that is down.
-        let retry = RetryOptions { max_attempts: 1, ..self.queue.options().retry.clone() };
-        let options = ClientOptions {
-            timeout: BUDGET,
-            attempt_timeout: BUDGET,
-            retry,
-            ..self.queue.options().clone()
-        };
-        match self.send(&self.queue.with_options(options), letter, Duration::ZERO).await {
-            Ok(()) => Ok(Settled::Done),
-            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {
-                tracing::warn!(%error, "a task waits in its op row until the queue takes it");
-                let until = clock.now().checked_add_signed(PAUSE).unwrap_or(now);
-                *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
-                Ok(Settled::Pending)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-fn written<T: Task>(text: &str) -> Result<Letter> {
-    let refused = |what| Error::refused(ErrorKind::Decode, format!("a task of an op row: {what}"));
-    Letter::read(text, "", T::KIND).map_err(refused)
 }
