@@ -4,7 +4,7 @@ use reqwest::header::{ETAG, IF_MATCH};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 pub async fn all_routes(service: &str) -> Result {
     let client = Client::new();

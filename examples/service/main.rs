@@ -14,13 +14,13 @@ mod routes;
 use std::env;
 use std::sync::Arc;
 
-use rowkey::{Result, StorageAccount, Table};
+use rowkey::{StorageAccount, Table};
 use rowkey_eventual::worker::{Attempt, Done};
 use rowkey_eventual::{Tasks, Worker};
 use rowkey_server::Server;
 use rowkey_store::{Store, View};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use model::{Attachment, Audited, Mail, Order, Revenue, User};
 
@@ -34,7 +34,7 @@ struct Service {
 }
 
 impl Service {
-    async fn open(account: &StorageAccount) -> Result<Self> {
+    async fn open(account: &StorageAccount) -> rowkey::Result<Self> {
         let (table, work) = (account.table("service"), account.queue("service-work"));
         let revenue = account.table("revenue");
         let mails = Tasks::new(account.queue("service-mails"));
@@ -42,16 +42,12 @@ impl Service {
             Some(Revenue::key(&order.tenant, order.placed.format("%Y-%m-%d").to_string()))
         });
         let by_day = by_day.count(Revenue::ORDERS).sum(Revenue::CENTS, |order| order.cents);
-        let files = account.container("service-files");
+        let orders = Store::builder(table.clone()).queue(work.clone()).with(Audited);
+        let files = Store::builder(table.clone()).blobs(account.container("service-files"));
         let service = Self {
-            users: Store::builder(table.clone()).queue(work.clone()).build()?,
-            orders: Store::builder(table.clone())
-                .queue(work.clone())
-                .with(Audited)
-                .following(by_day)
-                .following(mails.clone())
-                .build()?,
-            files: Store::builder(table).queue(work).blobs(files).build()?,
+            users: Store::builder(table).queue(work.clone()).build()?,
+            orders: orders.following(by_day).following(mails.clone()).build()?,
+            files: files.queue(work).build()?,
             revenue,
             mails,
         };
@@ -63,57 +59,44 @@ impl Service {
     }
 
     /// Does what requests left: rows elsewhere that do not agree yet, and mails.
-    async fn work(&self, stop: watch::Receiver<bool>) -> Result<()> {
-        let stopped = || {
-            let mut stop = stop.clone();
-            async move { drop(stop.wait_for(|stopped| *stopped).await) }
-        };
-        let users = self.users.clone();
-        let mailer = Worker::new(self.mails.clone(), move |mail: Mail, _: Attempt| {
-            let users = users.clone();
-            async move {
-                let Some(user) = users.get(User::key(&mail.tenant, mail.user)).await? else {
-                    return Ok(Done::Applied);
-                };
-                println!("mail to {}: order {} is placed", user.entity.email, mail.order);
-                Ok(Done::Applied)
-            }
+    async fn work(&self, stop: &CancellationToken) -> rowkey::Result<()> {
+        let mailer = Worker::new(self.mails.clone(), |mail: Mail, _: Attempt| async move {
+            println!("mail to user {}: order {} is placed", mail.user, mail.order);
+            Ok(Done::Applied)
         });
         tokio::try_join!(
-            self.users.run(stopped()),
-            self.orders.run(stopped()),
-            self.files.run(stopped()),
-            async { mailer.run(stopped()).await }
+            self.users.run(stop.cancelled()),
+            self.orders.run(stop.cancelled()),
+            self.files.run(stop.cancelled()),
+            mailer.run(stop.cancelled()),
         )?;
         Ok(())
     }
 }
 
 #[tokio::main]
-async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+async fn main() -> drive::Result {
     let server = Server::start().await?;
     let connection = env::var("AZURE_STORAGE_CONNECTION_STRING");
     let connection = connection.unwrap_or_else(|_| server.connection_string().to_owned());
-    let service =
-        Arc::new(Service::open(&StorageAccount::from_connection_string(&connection)?).await?);
+    let account = StorageAccount::from_connection_string(&connection)?;
+    let service = Arc::new(Service::open(&account).await?);
 
-    let (stop, stopped) = watch::channel(false);
-    let worker = tokio::spawn({
-        let (service, stopped) = (Arc::clone(&service), stopped.clone());
-        async move { service.work(stopped).await }
-    });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = format!("http://{}", listener.local_addr()?);
     println!("listening on {address}");
-    let mut until = stopped;
-    let requests = axum::serve(listener, routes::router(service))
-        .with_graceful_shutdown(async move { drop(until.wait_for(|stopped| *stopped).await) });
-    let requests = tokio::spawn(requests.into_future());
-
-    drive::all_routes(&address).await?;
-
-    stop.send(true)?;
-    requests.await??;
-    worker.await??;
+    let stop = CancellationToken::new();
+    let requests = axum::serve(listener, routes::router(Arc::clone(&service)))
+        .with_graceful_shutdown(stop.clone().cancelled_owned());
+    let drive = async {
+        let driven = drive::all_routes(&address).await;
+        stop.cancel();
+        driven
+    };
+    tokio::try_join!(
+        async { Ok(requests.await?) },
+        async { Ok(service.work(&stop).await?) },
+        drive
+    )?;
     Ok(())
 }

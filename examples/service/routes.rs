@@ -37,19 +37,24 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
+/// What a query string may ask for.
+#[derive(Deserialize)]
+struct Search {
+    email: Option<String>,
+    customer: Option<u32>,
+    courier: Option<String>,
+    n: Option<u32>,
+    token: Option<String>,
+}
+
 async fn add_user(app: App, Path(tenant): OfTenant, Json(user): Json<User>) -> Answer {
     let user = User { tenant, ..user };
     let version = app.users.insert(&user).await?.version;
     Ok(shown(StatusCode::CREATED, Versioned { entity: user, version }))
 }
 
-#[derive(Deserialize)]
-struct ByEmail {
-    email: String,
-}
-
-async fn find_user(app: App, Path(tenant): OfTenant, Query(by): Query<ByEmail>) -> Answer {
-    found(app.users.find(User::by_email(tenant, by.email)).await?)
+async fn find_user(app: App, Path(tenant): OfTenant, Query(by): Query<Search>) -> Answer {
+    found(app.users.find(User::by_email(tenant, by.email.unwrap_or_default())).await?)
 }
 
 /// The order, its audit row and its mail: all of them or none.
@@ -61,30 +66,15 @@ async fn place(app: App, Path(tenant): OfTenant, Json(order): Json<Order>) -> An
         .map(|answer| (StatusCode::CREATED, answer).into_response())
 }
 
-#[derive(Deserialize)]
-struct List {
-    customer: Option<u32>,
-    courier: Option<String>,
-    #[serde(default = "twenty")]
-    n: u32,
-    token: Option<String>,
-}
-
-fn twenty() -> u32 {
-    20
-}
-
 /// A page of the orders of a customer or of a courier, or of those that are open.
-async fn list(app: App, Path(tenant): OfTenant, Query(list): Query<List>) -> Answer {
+async fn list(app: App, Path(tenant): OfTenant, Query(list): Query<Search>) -> Answer {
     let query = match (list.customer, list.courier) {
-        (Some(customer), _) => {
-            app.orders.query(Order::by_customer_under_customer(tenant, customer))
-        }
-        (None, Some(courier)) => app.orders.query(Order::by_courier_all(tenant, courier)),
-        (None, None) => app.orders.query(Order::not_closed_all(tenant)),
+        (Some(user), _) => app.orders.query(Order::by_customer_under_customer(tenant, user)),
+        (_, Some(courier)) => app.orders.query(Order::by_courier_all(tenant, courier)),
+        _ => app.orders.query(Order::not_closed_all(tenant)),
     };
     let token = list.token.map(|token| token.parse()).transpose()?;
-    let page = query.page(list.n, token).await?;
+    let page = query.page(list.n.unwrap_or(20), token).await?;
     let orders: Vec<_> = page.entities.into_iter().map(|found| found.entity).collect();
     let next = page.continuation.map(|token| token.to_string());
     Ok(Json(json!({ "orders": orders, "next": next })).into_response())
