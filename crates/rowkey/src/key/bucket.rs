@@ -1,6 +1,6 @@
 //! Buckets: a hash that spreads values over the partitions of a template, `{device:bucket(8)}`.
 
-/// Which of so many buckets a text is in, from 0.
+/// The number of the bucket that a text is in, from 0 on.
 ///
 /// It is the same in every version and easily made in any language, because what is made of it is
 /// stored: FNV-1a of 64 bits over the UTF-8 of the text, then the finalizer of `MurmurHash3`, modulo the
@@ -52,7 +52,7 @@ fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// The digits of the largest of so many buckets.
+/// The digits of the number of the largest bucket.
 pub(super) fn digits(buckets: u16) -> u8 {
     match buckets {
         0..=10 => 1,

@@ -69,7 +69,7 @@ impl<'a> KeyReader<'a> {
         }
     }
 
-    /// Reads the number of one of so many buckets.
+    /// Reads the number of a bucket.
     #[doc(hidden)]
     pub fn bucket(&mut self, buckets: u16) -> Result<(), KeyReadError> {
         let digits = usize::from(super::bucket::digits(buckets));

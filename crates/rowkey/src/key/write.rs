@@ -88,7 +88,7 @@ impl KeyWriter {
         self.format = around;
     }
 
-    /// Writes which of so many buckets a value is in, by [`bucket_of`](super::bucket_of) of the text
+    /// Writes the bucket that a value is in, by [`bucket_of`](super::bucket_of) of the text
     /// that stands in a key for it, without escapes.
     #[doc(hidden)]
     pub fn bucket<P: KeyPart>(&mut self, part: &P, buckets: u16) {
