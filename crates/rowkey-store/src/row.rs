@@ -255,6 +255,41 @@ impl Projection for Pointer {
     }
 }
 
+/// A copy read as a `P`, which sees the keys of the entity: the service is asked for the properties of `P`
+/// alone.
+pub(crate) struct Seen<P>(pub(crate) P);
+
+/// The most names that the service takes in `$select`.
+const MAX_SELECT: usize = 252;
+
+impl<P: Projection> Seen<P> {
+    /// The properties of `P`, and where the entity is.
+    const NAMES: &'static [&'static str; MAX_SELECT] = &{
+        let mut names = [PRIMARY_PARTITION_KEY; MAX_SELECT];
+        if let Some(own) = P::COLUMNS {
+            let mut at = 0;
+            while at < own.len() && at + 1 < MAX_SELECT {
+                names[at] = own[at];
+                at += 1;
+            }
+            names[at] = PRIMARY_ROW_KEY;
+        }
+        names
+    };
+}
+
+impl<P: Projection> Projection for Seen<P> {
+    const COLUMNS: Option<&'static [&'static str]> = match P::COLUMNS {
+        Some(own) if own.len() + 1 < MAX_SELECT => Some(Self::NAMES.split_at(own.len() + 2).0),
+        _ => None,
+    };
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
+        P::decode(&row.with_keys(&primary.0, &primary.1)).map(Self)
+    }
+}
+
 fn primary_of(row: &RowReader<'_>) -> Result<Option<Keys>, DecodeError> {
     let Some(row_key) = row.property(PRIMARY_ROW_KEY)? else { return Ok(None) };
     let partition_key: Option<String> = row.property(PRIMARY_PARTITION_KEY)?;

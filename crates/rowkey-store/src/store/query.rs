@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, Scope};
-use rowkey::{Continuation, DynamicEntity, Entity, Filter, Partition, Result};
+use rowkey::{Continuation, DynamicEntity, Entity, Filter, Partition, Projection, Result};
 
 use super::{Inner, Store};
-use crate::row::{Copy, Head, Keys, Pointer};
+use crate::row::{Copy, Head, Keys, Pointer, Seen};
 use crate::version::{Version, Versioned};
 
 /// Entities that are read at a time where an index has no whole copies.
@@ -155,6 +155,93 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         self.stream().try_collect().await
     }
 
+    /// Reads single properties of the entities, one after the other: of a partition, or of the copies in an
+    /// index, without the entities themselves. A `P` is a type with `#[derive(Projection)]`, whose keys are
+    /// those of the entity; it has no version.
+    ///
+    /// One request for each 1,000. A copy elsewhere may be behind its entity for a while.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid), and nothing is sent, if the copies in the index lack
+    /// a property of `P`, or if rows of the type have to be opened before they are read.
+    ///
+    /// ```
+    /// use futures_util::TryStreamExt as _;
+    /// use rowkey::{Entity, Projection, StorageAccount};
+    /// use rowkey_store::Store;
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(index(name = by_customer, row = "customer_{customer}", many, copy(cents)))]
+    /// struct Order { tenant: String, id: u32, customer: String, cents: i64, notes: String }
+    ///
+    /// #[derive(Debug, PartialEq, Projection)]
+    /// struct Spent { cents: i64 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// let (tenant, customer, notes) = ("contoso".to_owned(), "ada".to_owned(), "-".repeat(1000));
+    /// orders.insert(&Order { tenant, id: 1, customer, cents: 995, notes }).await?;
+    /// let of_ada = orders.query(Order::by_customer("contoso", "ada"));
+    /// let spent: Vec<_> = of_ada.stream_as::<Spent>().try_collect().await?;
+    /// assert_eq!(spent, [Spent { cents: 995 }]);
+    /// # Ok(()) }
+    /// ```
+    pub fn stream_as<P>(self) -> Pin<Box<dyn Stream<Item = Result<P>> + Send>>
+    where
+        P: Projection + Send + 'static,
+    {
+        if let Err(error) = self.store.may_project() {
+            return stream::once(async { Err(error) }).boxed();
+        }
+        let table = &self.store.inner.table;
+        match &self.source.0 {
+            Rows::Entities(partition) => self
+                .filtered(table.query(partition.clone()).project::<P>())
+                .stream()
+                .map_ok(|stored| stored.entity)
+                .boxed(),
+            Rows::Index(_, rows) => self
+                .filtered(table.query(rows.clone()).project::<Seen<P>>())
+                .stream()
+                .map_ok(|stored| stored.entity.0)
+                .boxed(),
+        }
+    }
+
+    /// Reads single properties of `entities` of them, as [`stream_as`](Self::stream_as) does; returns where
+    /// the next page begins, as [`page`](Self::page) does.
+    pub async fn page_as<P>(
+        self,
+        entities: u32,
+        from: Option<Continuation>,
+    ) -> Result<(Vec<P>, Option<Continuation>)>
+    where
+        P: Projection + Send + 'static,
+    {
+        self.store.may_project()?;
+        let table = &self.store.inner.table;
+        match &self.source.0 {
+            Rows::Entities(partition) => {
+                let query = table.query(partition.clone()).project::<P>();
+                let page = self.filtered(query).page(entities, from).await?;
+                let found = page.entities.into_iter().map(|stored| stored.entity);
+                Ok((found.collect(), page.continuation))
+            }
+            Rows::Index(_, rows) => {
+                let query = table.query(rows.clone()).project::<Seen<P>>();
+                let page = self.filtered(query).page(entities, from).await?;
+                let found = page.entities.into_iter().map(|stored| stored.entity.0);
+                Ok((found.collect(), page.continuation))
+            }
+        }
+    }
+
     /// Reads up to `entities` of them, by one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let table = &self.store.inner.table;
@@ -241,7 +328,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
 
     fn filtered<P>(&self, query: rowkey::Query<P>) -> rowkey::Query<P>
     where
-        P: rowkey::Projection + Send + 'static,
+        P: Projection + Send + 'static,
     {
         match &self.filter {
             Some(filter) => query.filter(filter.clone()),
@@ -256,8 +343,8 @@ struct At {
     primary: Keys,
 }
 
-impl rowkey::Projection for At {
-    const COLUMNS: Option<&'static [&'static str]> = <Pointer as rowkey::Projection>::COLUMNS;
+impl Projection for At {
+    const COLUMNS: Option<&'static [&'static str]> = <Pointer as Projection>::COLUMNS;
 
     fn decode(
         row: &rowkey::entity::RowReader<'_>,

@@ -1,11 +1,11 @@
 //! Reads: by key, and of one entity through an index.
 
 use rowkey::index::{Copied, IndexKey, Scope};
-use rowkey::{DynamicEntity, Entity, Error, Key, Result};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 
 use super::{Inner, Store};
 use crate::layer::has_keys;
-use crate::row::{Claim, Copy, Keys, Pointer};
+use crate::row::{Claim, Copy, Keys, Pointer, Seen};
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -37,32 +37,74 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// unique value.
     ///
     /// One request if the index lies in the partition and its copies are whole; otherwise two, because the
-    /// entity itself is read and decides. A row that its entity does not demand any more is passed over.
+    /// entity itself is read and decides. A row that its entity does not demand any more is passed over; if
+    /// another entity has taken the value meanwhile, that one is found.
     pub async fn find<S>(&self, key: IndexKey<E, S>) -> Result<Option<Versioned<E>>> {
         let (index, position) = (*key.index(), key.position());
         let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
         let keys = (partition_key.to_owned(), row_key.to_owned());
         let at = || Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
         let table = &self.inner.table;
-        let owner = match (index.scope, index.copy) {
-            (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
-                let Some(copy) = self.copy(at()).await? else { return Ok(None) };
-                if let Copy { value: entity, mark: Some(mark), .. } = copy {
-                    return Ok(Some(Versioned { entity, version: Version::of_mark(&mark) }));
+        let mut passed_over: Option<Keys> = None;
+        loop {
+            let owner = match (index.scope, index.copy) {
+                (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
+                    let Some(copy) = self.copy(at()).await? else { return Ok(None) };
+                    if let Copy { value: entity, mark: Some(mark), .. } = copy {
+                        return Ok(Some(Versioned { entity, version: Version::of_mark(&mark) }));
+                    }
+                    // The copy was not written by a store, so it has no version.
+                    copy.primary
                 }
-                // The copy was not written by a store, so it has no version.
-                copy.primary
+                (Scope::Claim, _) => match table.get(at()).await? {
+                    Some(claim) => Claim::read(&claim.entity)?.owner,
+                    None => return Ok(None),
+                },
+                _ => match table.get_as::<Pointer>(at()).await? {
+                    Some(pointer) => pointer.entity.0,
+                    None => return Ok(None),
+                },
+            };
+            if passed_over.as_ref() == Some(&owner) {
+                return Ok(None);
             }
-            (Scope::Claim, _) => match table.get(at()).await? {
-                Some(claim) => Claim::read(&claim.entity)?.owner,
-                None => return Ok(None),
-            },
-            _ => match table.get_as::<Pointer>(at()).await? {
-                Some(pointer) => pointer.entity.0,
-                None => return Ok(None),
-            },
-        };
-        self.demanding(&owner, position, &keys).await
+            if let Some(found) = self.demanding(&owner, position, &keys).await? {
+                return Ok(Some(found));
+            }
+            passed_over = Some(owner);
+        }
+    }
+
+    /// Finds the entity that has a value, and reads single properties of it from its copy in the index. One
+    /// request. As [`Query::stream_as`](crate::Query::stream_as) otherwise.
+    pub async fn find_as<P, S>(&self, key: IndexKey<E, S>) -> Result<Option<P>>
+    where
+        P: Projection + Send + 'static,
+    {
+        self.may_project()?;
+        let index = key.index();
+        let lacking = P::COLUMNS.map_or(index.copy != Copied::All, |names| {
+            names.iter().any(|name| !index.has_column(name))
+        });
+        if index.scope == Scope::Claim || lacking {
+            let what =
+                format!("copies in the index `{}` lack a property of the projection", index.name);
+            return Err(Error::refused(ErrorKind::Invalid, what).advise("find the entity"));
+        }
+        let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
+        let at = Key::<DynamicEntity>::new(partition_key, row_key);
+        let found = self.inner.table.get_as::<Seen<P>>(at).await?;
+        Ok(found.map(|stored| stored.entity.0))
+    }
+
+    /// Refuses to read single properties of rows that have to be opened as a whole.
+    pub(super) fn may_project(&self) -> Result<()> {
+        if self.inner.layers.is_empty() {
+            return Ok(());
+        }
+        let what =
+            "rows of this type are opened as a whole, so single properties of them cannot be read";
+        Err(Error::refused(ErrorKind::Invalid, what).advise("read entities instead"))
     }
 
     /// Reads a whole copy.
