@@ -48,7 +48,10 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
                 primary: change.keys,
                 mark: change.op.mark(),
             })?;
-            let write = if is_kept { Write::Upsert(row) } else { Write::Insert(row) };
+            // A value that the entity should have may be another's by now, if a program wrote past the index.
+            let may_be_taken = change.rewrites && E::INDEXES[position].unique;
+            let write =
+                if is_kept && !may_be_taken { Write::Upsert(row) } else { Write::Insert(row) };
             let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
             plan.plan.push(Edit { row_key: keys.1, write, source })?;
         }

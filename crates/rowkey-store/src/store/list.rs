@@ -177,8 +177,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // Each was counted with its entity.
             return Ok(());
         }
-        report.note(Some(list.name), Verdict::Orphaned, orphaned);
         if !repairs {
+            // If it changed meanwhile, its writers keep it in step.
+            if self.is_still(keys, &stored.etag).await? {
+                report.note(Some(list.name), Verdict::Orphaned, orphaned);
+            }
             return Ok(());
         }
         let transaction = deciding.transaction();
@@ -191,8 +194,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             transaction.replace((&row, stored.etag))
         };
         match deciding.write(transaction).await {
-            Ok(_) => report.repaired(Some(list.name), orphaned),
-            // Another writer changed the list: the next run looks at it again.
+            Ok(_) => {
+                report.note(Some(list.name), Verdict::Orphaned, orphaned);
+                report.repaired(Some(list.name), orphaned);
+            }
+            // Another writer changed the list and keeps it in step.
             Err(error) if is_lost(&error) => {}
             Err(error) => return Err(error),
         }

@@ -11,11 +11,11 @@
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
-use rowkey::{DynamicEntity, Entity, ErrorKind, Page, Result, Rows};
+use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Page, Result, Rows};
 
 use super::list::list_of;
 use super::settle::no_queue;
-use super::{Inner, ReadHead, Step, Store};
+use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::claim::{claim, end};
 use crate::execute::settle::{Settled, delete};
@@ -24,10 +24,13 @@ use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{NewClaim, Op};
-use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, index_keys, primary_keys, text};
+use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
 
 /// The part of a report that op rows are counted under.
 const OPERATIONS: &str = "operations";
+
+/// How often an entity is looked at that changes meanwhile.
+const ROUNDS: u32 = 8;
 
 /// Rows of a page that are looked at together.
 const AT_A_TIME: usize = 16;
@@ -112,29 +115,36 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Looks at all that an entity demands, as it is now.
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
-        let Some(head) = self.read(keys).await? else { return Ok(()) };
-        let mut found = Vec::new();
-        for position in 0..E::INDEXES.len() {
-            let name = E::INDEXES[position].name;
-            found.push((name, self.examine_demand(keys, &head, position).await?));
-        }
-        for list in 0..E::LISTS.len() {
-            found.push((E::LISTS[list].name, self.examine_lists(keys, &head, list).await?));
-        }
-        let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
-        if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
-            // What was seen is not of one time. The writer keeps it in step.
-            report.note(None, Verdict::Skipped, 1);
-            return Ok(());
-        }
-        report.note(None, Verdict::Right, 1);
-        for (name, verdict) in &found {
-            report.note(Some(name), *verdict, 1);
-        }
-        if repairs && found.iter().any(is_wrong) {
-            self.rewrite_head(keys, &head).await?;
+        for _ in 0..ROUNDS {
+            let Some(head) = self.read(keys).await? else { return Ok(()) };
+            let mut found = Vec::new();
+            for position in 0..E::INDEXES.len() {
+                let name = E::INDEXES[position].name;
+                found.push((name, self.examine_demand(keys, &head, position).await?));
+            }
+            for list in 0..E::LISTS.len() {
+                found.push((E::LISTS[list].name, self.examine_lists(keys, &head, list).await?));
+            }
+            let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
+            if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
+                // What was seen is not of one time.
+                continue;
+            }
+            let repaired = match repairs && found.iter().any(is_wrong) {
+                true => self.rewrite_head(keys, &head).await,
+                false => Ok(()),
+            };
+            if repaired.as_ref().is_err_and(is_race) && self.has_changed(keys, &head).await? {
+                continue;
+            }
+            report.note(None, Verdict::Right, 1);
+            for (name, verdict) in &found {
+                report.note(Some(name), *verdict, 1);
+            }
+            repaired?;
             for (at, (name, _)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
                 let now = match at.checked_sub(E::INDEXES.len()) {
+                    _ if !repairs => Verdict::Missing,
                     None => self.examine_demand(keys, &head, at).await?,
                     Some(list) => self.examine_lists(keys, &head, list).await?,
                 };
@@ -142,7 +152,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     report.repaired(Some(name), 1);
                 }
             }
+            return Ok(());
         }
+        // It changes all the time. Its writers keep it in step.
+        report.note(None, Verdict::Skipped, 1);
         Ok(())
     }
 
@@ -228,11 +241,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // It was counted with its entity.
             return Ok(());
         }
-        report.note(part, Verdict::Orphaned, 1);
-        if repairs && delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done {
-            report.repaired(part, 1);
+        let is_orphaned = match repairs {
+            true => delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done,
+            false => self.is_still(keys, &found.etag).await?,
+        };
+        // If it changed meanwhile, its writer keeps it in step.
+        if is_orphaned {
+            report.note(part, Verdict::Orphaned, 1);
+            report.repaired(part, u64::from(repairs));
         }
         Ok(())
+    }
+
+    /// Whether a row is as it was read.
+    pub(super) async fn is_still(&self, keys: &Keys, etag: &ETag) -> Result<bool> {
+        let now = self.inner.deciding.row_as::<Marked>(keys).await?;
+        Ok(now.is_some_and(|now| now.etag == *etag))
     }
 
     async fn examine_claim(
@@ -250,15 +274,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return Ok(());
         }
         if !repairs {
-            report.note(part, Verdict::Orphaned, 1);
+            if self.is_still(keys, &found.etag).await? {
+                report.note(part, Verdict::Orphaned, 1);
+            }
             return Ok(());
         }
         end(deciding, &(claim.owner.0.clone(), claim.op.clone())).await?;
         if self.is_demanded(&claim.owner, position, keys).await? {
             return Ok(());
         }
-        report.note(part, Verdict::Orphaned, 1);
         if delete(deciding, keys, found.etag).await? == Settled::Done {
+            report.note(part, Verdict::Orphaned, 1);
             report.repaired(part, 1);
         }
         Ok(())
