@@ -1,4 +1,4 @@
-//! Bulk loads: `rowkey_patterns::bulk` against a loop that submits transactions packed by hand.
+//! Bulk loads: the job engine of `rowkey_store` against a loop that submits transactions packed by hand.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::{StorageAccount, Transaction};
-use rowkey_patterns::bulk::{BestEffort, Bulk, PerPartitionOrdered};
+use rowkey_store::job::Job;
 
 use crate::clients::run::Result;
 use crate::load::Load;
@@ -21,7 +21,7 @@ const ENTITIES: usize = 1_000_000;
 const IN_FLIGHT: usize = 8;
 const TABLE: &str = "loaded";
 /// Who loads. The first is what the others are measured by.
-const LOADERS: [&str; 3] = ["by hand", "PerPartitionOrdered", "BestEffort"];
+const LOADERS: [&str; 3] = ["by hand", "Job::upsert", "in any order"];
 /// Of the rate of the loop by hand.
 const GOAL: f64 = 0.7;
 
@@ -79,7 +79,7 @@ pub async fn load(loader: &str, host: &str) -> Result<(f64, f64)> {
         "AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint=http://{host}/{ACCOUNT}"
     ))?;
     let table = account.table(TABLE);
-    let readings = |range| stream::iter(range).map(|n| Reading::numbered(n, PER_PARTITION));
+    let readings = || stream::iter((0..ENTITIES).map(|n| Reading::numbered(n, PER_PARTITION)));
     let (begun, time) = (Instant::now(), cpu("self")?);
     let written = match loader {
         "by hand" => {
@@ -92,13 +92,10 @@ pub async fn load(loader: &str, host: &str) -> Result<(f64, f64)> {
             let answers = transactions.buffer_unordered(IN_FLIGHT);
             answers.try_fold(0, async |count, etags| Ok(count + etags.len() as u64)).await?
         }
-        "PerPartitionOrdered" => {
-            let bulk = Bulk::new(table, PerPartitionOrdered).in_flight(IN_FLIGHT);
-            bulk.upsert(readings(0..ENTITIES)).await.progress.written
-        }
-        _ => {
-            let bulk = Bulk::new(table, BestEffort).in_flight(IN_FLIGHT);
-            bulk.upsert(readings(0..ENTITIES)).await.progress.written
+        loader => {
+            let groups = if loader == "Job::upsert" { 1 } else { IN_FLIGHT };
+            let job = Job::upsert(&table, readings()).concurrency(IN_FLIGHT);
+            job.groups_per_partition(groups).run().await?.total.right
         }
     };
     if written != ENTITIES as u64 {

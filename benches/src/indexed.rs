@@ -2,9 +2,9 @@
 //! same five rows written down as entities.
 
 use rowkey::index::PRIMARY_ROW_KEY;
+use rowkey::key::KeyWriter;
 use rowkey::{DynamicEntity, Entity, StorageAccount, Transaction};
-use rowkey_patterns::index_row::IndexRow;
-use rowkey_patterns::local_index::LocalIndex;
+use rowkey_store::Store;
 
 use crate::clients::run::{Result, WRITTEN};
 use crate::model::Reading;
@@ -17,7 +17,7 @@ const OPERATIONS: u32 = 4_000;
 
 /// The properties of a [`Reading`], and four indexes.
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{partition}", row = "id_{id}", rename_all = "PascalCase")]
+#[entity(store, partition = "{partition}", row = "id_{id}", rename_all = "PascalCase")]
 #[entity(
     index(name = by_device, row = "device_{device}"),
     index(name = by_name, row = "name_{name:lower}"),
@@ -39,7 +39,7 @@ struct Indexed {
     comment: String,
 }
 
-/// One of its rows, as somebody declares it who keeps the copies by hand.
+/// One of its rows, as a program declares it that keeps the copies by hand.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{partition}", row = "{row}", rename_all = "PascalCase")]
 struct Plain {
@@ -81,8 +81,14 @@ impl Indexed {
     fn rows(&self) -> Result<Vec<Plain>> {
         let mut rows = vec![DynamicEntity::of(self)?];
         for position in 0..Self::INDEXES.len() {
-            let copy = IndexRow::of(self, position)?.ok_or("not in an index")?;
-            rows.push(DynamicEntity::of(&copy)?);
+            let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+            if !self.index_key(position, &mut partition, &mut row) {
+                return Err("not in an index".into());
+            }
+            let mut copy = rows[0].clone();
+            copy.set(PRIMARY_ROW_KEY, copy.row_key.clone());
+            (copy.partition_key, copy.row_key) = (partition.finish()?, row.finish()?);
+            rows.push(copy);
         }
         rows.into_iter().map(|row| Ok(row.read_as()?)).collect()
     }
@@ -97,7 +103,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     ))?;
     let table = account.table(WRITTEN);
     table.create().await?;
-    let index = LocalIndex::<Indexed>::new(table.clone());
+    let index = Store::<Indexed>::builder(table.clone()).build()?;
     let entities: Vec<_> = (0..100).map(Indexed::numbered).collect();
     let rows = entities.iter().map(Indexed::rows).collect::<Result<Vec<_>>>()?;
     let pointers = rows[0].iter().filter(|row| row.primary_row_key.is_some()).count();

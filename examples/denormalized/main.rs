@@ -7,11 +7,11 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Entity, StorageAccount, Table};
-use rowkey_patterns::denormalized::Denormalized;
 use rowkey_server::{Operation, Server};
+use rowkey_store::{Copies, Store};
 
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{company}", row = "id_{id:6}")]
+#[entity(store, partition = "{company}", row = "id_{id:6}")]
 struct Employee {
     company: String,
     id: u32,
@@ -33,18 +33,22 @@ struct Department {
 }
 
 // ANCHOR: declare
-/// The table of employees, with the copies that departments hold.
-fn staff(table: Table) -> Denormalized<Employee> {
-    Denormalized::<Employee>::new(table).copy(
+/// The store of employees, with the copies that departments hold.
+fn staff(table: Table) -> rowkey::Result<Store<Employee>> {
+    let managers = Copies::new(
+        "managers",
+        // How many departments an employee manages at most.
+        1,
         // Where: the department that the employee manages, or nowhere.
-        |employee| employee.manages.as_ref().map(|name| Department::key(&employee.company, name)),
+        |e: &Employee| e.manages.as_ref().map(|name| Department::key(&e.company, name)),
         // What.
         |employee| (employee.name.clone(), employee.email.clone()),
         // How it is put there; `None` takes it away.
         |department: &mut Department, manager| {
             (department.manager_name, department.manager_email) = manager.cloned().unzip();
         },
-    )
+    );
+    Store::builder(table).with(managers).build()
 }
 // ANCHOR_END: declare
 
@@ -54,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let table = account.table("staff");
     table.create().await?;
-    let staff = staff(table.clone());
+    let staff = staff(table.clone())?;
     for name in ["marketing", "sales"] {
         let (manager_name, manager_email) = (None, None);
         let company = "contoso".into();
@@ -87,12 +91,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
     // ANCHOR_END: write
 
-    // What is not copied costs what it would without copies.
+    // What is not copied costs what it would without copies: no department is read or written.
     let before = server.journal();
     staff.update(jun.clone(), |e| e.salary += 5_000.0).await?;
-    assert_eq!(server.journal().since(&before).count(Operation::Transaction), 0);
+    assert_eq!(server.journal().since(&before).count(Operation::GetEntity), 1);
 
-    // The department's own properties are its own, and anybody's to change.
+    // The department's own properties are its own, and any program may change them.
     table.update(Department::key("contoso", "sales"), |d| d.budget *= 2.0).await?;
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
 

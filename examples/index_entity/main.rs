@@ -9,11 +9,12 @@
 use std::path::Path;
 
 use rowkey::{Entity, StorageAccount};
-use rowkey_patterns::index_entity::IndexEntity;
 use rowkey_server::{Operation, Server};
+use rowkey_store::Store;
 
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{country}", row = "iata_{iata}")]
+#[entity(store, partition = "{country}", row = "iata_{iata}")]
+#[entity(list(name = by_state, value = "{state}"))]
 struct Airport {
     country: String,
     iata: String,
@@ -25,11 +26,9 @@ struct Airport {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
-    account.table("airports").create().await?;
-    // The lists have the RowKeys state_HI_0000, state_NJ_0000, ..
-    let airports = IndexEntity::new(account.table("airports"), "state", |airport: &Airport| {
-        Some(airport.state.clone())
-    });
+    // The lists have the RowKeys list_iata_by_state_HI, list_iata_by_state_NJ, ..
+    let airports = Store::<Airport>::builder(account.table("airports")).build()?;
+    airports.create_if_missing().await?;
 
     // ANCHOR: write
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/airports.csv");
@@ -44,12 +43,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: read
     let before = server.journal();
-    let hawaii = airports.find(Airport::partition("USA"), "HI").await?;
+    let hawaii = airports.list(Airport::by_state("USA", "HI")).await?;
     assert_eq!(hawaii.len(), 16);
     assert!(hawaii.iter().all(|found| found.entity.state == "HI"));
     let requests = server.journal().since(&before);
-    assert_eq!(requests.count(Operation::QueryEntities), 1, "the list");
-    assert_eq!(requests.count(Operation::GetEntity), 16, "each airport, several at a time");
+    assert_eq!(requests.count(Operation::GetEntity), 1 + 16, "the list, and each airport");
     // ANCHOR_END: read
     println!("Hawaii has {} airports, {} is one of them", hawaii.len(), hawaii[0].entity.name);
 
@@ -57,20 +55,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A change of the value touches three entities: the airport and the lists of both states.
     let newark = Airport::key("USA", "EWR");
     airports.update(newark.clone(), |airport| airport.state = "CT".into()).await?;
-    let keys = airports.keys(Airport::partition("USA"), "CT").await?;
+    let keys = airports.list_keys(&Airport::by_state("USA", "CT")).await?;
     assert!(keys.contains(&newark));
-    let keys = airports.keys(Airport::partition("USA"), "NJ").await?;
+    let keys = airports.list_keys(&Airport::by_state("USA", "NJ")).await?;
     assert!(!keys.contains(&newark));
 
     assert!(airports.delete(newark.clone()).await?);
-    let keys = airports.keys(Airport::partition("USA"), "CT").await?;
+    let keys = airports.list_keys(&Airport::by_state("USA", "CT")).await?;
     assert!(!keys.contains(&newark));
     // ANCHOR_END: change
 
     // What the list of a small state looks like.
     let snapshot = server.snapshot();
     let table = snapshot.table("airports").ok_or("no table")?;
-    let list = table.entity("USA", "state_RI_0000").ok_or("no list")?;
+    let list = table.entity("USA", "list_iata_by_state_RI").ok_or("no list")?;
     let codes = "BID/OQU/PVD/SFZ/UUU/WST";
     assert_eq!(list.get("Keys0"), Some(codes.into()));
     println!("Rhode Island's list is {codes}");

@@ -1,25 +1,24 @@
 //! A staff directory: one row a person, found by id, e-mail address, last name, manager or pay.
 //!
-//! A table looks rows up by their keys and by nothing else. To find a person by e-mail address with
-//! one read, there has to be a row under a key made of the address: a copy. This program declares
-//! such copies on the type, and writes person and copies in one transaction, so that none of them is
-//! ever out of step.
+//! A table finds rows by their keys alone. To find a person by e-mail address with one read, there has to
+//! be a row under a key made of the address: a copy. This program declares such copies on the type, and a
+//! store writes person and copies in one transaction, so that they always agree.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use futures_util::TryStreamExt as _;
 use rowkey::{DynamicEntity, Entity, Partition, Projection, StorageAccount};
-use rowkey_patterns::local_index::LocalIndex;
 use rowkey_server::{Operation, Server};
+use rowkey_store::Store;
 
 // ANCHOR: declaration
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{department}", row = "id_{id:6}")]
+#[entity(store, partition = "{department}", row = "id_{id:6}")]
 // One person an address, whatever its case.
 #[entity(index(name = by_email, row = "email_{email:lower}"))]
 // Several people may have a name: their ids follow it in the RowKey.
 #[entity(index(name = by_last_name, row = "last_{last_name}", many))]
-// Small copies, to list the people of a manager. Who has none is not in this index.
+// Small copies, to list the people of a manager. A person without one is not in this index.
 #[entity(index(name = by_manager, row = "mgr_{manager:6}", many, copy(first_name, last_name)))]
 // The highest pay first, of those who are still here.
 #[entity(index(name = by_pay, row = "pay_{cents:desc}", many, when = "Self::is_active"))]
@@ -52,8 +51,8 @@ struct Name {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
-    let staff = LocalIndex::<Employee>::new(account.table("staff"));
-    staff.table().create_if_missing().await?;
+    let staff = Store::<Employee>::builder(account.table("staff")).build()?;
+    staff.create_if_missing().await?;
 
     // ANCHOR: writing
     // One request writes a person and all copies.
@@ -86,38 +85,39 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR: reading
     // A point query, as cheap as one by id.
     let ada = staff.find(Employee::by_email("sales", "ADA.KING@contoso.com")).await?;
-    let ada = ada.ok_or("nobody has this address")?;
-    assert_eq!(ada.id, 7);
+    let ada = ada.ok_or("no person has this address")?;
+    assert_eq!(ada.entity.id, 7);
 
     // A range query, in the order of the index.
     let kings = staff.query(Employee::by_last_name("sales", "King")).all().await?;
-    assert_eq!(kings.iter().map(|king| king.id).collect::<Vec<_>>(), [7, 9]);
+    assert_eq!(kings.iter().map(|king| king.entity.id).collect::<Vec<_>>(), [7, 9]);
     let with_k = staff.query(Employee::by_last_name_all("sales").prefix("K")).all().await?;
     assert_eq!(with_k.len(), 3);
-    let best_paid = staff.query(Employee::by_pay_all("sales")).first().await?;
-    assert_eq!(best_paid.map(|best| best.id), Some(1));
+    let best_paid = staff.query(Employee::by_pay_all("sales")).page(1, None).await?;
+    assert_eq!(best_paid.entities[0].entity.id, 1);
 
-    // The small copies alone, without the people they are of.
+    // The small copies alone, without the people that they are of.
     let team: Vec<_> =
         staff.query(Employee::by_manager("sales", 1_u32)).stream_as::<Name>().try_collect().await?;
     for name in &team {
-        println!("works for Grace: {} {}", name.entity.first_name, name.entity.last_name);
+        println!("works for Grace: {} {}", name.first_name, name.last_name);
     }
     assert_eq!(team.len(), 2);
     // ANCHOR_END: reading
 
     // ANCHOR: changing
-    // A change of an indexed value moves the copy in the same request: nobody finds Ada under the
-    // old name and not under the new one, or the other way round.
-    let married = ada.map(|ada| ada.last_name = "Lovelace".into());
-    staff.replace(&married).await?;
-    assert!(staff.query(Employee::by_last_name("sales", "Lovelace")).first().await?.is_some());
+    // A change of an indexed value moves the copy in the same request: a reader finds Ada under the old
+    // name or under the new one, and never under both or none.
+    let married = Employee { last_name: "Lovelace".into(), ..ada.entity };
+    staff.replace_if(&married, &ada.version).await?;
+    let lovelace = staff.query(Employee::by_last_name("sales", "Lovelace"));
+    assert_eq!(lovelace.page(1, None).await?.entities.len(), 1);
     show(&staff, "After a change of name").await?;
 
-    // It was made on condition that nobody else had written. This one has been read before it:
+    // It was made on condition that no other program had written. This one has been read before it:
     let [king, ..] = &kings[..] else { return Err("no kings".into()) };
-    let outdated = king.clone().map(|king| king.cents += 1);
-    let refused = staff.replace(&outdated).await.err().ok_or("written over a change")?;
+    let outdated = Employee { cents: king.entity.cents + 1, ..king.entity.clone() };
+    let refused = staff.replace_if(&outdated, &king.version).await.err().ok_or("not refused")?;
     assert!(refused.is_conflict());
     // `update` reads again until it can write.
     staff.update(Employee::key("sales", 7), |ada| ada.active = false).await?;
@@ -129,18 +129,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await
         .err()
         .ok_or("two people have one address")?;
-    assert!(refused.is_already_exists());
+    assert_eq!(refused.index(), Some("by_email"));
     println!("{refused}");
 
     // A deletion takes the copies with it.
-    assert!(staff.delete_if_exists(Employee::key("sales", 7)).await?);
+    assert!(staff.delete(Employee::key("sales", 7)).await?);
     assert!(staff.find(Employee::by_email("sales", "ada.king@contoso.com")).await?.is_none());
     // ANCHOR_END: changing
     Ok(())
 }
 
 /// Shows all rows that Ada has, as they are stored.
-async fn show(staff: &LocalIndex<Employee>, when: &str) -> Result<(), Box<dyn std::error::Error>> {
+async fn show(staff: &Store<Employee>, when: &str) -> Result<(), Box<dyn std::error::Error>> {
     println!("{when}:");
     for row in staff.table().query(Partition::<DynamicEntity>::new("sales")).all().await? {
         if row.entity.row_key == "id_000007"

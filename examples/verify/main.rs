@@ -1,21 +1,35 @@
 //! An index for a table that has been in use for long, and a check that it is right.
 //!
-//! 3,376 airports were stored by their codes alone. Now they are to be found by city, too, while
-//! somebody goes on changing them; the program that builds the index crashes on the way and goes on
-//! where it stood. Then copies are damaged by writes past the index, found and mended.
+//! 3,376 airports were stored by their codes alone. Now they are to be found by city, too, while programs
+//! go on changing them; the program that builds the index is killed on the way and resumes where it was.
+//! Then copies are damaged by writes past the index, found and repaired.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
-use rowkey::{DynamicEntity, Entity, Match, StorageAccount, Table, Transaction};
-use rowkey_patterns::local_index::LocalIndex;
-use rowkey_patterns::verify::{Checkpoint, Verify};
+use futures_util::future::select;
+use futures_util::stream;
+use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount, Table};
 use rowkey_server::Server;
+use rowkey_store::Store;
+use rowkey_store::job::{Job, Report};
+use tokio::sync::Notify;
 
+/// As programs stored airports until now.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{state}", row = "iata_{iata}")]
+struct Before {
+    state: String,
+    iata: String,
+    name: String,
+    city: String,
+}
+
+#[derive(Clone, Debug, Entity)]
+#[entity(store, partition = "{state}", row = "iata_{iata}")]
 #[entity(index(name = by_city, row = "city_{city:lower}", many))]
 struct Airport {
     state: String,
@@ -35,79 +49,77 @@ async fn main() -> Result {
     let count = load_without_index(&table).await?;
 
     // ANCHOR: check
-    // A check writes nothing.
-    let verify = Verify::<Airport>::new(table.clone());
-    let report = verify.check().run().await?.clone();
-    assert_eq!(report.entities, count);
-    assert_eq!(report.index("by_city").map(|index| index.missing), Some(count));
+    // Verifying writes nothing.
+    let airports = Store::<Airport>::builder(table.clone()).build()?;
+    let report = airports.verify().run().await?;
+    let by_city = report.part("by_city");
+    assert_eq!((by_city.missing, report.is_clean()), (count, false));
     // ANCHOR_END: check
-    println!("{} airports, {} without a copy in the index", report.entities, count);
+    println!("{count} airports, {} without a copy in the index", by_city.missing);
 
     // ANCHOR: build
     // From here on all writers keep the index.
-    let airports = LocalIndex::<Airport>::new(table.clone());
-    let stored = build_some(&verify).await?;
-    // The program crashed. Writers go on: they move copies that are there, and those that are not.
+    let stored = build_some(&airports).await?;
+    // The program was killed. Writers go on: they move copies that are there, and write those that are not.
     let anchorage = Airport::key("AK", "ANC");
-    airports.update(anchorage.clone(), |airport| airport.city = "Los Anchorage".into()).await?;
-    airports.delete_if_exists(Airport::key("AK", "FAI")).await?;
+    airports.update(anchorage, |airport| airport.city = "Los Anchorage".into()).await?;
+    airports.delete(Airport::key("AK", "FAI")).await?;
 
-    let mut build = verify.build("by_city").resume(serde_json::from_str(&stored)?)?;
-    while build.step().await? {
-        let checkpoint: &Checkpoint = build.checkpoint();
-        println!("{} of about {count} airports", checkpoint.report().entities);
-    }
-    assert!(build.report().is_in_step());
+    let report = airports
+        .repair()
+        .resume(stored.parse()?)
+        .progress(|progress| println!("{} rows", progress.report().total.examined))
+        .run()
+        .await?;
+    assert!(report.is_clean());
     // ANCHOR_END: build
     let found = airports.query(Airport::by_city("AK", "los anchorage")).all().await?;
     assert_eq!(found.len(), 1);
-    assert!(verify.check().run().await?.indexes.iter().all(|index| index.drifted() == 0));
+    assert_eq!(drift(&airports.verify().run().await?), (0, 0, 0));
 
     // ANCHOR: repair
-    // Somebody writes past the index: a city is changed without its copy, a copy is deleted.
-    let mut moved = table.get(anchorage).await?.ok_or("no such airport")?;
+    // Another program writes past the index: a city is changed without its copy, a copy is deleted.
+    let mut moved = table.get(Before::key("AK", "ANC")).await?.ok_or("no such airport")?;
     moved.entity.city = "Anchorage".into();
     table.replace(&moved).await?;
-    let copy = airports.query(Airport::by_city("HI", "Honolulu")).all().await?;
-    let copy = copy.first().ok_or("no such airport")?;
-    let row = format!("city_honolulu_iata_{}", copy.iata);
-    table.delete(rowkey::Key::<DynamicEntity>::new("HI", row), Match::Any).await?;
+    let copy = airports.query(Airport::by_city("HI", "Honolulu")).page(1, None).await?;
+    let copy = copy.entities.first().ok_or("no such airport")?;
+    let row = format!("city_honolulu_iata_{}", copy.entity.iata);
+    table.delete(Key::<DynamicEntity>::new("HI", row), Match::Any).await?;
 
-    let mut repair = verify
-        .found(|finding| println!("{:?} in {}", finding.drift, finding.index.unwrap_or("no index")))
-        .repair();
-    let report = repair.run().await?;
-    let by_city = report.index("by_city").ok_or("no such index")?;
-    assert_eq!((by_city.missing, by_city.orphan), (2, 1));
-    assert_eq!(by_city.mended, 3);
+    let report = airports.repair().run().await?;
+    assert_eq!(drift(&report), (2, 0, 1));
+    assert_eq!((report.part("by_city").repaired, report.is_clean()), (3, true));
     // ANCHOR_END: repair
+    println!("{:?}", report.part("by_city"));
     Ok(())
 }
 
+/// How many copies were missing, stale and orphaned.
+fn drift(report: &Report) -> (u64, u64, u64) {
+    let by_city = report.part("by_city");
+    (by_city.missing, by_city.stale, by_city.orphaned)
+}
+
 /// Builds the index up to some page, and leaves the checkpoint as text.
-async fn build_some(verify: &Verify<Airport>) -> Result<String> {
-    let mut build = verify.build("by_city");
-    for _ in 0..2 {
-        build.step().await?;
-    }
-    Ok(serde_json::to_string(build.checkpoint())?)
+async fn build_some(airports: &Store<Airport>) -> Result<String> {
+    let (stored, some_pages) = (Mutex::new(String::new()), Notify::new());
+    let build = airports.repair().progress(|progress| {
+        *stored.lock().unwrap_or_else(PoisonError::into_inner) = progress.checkpoint.to_string();
+        some_pages.notify_one();
+    });
+    select(pin!(build.run()), pin!(some_pages.notified())).await;
+    Ok(stored.into_inner()?)
 }
 
 /// Stores the airports as it was done before there was an index.
 async fn load_without_index(table: &Table) -> Result<u64> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/airports.csv");
-    let mut states = BTreeMap::<String, Vec<Airport>>::new();
+    let mut airports = Vec::new();
     for record in csv::Reader::from_path(path)?.deserialize() {
-        let (iata, name, city, state): (_, _, _, String) = record?;
-        states.entry(state.clone()).or_default().push(Airport { state, iata, name, city });
+        let (iata, name, city, state): (String, String, String, String) = record?;
+        airports.push(Before { state, iata, name, city });
     }
-    let mut count = 0;
-    for airports in states.values() {
-        for some in airports.chunks(100) {
-            let all = some.iter().fold(table.transaction(), Transaction::insert);
-            all.submit().await?;
-            count += u64::try_from(some.len())?;
-        }
-    }
-    Ok(count)
+    let report = Job::insert(table, stream::iter(airports)).run().await?;
+    Ok(report.total.right)
 }

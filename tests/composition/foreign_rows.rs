@@ -1,48 +1,9 @@
 //! Item 7: rows that a helper takes for its own.
 
-use rowkey::{DynamicEntity, Entity, StorageAccount, Stored};
-use rowkey_patterns::verify::Verify;
+use rowkey::{DynamicEntity, StorageAccount, Stored};
 use rowkey_patterns::wide::{Wide, WideEntity};
-use rowkey_server::Server;
 
 use crate::start;
-
-/// A guest with an index beside and one elsewhere, whose rows begin alike.
-#[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{hotel}", row = "id_{id:6}", rename_all = "PascalCase")]
-#[entity(
-    index(name = by_name, row = "name_{name}", many),
-    index(name = by_city, partition = "city_{city}", row = "name_{name}", many)
-)]
-struct Guest {
-    hotel: String,
-    id: u32,
-    name: String,
-    city: String,
-}
-
-fn copies_in(server: &Server, partition: &str) -> usize {
-    server.snapshot().table("guests").unwrap().partition(partition).count()
-}
-
-/// Item 7: `Verify::repair` takes a copy in another partition for one of the index beside the entity,
-/// and deletes it as an orphan.
-#[tokio::test]
-#[should_panic(expected = "valid copies that a repair leaves: 0 of 1")]
-async fn a_repair_tells_indexes_apart_that_begin_alike() {
-    let (server, account) = start().await;
-    let table = account.table("guests");
-    table.create().await.unwrap();
-    let (hotel, name, city) = ("north".into(), "King".into(), "Leeds".into());
-    table.insert(&Guest { hotel, id: 7, name, city }).await.unwrap();
-    let verify = Verify::<Guest>::new(table);
-    verify.build("by_name").run().await.unwrap();
-    verify.build("by_city").run().await.unwrap();
-    assert_eq!(copies_in(&server, "city_Leeds"), 1);
-    verify.repair().run().await.unwrap();
-    let left = copies_in(&server, "city_Leeds");
-    assert!(left == 1, "valid copies that a repair leaves: {left} of 1");
-}
 
 /// A row of another program, where the second row of the wide entity `2026` would be.
 fn foreign() -> DynamicEntity {

@@ -5,38 +5,9 @@
 
 use rowkey::{Entity, ErrorCode, Table};
 use rowkey_encryption::{AesKeyWrap, Encrypted, KeyRing};
-use rowkey_server::{Fault, Injected, Operation, Server};
+use rowkey_server::{Fault, Operation};
 
-use crate::{Employee, employee, key, reading_secondary, staff, start};
-
-/// Refuses the `nth` point query of a table once.
-fn refuse_read(server: &Server, table: &str, nth: u64) -> Injected {
-    let reads = Fault::on(Operation::GetEntity).resource(table);
-    server.inject(reads.nth(nth).reject(ErrorCode::SERVER_BUSY))
-}
-
-/// Item 4: an insert reads at the secondary that the owner of a row of a unique index does not demand
-/// it, writes over the row, and two employees have one address.
-#[tokio::test]
-#[should_panic(expected = "employees with one address: [7, 8]")]
-async fn a_taken_row_of_an_index_is_refused_by_the_primary() {
-    let (server, account) = start().await;
-    let first = staff(&account);
-    first.insert(&employee(7, "ada@fabrikam.com")).await.unwrap();
-    let behind = server.hold_back_secondary();
-    let change = |employee: &mut Employee| employee.email = "ada@contoso.com".into();
-    first.update(key(7), change).await.unwrap();
-    // The first point query reads the row in the way, the second its owner.
-    let busy = refuse_read(&server, "staff", 2);
-    let _ = staff(&reading_secondary(&account)).insert(&employee(8, "ada@contoso.com")).await;
-    assert_eq!(busy.hits(), 1);
-    drop(behind);
-
-    let all = first.table().query(Employee::partition("sales")).all().await.unwrap();
-    let owners = all.iter().filter(|employee| employee.entity.email == "ada@contoso.com");
-    let owners: Vec<_> = owners.map(|employee| employee.entity.id).collect();
-    assert!(owners == [7], "employees with one address: {owners:?}");
-}
+use crate::{reading_secondary, start};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]

@@ -5,9 +5,9 @@ use rowkey::{
     ClientOptions, Continuation, DynamicEntity, Entity, ErrorKind, Filter, Key, Outcome, Page,
     Partition, Projection, Query, Result, Table,
 };
-use rowkey_patterns::index_row::IndexRow;
 use rowkey_server::{Operation, Pages};
 use rowkey_tests::random::{Random, Seed, seeds};
+use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};
 
 use crate::model::Employee;
@@ -195,7 +195,7 @@ async fn rows_that_are_passed_over_cost_few_requests_and_no_entity() -> TestResu
     for id in 0..300 {
         let courier = if id % 3 == 0 { "a" } else { "z" }.to_owned();
         let order = Order { tenant: format!("m{}", id / 100), id, courier, note: None };
-        table.insert(&IndexRow::of(&order, 0)?.ok_or("in the index")?).await?;
+        table.insert(&index_row(&order, 0)?.ok_or("in the index")?).await?;
         table.insert(&order).await?;
         all.push(Key::of(&order));
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rowkey::index::{IndexRange, SamePartition};
 use rowkey::sas::{TablePermissions, TableSas};
 use rowkey::{Cost, DynamicEntity, Entity, ErrorKind, Key, Outcome, Partition, Table};
-use rowkey_patterns::index_row::IndexRow;
 use rowkey_tests::random::{Random, Seed, seeds};
+use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};
 
 /// The largest first.
@@ -270,7 +270,7 @@ async fn a_range_of_text_holds_what_continues_it() -> TestResult {
         id += 1;
         let (last_name, code) = (last_name.to_owned(), format!("c{id}"));
         let employee = Employee { shelf: "p".into(), id, last_name, code, pay: 0 };
-        table.insert(&IndexRow::of(&employee, 0)?.ok_or("in the index")?).await?;
+        table.insert(&index_row(&employee, 0)?.ok_or("in the index")?).await?;
     }
     let find = async |range: IndexRange<Employee, SamePartition>| -> rowkey::Result<Vec<String>> {
         let found = table.query(range.partition_of::<DynamicEntity>()).all().await?;
@@ -355,7 +355,7 @@ async fn any_range_of_an_index_holds_what_its_values_say() -> TestResult {
             let employee = Employee { shelf: "p".into(), id, last_name, code, pay };
             let mut rows = table.transaction();
             for position in 0..Employee::INDEXES.len() {
-                let row = IndexRow::of(&employee, position)?.ok_or("in the index")?;
+                let row = index_row(&employee, position)?.ok_or("in the index")?;
                 all.insert(row.keys().1.to_owned(), employee.clone());
                 rows = rows.insert(&row);
             }

@@ -5,7 +5,7 @@ use rowkey::{
     Cost, DynamicEntity, Entity, EntitySet, ErrorKind, Filter, Outcome, Partition, Projection,
     Table,
 };
-use rowkey_patterns::index_row::IndexRow;
+use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};
 
 /// An entity with whole copies whose rows look like its own, and with copies of a part.
@@ -53,7 +53,7 @@ fn order(shop: &str, id: u16) -> Order {
 async fn insert(table: &Table, order: &Order) -> TestResult {
     table.insert(order).await?;
     for position in 0..Order::INDEXES.len() {
-        table.insert(&IndexRow::of(order, position)?.ok_or("in the index")?).await?;
+        table.insert(&index_row(order, position)?.ok_or("in the index")?).await?;
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{
     DynamicEntity, Entity, EntitySet, ErrorKind, Key, Match, Partition, StorageAccount, Table,
 };
-use rowkey_patterns::local_index::LocalIndex;
 use rowkey_server::{Operation, Server};
+use rowkey_store::Store;
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -470,7 +470,7 @@ async fn an_update_that_upgrades_is_whole_or_not_whichever_request_fails() -> Te
 #[tokio::test]
 async fn an_indexed_type_is_read_in_a_set_without_its_copies() -> TestResult {
     #[derive(Clone, Debug, PartialEq, Entity)]
-    #[entity(partition = "{department}", row = "contact_{id:6}")]
+    #[entity(store, partition = "{department}", row = "contact_{id:6}")]
     #[entity(index(name = by_email, row = "email_{email:lower}"))]
     struct Contact {
         department: String,
@@ -485,7 +485,7 @@ async fn an_indexed_type_is_read_in_a_set_without_its_copies() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let ada = Contact { department: "sales".into(), id: 7, email: "Ada@contoso.com".into() };
     table.insert(&department()).await?;
-    LocalIndex::<Contact>::new(table.clone()).insert(&ada).await?;
+    Store::<Contact>::builder(Table::clone(&table)).build()?.insert(&ada).await?;
 
     let rows = table.query(Contact::partition("sales").whole::<DynamicEntity>()).all().await?;
     assert_eq!(rows.len(), 3, "the contact, its copy, and the department");

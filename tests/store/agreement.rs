@@ -1,9 +1,11 @@
 //! Several writers, a secondary that lags, and a queue that is down.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
-use rowkey::ClientOptions;
-use rowkey_server::{ErrorCode, Fault, Operation};
-use rowkey_store::Settled;
+use rowkey::{ClientOptions, ManualClock, StorageAccount};
+use rowkey_server::{ErrorCode, Fault, Operation, Service};
+use rowkey_store::{Settled, Transaction};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};
@@ -42,7 +44,7 @@ async fn eight_writers_of_one_entity_lose_no_change() -> TestResult {
         updated?;
     }
     for _ in 0..4 {
-        server.clock().advance(std::time::Duration::from_secs(61));
+        server.clock().advance(Duration::from_secs(61));
         orders.work_once().await?;
     }
     assert_eq!(agreed(&server.snapshot(), true), [("order_0001".into(), 8)]);
@@ -108,5 +110,32 @@ async fn without_the_queue_the_backlog_takes_the_message() -> TestResult {
     orders.drain_backlog().await?;
     agreed(&server.snapshot(), true);
     assert!(orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?.is_some());
+    Ok(())
+}
+
+/// Item 12: writes go on within a second while the queue refuses everything, a transaction of several
+/// entities as well.
+#[tokio::test]
+async fn a_write_does_not_wait_for_the_queue() -> TestResult {
+    let (server, _) = start().await?;
+    let _down = server.inject(Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY));
+    let all: Vec<_> = (1..=4).map(order).collect();
+    for several in [false, true] {
+        let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+        let account = StorageAccount::builder()
+            .connection_string(server.connection_string())?
+            .clock(clock.clone())
+            .build()?;
+        let orders = store(&account)?;
+        if several {
+            let transaction = all[1..].iter().fold(orders.transaction(), Transaction::insert);
+            assert_eq!(transaction.submit().await?.settled, Settled::Done);
+        } else {
+            assert_eq!(orders.insert(&all[0]).await?.settled, Settled::Done);
+        }
+        let waited: Duration = clock.slept().iter().sum();
+        assert!(waited <= Duration::from_secs(1), "it waits for the queue: {waited:?}");
+    }
+    assert_eq!(agreed(&server.snapshot(), true).len(), 4);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select;
-use rowkey::{DynamicEntity, Key};
+use rowkey::{DynamicEntity, Entity, Key};
 use rowkey_server::{Fault, Operation};
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
@@ -107,5 +107,56 @@ async fn a_worker_leaves_the_entities_of_another_type_alone() -> TestResult {
     robots.work_once().await?;
     let found = robots.find(Robot::by_name("r2", 1_u32)).await?;
     assert!(found.is_some(), "the robot is in its index");
+    Ok(())
+}
+
+/// A guest with an index beside and one elsewhere, whose rows begin alike.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{hotel}", row = "id_{id:6}", rename_all = "PascalCase")]
+#[entity(
+    index(name = by_name, row = "name_{name}", many),
+    index(name = by_city, partition = "city_{city}", row = "name_{name}", many)
+)]
+struct Guest {
+    hotel: String,
+    id: u32,
+    name: String,
+    city: String,
+}
+
+/// Item 7: a repair takes a copy in another partition for one of its own index, by the name that it has.
+#[tokio::test]
+async fn a_repair_tells_indexes_apart_that_begin_alike() -> TestResult {
+    let (server, account) = start().await?;
+    let guests =
+        Store::<Guest>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
+    let (hotel, name, city) = ("north".to_owned(), "King".to_owned(), "Leeds".to_owned());
+    guests.insert(&Guest { hotel, id: 7, name, city }).await?;
+    let rows = || server.snapshot().table("orders").map(rowkey_server::StoredTable::len);
+    assert_eq!(rows(), Some(3));
+    let report = guests.repair().run().await?;
+    assert_eq!((report.total.drifted(), report.is_clean()), (0, true), "{report:?}");
+    assert_eq!((report.part("by_name").right, report.part("by_city").right), (1, 1));
+    assert_eq!(rows(), Some(3));
+    Ok(())
+}
+
+/// Item 6: another program writes a head as a whole. The copy is as it was, and its version is not that of
+/// the entity any more.
+#[tokio::test]
+async fn a_write_after_a_read_through_an_index_is_guarded_by_the_entity() -> TestResult {
+    let (_server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    let found = orders.find(Order::by_desk("contoso", 1_u32)).await?.unwrap();
+    let mut head = DynamicEntity::of_any_size(&order(1))?;
+    head.set("badge", "B1");
+    account.table("orders").upsert(&head).await?;
+
+    let changed = Order { courier: None, ..found.entity };
+    let refused = orders.replace_if(&changed, &found.version).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused}");
+    let stored = account.table("orders").get(head.key()).await?.unwrap();
+    assert_eq!(stored.entity.get("badge"), Some(&"B1".into()));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Jobs over many entities: verify, repair, delete and load.
 
 use futures_util::stream;
-use rowkey::{DynamicEntity, Key, Match};
-use rowkey_store::job::Report;
+use rowkey::{ClientOptions, DynamicEntity, Key, Match, ScanPolicy};
+use rowkey_store::job::{Job, Report, Walk};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};
@@ -155,5 +155,21 @@ async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
     let swept = orders.repair().run().await?;
     assert_eq!((swept.part("operations").orphaned, swept.is_clean()), (1, true), "{swept:?}");
     assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    Ok(())
+}
+
+/// Item 9: a job is deliberate, so a policy against scans stops none.
+#[tokio::test]
+async fn a_scan_policy_stops_no_job() -> TestResult {
+    let (_server, account) = start().await?;
+    let scan_policy = ScanPolicy::Deny;
+    let denying = account.with_options(ClientOptions { scan_policy, ..account.options().clone() });
+    let orders = store(&denying)?;
+    orders.load(stream::iter((0..3).map(order))).run().await?;
+    assert!(orders.verify().run().await?.is_clean());
+    assert!(orders.repair().run().await?.is_clean());
+    let all = || Walk::new(orders.table(), |table| table.scan::<Order>());
+    assert_eq!(Job::count(all()).run().await?.total.right, 3);
+    assert_eq!(orders.delete_found(all()).run().await?.total.right, 3);
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! (`AZURE_STORAGE_CONNECTION_STRING` does).
 
 pub mod random;
+pub mod rows;
 pub mod sweep;
 pub mod timeline;
 

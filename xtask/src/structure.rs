@@ -17,10 +17,21 @@ const PATTERNS: [&str; 4] =
 /// Their public modules that several patterns share, and that are none themselves.
 const SHARED: [&str; 3] = ["index_row", "pace", "rounds"];
 
-/// Patterns that are declarations and jobs of a store, by the name of their page and example. Their tests
-/// are files of that name in tests/store or tests/patterns.
-const DECLARED: [&str; 6] =
-    ["bulk", "bulk_delete", "remote_index", "remote_index_entity", "unique", "view"];
+/// Patterns that are declarations and jobs of a store: the name of their page and example, and the file of
+/// their tests.
+const DECLARED: [(&str, &str); 11] = [
+    ("blob_index", "tests/store/blob_lists.rs"),
+    ("bulk", "tests/store/bulk.rs"),
+    ("bulk_delete", "tests/store/bulk_delete.rs"),
+    ("denormalized", "tests/store/copies.rs"),
+    ("index_entity", "tests/store/value_lists.rs"),
+    ("local_index", "tests/store/local_index.rs"),
+    ("remote_index", "tests/store/remote_index.rs"),
+    ("remote_index_entity", "tests/store/remote_index_entity.rs"),
+    ("unique", "tests/store/unique.rs"),
+    ("verify", "tests/store/verify.rs"),
+    ("view", "tests/store/view.rs"),
+];
 
 /// A file of source longer than this is about more than one thing.
 const MAX_LINES: usize = 900;
@@ -45,8 +56,8 @@ pub(crate) fn check() -> bool {
     for package in PATTERNS {
         patterns(package, &mut faults);
     }
-    for name in DECLARED {
-        pattern("rowkey-store", name, &mut faults);
+    for (name, tests) in DECLARED {
+        pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
     crate::pages::check(&mut faults);
     for fault in &faults {
@@ -133,13 +144,15 @@ fn patterns(package: &str, faults: &mut Vec<String>) {
     let modules = library.lines().filter_map(|line| line.strip_prefix("pub mod "));
     for module in modules.map(|module| module.trim_end_matches(';')) {
         if !SHARED.contains(&module) {
-            pattern(package, module, faults);
+            let tests =
+                [format!("tests/patterns/{module}.rs"), format!("tests/patterns/{module}/mod.rs")];
+            pattern(package, module, &tests, faults);
         }
     }
 }
 
-/// A pattern has a page, an example and tests of its name.
-fn pattern(package: &str, name: &str, faults: &mut Vec<String>) {
+/// A pattern has a page, an example of its name, and one of these files of tests.
+fn pattern(package: &str, name: &str, tests: &[String], faults: &mut Vec<String>) {
     let summary = fs::read_to_string(root().join("docs/src/SUMMARY.md")).unwrap_or_default();
     let page = format!("patterns/{}.md", name.replace('_', "-"));
     if !summary.contains(&format!("({page})")) || !root().join("docs/src").join(&page).exists() {
@@ -148,11 +161,8 @@ fn pattern(package: &str, name: &str, faults: &mut Vec<String>) {
     if !examples().iter().any(|example| example == name) {
         faults.push(format!("{package}: {name} has no example named {name}"));
     }
-    let tests = ["patterns", "store"].iter().flat_map(|folder| {
-        [format!("tests/{folder}/{name}.rs"), format!("tests/{folder}/{name}/mod.rs")]
-    });
-    if !tests.into_iter().any(|path| root().join(path).exists()) {
-        faults.push(format!("{package}: {name} has no tests/store/{name}.rs"));
+    if !tests.iter().any(|path| root().join(path).exists()) {
+        faults.push(format!("{package}: {name} has no {}", tests[0]));
     }
 }
 

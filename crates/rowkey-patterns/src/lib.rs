@@ -8,7 +8,6 @@
 //! | [`local_index`] | intra-partition secondary index | an entity and its copies in every index change together |
 //! | [`verify`] | (keeping indexes right) | what is missing, stale or left over in an index is found, and mended while writers go on |
 //! | [`index_entity`] | index entities, in the same partition | an entity and the lists of keys that name it change together |
-//! | [`denormalized`] | denormalisation | copies of an entity's properties change with it |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
 //! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
@@ -22,7 +21,6 @@
 //! [`rounds`] how what lost against another writer is tried again, [`pace`] how jobs keep to a rate.
 
 mod checkpoint;
-pub mod denormalized;
 mod hash;
 pub mod index_entity;
 pub mod index_row;

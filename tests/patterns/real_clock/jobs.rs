@@ -6,21 +6,30 @@ use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, Table};
 use rowkey_large::Large;
-use rowkey_patterns::local_index::LocalIndex;
 use rowkey_patterns::lookup::Lookup;
 use rowkey_patterns::parallel::Parallel;
 use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_patterns::series::Series;
-use rowkey_patterns::verify::Verify;
 use rowkey_server::Operation;
+use rowkey_store::Store;
 use rowkey_store::job::{Job, Pace, Walk};
 use rowkey_tests::TestResult;
 
 use super::{requests_of, start};
 
+/// The same seats, found by their guests.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{room}", row = "seat_{number:4}")]
+#[entity(index(name = by_guest, row = "guest_{guest}"))]
+struct Indexed {
+    room: String,
+    number: u32,
+    guest: String,
+    photo: Option<Vec<u8>>,
+}
+
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{room}", row = "seat_{number:4}")]
-#[entity(index(name = by_guest, row = "guest_{guest}"))]
 struct Seat {
     room: String,
     number: u32,
@@ -68,17 +77,16 @@ async fn loads_reads_and_deletions_take_the_requests_that_their_pages_say() -> T
 async fn a_repair_and_a_sweep_end_after_their_last_page() -> TestResult {
     let (server, account) = start().await?;
     let table = filled(account.table("seats")).await?;
-    let verify = Verify::<Seat>::new(table.clone()).page_size(10).requests_per_second(100);
-    let mut repair = verify.repair();
-    let (report, sent) = requests_of(&server, repair.run()).await;
-    assert_eq!(report?.indexes[0].missing, 30);
-    // A copy that is missing is read, its entity is read, and both are looked at again.
-    assert!(sent.len() <= 30 * 6 + 12, "{} requests for 30 copies", sent.len());
-    let mut check = verify.check();
-    let (report, sent) = requests_of(&server, check.run()).await;
-    assert_eq!(report?.indexes[0].missing, 0);
-    // Six pages, an entity for each copy, and a copy for each entity.
-    assert!(sent.len() <= 6 + 2 * 30, "{} requests for six pages", sent.len());
+    let seats = Store::<Indexed>::builder(table).build()?;
+    let pace = Pace::new(&account).requests_per_second(100);
+    let (report, sent) = requests_of(&server, seats.repair().pace(pace.clone()).run()).await;
+    assert_eq!(report?.part("by_guest").repaired, 30);
+    // An entity and its copy are read, the entity is read again and written, and the copy read again.
+    assert!(sent.len() <= 30 * 6 + 2, "{} requests for 30 copies", sent.len());
+    let (report, sent) = requests_of(&server, seats.verify().pace(pace).run()).await;
+    assert!(report?.is_clean());
+    // A page, an entity with its copy, and a copy with its entity.
+    assert!(sent.len() <= 1 + 4 * 30, "{} requests for 30 copies", sent.len());
 
     let photos = Large::<Seat>::new(account.table("photos"), account.container("blobs"))
         .threshold(100)
@@ -112,11 +120,12 @@ async fn writers_that_meet_come_to_an_end() -> TestResult {
     // and two more for the first value.
     assert!(sent.len() <= 48 * 2 + 4 * 2, "{} requests for 12 increments", sent.len());
 
-    let seats = LocalIndex::<Seat>::new(account.table("seats"));
-    seats.table().create().await?;
-    seats.insert(&seat(1)).await?;
+    let seats = Store::<Indexed>::builder(account.table("seats")).build()?;
+    seats.create_if_missing().await?;
+    let (room, guest) = ("blue".into(), "guest 1".into());
+    seats.insert(&Indexed { room, number: 1, guest, photo: None }).await?;
     let update = |text: &'static str| {
-        seats.update(Seat::key("blue", 1), move |seat| seat.guest = text.to_owned())
+        seats.update(Indexed::key("blue", 1), move |seat| seat.guest = text.to_owned())
     };
     let ((one, two), sent) = requests_of(&server, join(update("ada"), update("bob"))).await;
     one?;
