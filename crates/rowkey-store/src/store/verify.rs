@@ -142,14 +142,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 report.note(Some(name), *verdict, 1);
             }
             repaired?;
-            for (at, (name, _)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
-                let now = match at.checked_sub(E::INDEXES.len()) {
-                    _ if !repairs => Verdict::Missing,
-                    None => self.examine_demand(keys, &head, at).await?,
-                    Some(list) => self.examine_lists(keys, &head, list).await?,
-                };
-                if now == Verdict::Right {
-                    report.repaired(Some(name), 1);
+            if repairs {
+                let wrong = found.iter().enumerate().filter(|(_, one)| is_wrong(one));
+                for (at, (name, _)) in wrong {
+                    if self.is_repaired(keys, at).await? {
+                        report.repaired(Some(name), 1);
+                    }
                 }
             }
             return Ok(());
@@ -157,6 +155,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         // It changes all the time. Its writers keep it in step.
         report.note(None, Verdict::Skipped, 1);
         Ok(())
+    }
+
+    /// Whether the rows of one declaration are as the entity demands now.
+    async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
+        for _ in 0..ROUNDS {
+            let Some(head) = self.read(keys).await? else { return Ok(true) };
+            let now = match at.checked_sub(E::INDEXES.len()) {
+                None => self.examine_demand(keys, &head, at).await?,
+                Some(list) => self.examine_lists(keys, &head, list).await?,
+            };
+            if now == Verdict::Right || !self.has_changed(keys, &head).await? {
+                return Ok(now == Verdict::Right);
+            }
+        }
+        // Its writers keep it in step.
+        Ok(true)
     }
 
     /// What stands where the entity demands a row in one of its declarations.
