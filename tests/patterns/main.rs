@@ -6,10 +6,8 @@
 mod compound_key;
 mod encryption;
 mod heterogeneous;
-mod index_entity;
 mod large_entity;
 mod lease_lock;
-mod local_index;
 mod log_blob;
 mod log_tail;
 mod lookup;
@@ -22,6 +20,5 @@ mod series;
 mod spread;
 mod steps;
 mod vending;
-mod verify;
 mod wide;
 mod worker;

@@ -15,7 +15,7 @@ const PATTERNS: [&str; 4] =
     ["rowkey-patterns", "rowkey-eventual", "rowkey-large", "rowkey-encryption"];
 
 /// Their public modules that several patterns share, and that are none themselves.
-const SHARED: [&str; 3] = ["index_row", "pace", "rounds"];
+const SHARED: [&str; 1] = ["rounds"];
 
 /// Patterns that are declarations and jobs of a store: the name of their page and example, and the file of
 /// their tests.

@@ -112,7 +112,7 @@ use syn::DeriveInput;
 /// # Indexes
 ///
 /// An index is a copy of each entity under another key. What is declared here says where the copies
-/// are and what they hold; to keep them, write through `LocalIndex` of the crate `rowkey-patterns`.
+/// are and what they hold; to keep them, add `store` and write through `Store` of the crate `rowkey-store`.
 ///
 /// ```
 /// use rowkey::Entity;

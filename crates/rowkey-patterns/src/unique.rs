@@ -1,4 +1,4 @@
-//! Text that nobody else writes: a random number a process, and a count.
+//! Text that no other program writes: 64 random bits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

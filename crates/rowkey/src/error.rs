@@ -113,11 +113,11 @@ impl Error {
     /// use rowkey::{Error, ErrorKind, Outcome};
     ///
     /// let error = Error::refused(ErrorKind::TooLarge, "the list has 9 rows; 8 are allowed")
-    ///     .of("IndexEntity", "staff")
+    ///     .of("Insert", "staff")
     ///     .advise("keep it in a blob");
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "IndexEntity on staff: the list has 9 rows; 8 are allowed; keep it in a blob"
+    ///     "Insert on staff: the list has 9 rows; 8 are allowed; keep it in a blob"
     /// );
     /// assert_eq!(error.outcome(), Outcome::NotSent);
     /// ```

@@ -8,8 +8,8 @@ use rowkey::StorageAccount;
 use rowkey_eventual::worker::{Attempt, Done, Worker};
 use rowkey_eventual::{Task, Tasks};
 use rowkey_large::{BlobLog, LeaseLock};
-use rowkey_patterns::pace::Pace;
 use rowkey_server::{JournalEntry, Operation};
+use rowkey_store::job::{Pace, Target};
 use rowkey_tests::TestResult;
 use serde::{Deserialize, Serialize};
 
@@ -144,11 +144,12 @@ async fn a_log_that_nothing_is_written_to_sends_nothing() -> TestResult {
 #[tokio::test]
 async fn a_pace_is_kept() -> TestResult {
     let (server, account) = start().await?;
-    let pace = Pace::new(Some(100));
+    let pace = Pace::new(&account).entities_per_second(100);
+    let target = Target::partition(&account.table("jobs"), "p");
     let start = account.clock().now();
     let ((), sent) = requests_of(&server, async {
         for _ in 0..5 {
-            pace.take(account.clock(), 10).await;
+            assert!(pace.run(target, 10, |_| async { Ok(()) }).await.is_ok());
         }
     })
     .await;
