@@ -356,7 +356,7 @@ async fn any_range_of_an_index_holds_what_its_values_say() -> TestResult {
             let mut rows = table.transaction();
             for position in 0..Employee::INDEXES.len() {
                 let row = index_row(&employee, position)?.ok_or("in the index")?;
-                all.insert(row.keys().1.to_owned(), employee.clone());
+                all.insert(row.row_key.clone(), employee.clone());
                 rows = rows.insert(&row);
             }
             rows.submit().await?;

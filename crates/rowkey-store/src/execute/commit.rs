@@ -163,9 +163,10 @@ async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> R
     let Some(head) = replaced().or_else(inserted).or_else(|| heads().next()) else {
         return Ok(Decided::Unknown);
     };
-    // That an entity is gone is all there is to know if its deletion was all there was to do.
-    let only_deletes = operations.iter().all(|edit| matches!(edit.write, Write::Delete(_)));
-    let is_alone = only_deletes && heads().count() == 1;
+    // That an entity is gone is all there is to know of its deletion: another writer who deleted it has made
+    // the same of its copies and of the rows that were read, but not of rows that this one inserts.
+    let is_alone =
+        heads().count() == 1 && !operations.iter().any(|edit| matches!(edit.source, Source::Note));
     let keys = (plan.partition_key.clone(), head.row_key.clone());
     let now = table.row_as::<Marked>(&keys).await?;
     let is_mine = |mark: &Option<String>| mark.as_deref() == Some(plan.op.mark());
