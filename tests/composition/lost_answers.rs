@@ -32,15 +32,6 @@ fn year(properties: u32) -> WideEntity {
     year
 }
 
-/// A wide entity with this number of properties.
-fn year(properties: u32) -> WideEntity {
-    let mut year = WideEntity::new("leeds", "2026");
-    for day in 0..properties {
-        year.set(format!("D{day:03}"), 20.5);
-    }
-    year
-}
-
 async fn years(account: &StorageAccount) -> Wide {
     let table = account.table("years");
     table.create().await.unwrap();
