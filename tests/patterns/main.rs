@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod compound_key;
-mod encryption;
 mod heterogeneous;
 mod large_entity;
 mod lease_lock;

@@ -9,6 +9,7 @@ mod bulk;
 mod bulk_delete;
 mod contributors;
 mod copies;
+mod encryption;
 mod faults;
 mod foreign;
 mod honest;

@@ -2,6 +2,7 @@
 //! deletion. `docs/src/concepts/composition.md` lists them; a test keeps the list as it is.
 
 use rowkey::{Entity, Key, StorageAccount};
+use rowkey_encryption::{AesKeyWrap, KeyRing};
 use rowkey_eventual::outbox::Outbox as _;
 use rowkey_eventual::{Task, Tasks};
 use rowkey_server::Server;
@@ -19,7 +20,9 @@ trait Pair: Entity + Clone + Send + Sync + 'static {
 }
 
 macro_rules! pairs {
-    ($($name:ident: $first:literal, $second:literal, $(#[$attribute:meta])*;)*) => {
+    ($(
+        $name:ident: $first:literal, $second:literal, $(#[$attribute:meta])* $(=> $secret:ident)?;
+    )*) => {
         $(
             mod $name {
                 use super::*;
@@ -27,11 +30,17 @@ macro_rules! pairs {
                 #[derive(Clone, Debug, PartialEq, Entity)]
                 #[entity(store, partition = "all", row = "thing_{id}")]
                 $(#[$attribute])*
-                pub(super) struct Thing { id: u32, a: String, b: String }
+                pub(super) struct Thing {
+                    id: u32,
+                    a: String,
+                    b: String,
+                    $(#[entity($secret)])?
+                    secret: String,
+                }
 
                 impl Pair for Thing {
                     fn new(id: u32, a: &str, b: &str) -> Self {
-                        Self { id, a: a.to_owned(), b: b.to_owned() }
+                        Self { id, a: a.to_owned(), b: b.to_owned(), secret: "hush".to_owned() }
                     }
 
                     fn set(&mut self, a: &str, b: &str) {
@@ -164,6 +173,20 @@ pairs! {
     list_and_task: "list", "task",
         #[entity(list(name = all, value = "{a}"))];
     count_and_task: "count", "task",;
+    encrypted_and_unique_index: "encrypted field", "index, one entity a value",
+        #[entity(index(name = one, row = "one_{a}"))] => encrypt;
+    encrypted_and_index: "encrypted field", "index, many",
+        #[entity(index(name = many, row = "many_{a}", many))] => encrypt;
+    encrypted_and_elsewhere: "encrypted field", "index elsewhere",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))] => encrypt;
+    encrypted_and_partial: "encrypted field", "index elsewhere, partial",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(b)))] => encrypt;
+    encrypted_and_value: "encrypted field", "unique value",
+        #[entity(unique(name = value, value = "{a}"))] => encrypt;
+    encrypted_and_list: "encrypted field", "list",
+        #[entity(list(name = all, value = "{a}"))] => encrypt;
+    encrypted_and_count: "encrypted field", "count",
+        => encrypt;
 }
 
 /// What the store is given besides the declarations of its type.
@@ -195,8 +218,13 @@ fn store<E: Pair>(account: &StorageAccount, extras: Extras) -> Result<Store<E>, 
     let builder = Store::<E>::builder(account.table("things"))
         .queue(account.queue("things"))
         .blobs(account.container("things"));
+    let builder = if E::ENCRYPTED.is_empty() { builder } else { builder.keys(ring()) };
     let builder = if extras.counts { builder.with(Recounted) } else { builder };
     if extras.tasks { builder.following(tasks(account)).build() } else { builder.build() }
+}
+
+fn ring() -> KeyRing {
+    KeyRing::new(AesKeyWrap::new("2026", [26; 32]))
 }
 
 /// Inserts a thing, with its task if there are tasks.
@@ -233,6 +261,9 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
         Ok(())
     };
     let count = |snapshot: &rowkey_server::Snapshot| {
+        let mut rows = snapshot.table("things").unwrap().entities();
+        let is_plain = rows.any(|row| row.get("secret") == Some("hush".into()));
+        assert!(!is_plain || E::ENCRYPTED.is_empty(), "it is encrypted");
         if extras.counts {
             Recounted::check(snapshot);
         }

@@ -73,10 +73,12 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     } else {
         quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
     };
+    let opened = (!model.encrypted().is_empty()).then(|| quote! { const IS_OPENED: bool = true; });
     quote! {
         #[automatically_derived]
         impl #krate::entity::Projection for #ident {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
+            #opened
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
@@ -184,12 +186,13 @@ fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
 fn columns(model: &Model<'_>) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let columns = model.fields.iter().filter_map(|field| {
-        let Role::Property { name, json: false, encrypt: false, .. } = &field.role else {
+        let Role::Property { name, json: false, encrypt, .. } = &field.role else {
             return None;
         };
         let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
         let ty = option_of(field.ty).unwrap_or(field.ty);
-        let doc = format!("The property `{name}`, to make filters of.");
+        let what = if *encrypt { "to patch it; it is encrypted" } else { "to make filters of" };
+        let doc = format!("The property `{name}`, {what}.");
         Some(quote! {
             #[doc = #doc]
             #vis const #constant: #krate::Column<#ty> = #krate::Column::named(#name);

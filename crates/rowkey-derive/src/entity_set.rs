@@ -164,8 +164,8 @@ fn checks(set: &Set<'_>) -> TokenStream {
     });
     let encrypted = all.iter().map(|ty| {
         let what = format!(
-            "`{}` has properties that must be encrypted, and a set would write them as they are: \
-             write and read the type through `Encrypted`",
+            "`{}` has encrypted fields, which a set does not open: write and read the type through its \
+             store",
             shown(ty)
         );
         quote_spanned! { at(ty) =>

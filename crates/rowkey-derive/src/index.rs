@@ -160,6 +160,10 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
     let name = plain(ident);
     let stored = |field: &crate::model::Field<'_>| matches!(field.role, Role::Property { .. });
     match model.fields.iter().find(|field| plain(field.ident) == name).map(|field| &field.role) {
+        Some(Role::Property { encrypt: true, .. }) => Err(Error::new(
+            ident.span(),
+            format!("`{name}` is encrypted, and is read from the entity or from a whole copy"),
+        )),
         Some(Role::Property { name, .. }) => Ok(name.clone()),
         Some(Role::Key) => Err(Error::new(
             ident.span(),

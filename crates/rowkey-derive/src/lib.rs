@@ -231,9 +231,9 @@ use syn::DeriveInput;
 ///   needed on an `Option`, which is `None`.
 /// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
 ///   filtered on, so there is no column. An `Option` that is `None` is not stored.
-/// - `encrypt`: stored encrypted, by the crate `rowkey-encryption`; a String or Binary property, or
-///   one with `json`. It cannot be compared with in a filter, so there is no column, and a `Table`
-///   refuses to write the entity as it is.
+/// - `encrypt`: stored encrypted, by the store and the keys of the crate `rowkey-encryption`; a String
+///   or Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads
+///   it, and a store refuses a filter that compares it.
 /// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
 ///
 /// ```
@@ -364,7 +364,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 /// Rows with a property `PrimaryRowKey` are copies that an index keeps. Queries pass over them, and
 /// reading one by its key is an error: a copy is changed with its entity or not at all.
 ///
-/// Types with properties that must be encrypted cannot be in a set. Types with indexes can, to be
+/// Types with encrypted fields cannot be in a set. Types with indexes can, to be
 /// read; write them through their index.
 ///
 /// # On the enum

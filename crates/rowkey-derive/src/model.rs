@@ -304,7 +304,7 @@ fn check_names(
     let limit = MAX_PROPERTIES - usize::from(kind) - usize::from(version);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
     for field in fields {
-        let Role::Property { name, json, encrypt, .. } = &field.role else { continue };
+        let Role::Property { name, json, .. } = &field.role else { continue };
         let ident = field.ident;
         if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
             let what = format!("the service itself keeps a property `{name}` in every entity");
@@ -321,7 +321,7 @@ fn check_names(
         }
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
-        if let Some((other, _)) = other.filter(|_| columns && !json && !encrypt) {
+        if let Some((other, _)) = other.filter(|_| columns && !json) {
             let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }

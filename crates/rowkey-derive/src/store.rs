@@ -18,7 +18,12 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         let unique = keys.indexes.iter().find(|index| index.claims);
         let unique = unique.map(|index| ("a unique value", index.name.span()));
         let list = keys.lists.first().map(|list| ("a list", list.name.span()));
-        return match unique.or(list) {
+        let sealed = model
+            .fields
+            .iter()
+            .find(|field| matches!(field.role, Role::Property { encrypt: true, .. }));
+        let sealed = sealed.map(|field| ("an encrypted field", field.ident.span()));
+        return match unique.or(list).or(sealed) {
             Some((what, span)) => {
                 let what = format!("{what} is kept by a store; add `store`: #[entity(store, ..)]");
                 Err(Error::new(span, what))

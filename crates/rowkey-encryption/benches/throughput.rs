@@ -5,8 +5,9 @@
 
 use std::hint::black_box;
 
-use rowkey::{DynamicEntity, ETag, Entity, StorageAccount, Stored};
-use rowkey_encryption::{AesKeyWrap, Encrypted, KeyRing};
+use rowkey::{DynamicEntity, Entity};
+use rowkey_encryption::{AesKeyWrap, KeyRing};
+use rowkey_store::{Op, Sealer as _};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -15,7 +16,7 @@ const ROUNDS: usize = 9;
 const ENTITIES: u32 = 2_000;
 
 #[derive(Clone, Entity)]
-#[entity(partition = "{ward}", row = "{number:6}")]
+#[entity(store, partition = "{ward}", row = "patient_{number:6}")]
 struct Patient {
     ward: String,
     number: u32,
@@ -31,10 +32,9 @@ struct Patient {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     // Nothing is sent.
-    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
-    let table = account.table("patients");
     let ring = KeyRing::new(AesKeyWrap::new("2026", [7; 32]));
-    let patients = Encrypted::<Patient>::new(table, ring);
+    let names = Patient::ENCRYPTED;
+    let mut write = 0_u64;
     for bytes in [20, 330, 21_800] {
         let text = "x".repeat(bytes);
         let patient = Patient {
@@ -54,17 +54,20 @@ async fn main() -> Result<(), Failure> {
             plain.push((cpu()? - began) / f64::from(ENTITIES));
 
             let began = cpu()?;
-            let mut row = patients.encrypt(&patient).await?;
-            for _ in 1..ENTITIES {
-                row = patients.encrypt(black_box(&patient)).await?;
+            let mut row = DynamicEntity::of(&patient)?;
+            for _ in 0..ENTITIES {
+                write += 1;
+                let op = Op::new(chrono::DateTime::UNIX_EPOCH, write.to_be_bytes());
+                row = DynamicEntity::of(black_box(&patient))?;
+                ring.seal(&op, "patients", names, &mut row).await?;
             }
             encrypt.push((cpu()? - began) / f64::from(ENTITIES));
 
-            let timestamp = "2026-11-21T00:00:00Z".parse()?;
-            let stored = Stored { entity: row, etag: ETag::new("W/\"1\""), timestamp };
             let began = cpu()?;
             for _ in 0..ENTITIES {
-                black_box(patients.decrypt(stored.clone()).await?);
+                let mut row = row.clone();
+                ring.open("patients", names, &mut row).await?;
+                black_box(row.read_as::<Patient>()?);
             }
             decrypt.push((cpu()? - began) / f64::from(ENTITIES));
         }

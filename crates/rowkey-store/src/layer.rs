@@ -54,10 +54,10 @@ pub(crate) trait Layer: Send + Sync {
 }
 
 /// The write for which an entity is closed.
-#[expect(dead_code, reason = "the first layer reads them")]
 pub(crate) struct Closing<'p> {
     pub(crate) plan: &'p mut Plan,
     /// The row as it is stored now.
+    #[expect(dead_code, reason = "a sealer does not go by it")]
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
     pub(crate) table: &'p Table,

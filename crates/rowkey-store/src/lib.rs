@@ -17,6 +17,7 @@
 //! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
 //! - [`job`]: jobs over whole tables, paced, resumable, with one report
+//! - [`Sealer`]: what encrypts fields
 //! - [`Deciding`]: reads that decide are made on the primary
 //! - [`Explanation`]: a plan as text
 
@@ -29,12 +30,14 @@ pub mod job;
 mod layer;
 mod plan;
 mod row;
+mod seal;
 mod store;
 mod version;
 
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
+pub use seal::Sealer;
 pub use store::{
     Deletions, Group, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
     Sweeping, Transaction, Worked, Written,

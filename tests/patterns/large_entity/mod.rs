@@ -267,20 +267,8 @@ async fn what_cannot_be_stored_is_refused_before_anything_is_sent() -> TestResul
         "LargeEntity on photos: blobs are guarded for 39 seconds, and an operation may take 10: it \
          must be four times as long; guard them for longer, or lower the timeout"
     );
-    let secrets = Large::<Secret>::new(photos.table().clone(), photos.container().clone());
-    let error = secrets.insert(&Secret { id: 1, text: "hush".into() }).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(!error.to_string().contains("hush"));
     assert_eq!(server.journal().len(), sent_then);
     Ok(())
-}
-
-#[derive(Debug, Entity)]
-#[entity(partition = "secrets", row = "{id:4}")]
-struct Secret {
-    id: u32,
-    #[entity(encrypt)]
-    text: String,
 }
 
 #[tokio::test]

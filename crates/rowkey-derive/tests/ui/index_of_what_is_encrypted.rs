@@ -1,7 +1,7 @@
 use rowkey::Entity;
 
 #[derive(Entity)]
-#[entity(partition = "{ward}", row = "id_{id}", index(name = by_name, row = "name_{name}"))]
+#[entity(store, partition = "{ward}", row = "id_{id}", index(name = by_name, row = "name_{name}"))]
 struct Patient {
     ward: String,
     id: u32,

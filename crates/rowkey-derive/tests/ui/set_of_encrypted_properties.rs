@@ -1,7 +1,7 @@
 use rowkey::{Entity, EntitySet};
 
 #[derive(Entity)]
-#[entity(partition = "{department}", row = "id_{id}")]
+#[entity(store, partition = "{department}", row = "id_{id}")]
 struct Employee {
     department: String,
     id: u32,

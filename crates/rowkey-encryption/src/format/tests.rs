@@ -4,10 +4,11 @@
 //! the same keys, nonces and associated data.
 
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, ErrorKind, Table};
+use rowkey::{DynamicEntity, ErrorKind};
+use rowkey_store::{Op, Sealer as _};
 
 use super::*;
-use crate::{AesKeyWrap, Encrypted, IndexKey, KeyRing};
+use crate::{AesKeyWrap, IndexKey, KeyRing};
 
 const NAME: &str =
     "0101202122232425262728292a2b935ec750205bac787f1023ada4975773e7a86c1954b75c8386989e6615";
@@ -22,25 +23,45 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-fn table(name: &str) -> Table {
-    let account = rowkey::StorageAccount::from_connection_string("UseDevelopmentStorage=true");
-    account.unwrap().table(name)
-}
-
 fn ring() -> KeyRing {
     KeyRing::new(AesKeyWrap::new("2026", [7; 32]))
 }
 
+/// Rows of a table with two encrypted properties.
+struct Rows {
+    ring: KeyRing,
+    table: &'static str,
+}
+
+impl Rows {
+    /// As one write does.
+    async fn encrypt(&self, row: &DynamicEntity) -> Result<DynamicEntity> {
+        static WRITES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let write = WRITES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let op = Op::new(chrono::DateTime::UNIX_EPOCH, write.to_be_bytes());
+        let mut row = row.clone();
+        self.ring.seal(&op, self.table, &["Name", "Scan"], &mut row).await?;
+        Ok(row)
+    }
+
+    fn ring(self, change: impl FnOnce(KeyRing) -> KeyRing) -> Self {
+        Self { ring: change(self.ring), ..self }
+    }
+}
+
 /// Its random bytes are 0, 1, 2 and so on.
-fn patients(table_name: &str) -> Encrypted<DynamicEntity> {
+fn patients(table: &'static str) -> Rows {
     let next = std::sync::atomic::AtomicU8::new(0);
-    Encrypted::new(table(table_name), ring())
-        .resolver(|_, _, name| ["Name", "Scan"].contains(&name))
-        .with_random(move |bytes| {
-            for byte in bytes {
-                *byte = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            }
-        })
+    let ring = ring().with_random(move |bytes| {
+        for byte in bytes {
+            *byte = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    Rows { ring, table }
+}
+
+fn indexed(ring: KeyRing) -> KeyRing {
+    ring.index(IndexKey::new([9; 32]), ["Name"])
 }
 
 fn patient() -> DynamicEntity {
@@ -51,11 +72,12 @@ fn patient() -> DynamicEntity {
     patient
 }
 
-async fn decrypt(patients: &Encrypted<DynamicEntity>, row: DynamicEntity) -> Result<DynamicEntity> {
-    Ok(patients.cipher.decrypt(row).await?.entity)
+async fn decrypt(patients: &Rows, mut row: DynamicEntity) -> Result<DynamicEntity> {
+    patients.ring.open(patients.table, &["Name", "Scan"], &mut row).await?;
+    Ok(row)
 }
 
-async fn refused(patients: &Encrypted<DynamicEntity>, row: DynamicEntity) -> String {
+async fn refused(patients: &Rows, row: DynamicEntity) -> String {
     let error = decrypt(patients, row).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
     let text = format!("{error} {error:?}");
@@ -80,7 +102,7 @@ async fn the_bytes_are_those_of_another_implementation() {
 
 #[tokio::test]
 async fn so_are_a_blind_index_and_the_seal_over_it() {
-    let patients = patients("Patients").index(IndexKey::new([9; 32]), ["Name"]);
+    let patients = patients("Patients").ring(indexed);
     let stored = patients.encrypt(&patient()).await.unwrap();
     assert_eq!(stored.get("Name_BlindIndex"), Some(&NAME_INDEX.into()));
     assert_eq!(stored.get("_RowkeyEncryption"), Some(&WITH_INDEX.into()));
@@ -114,7 +136,7 @@ async fn any_bit_that_is_altered_and_any_byte_that_is_gone_is_refused() {
 
 #[tokio::test]
 async fn altered_metadata_is_refused_whatever_is_altered() {
-    let patients = patients("Patients").index(IndexKey::new([9; 32]), ["Name"]);
+    let patients = patients("Patients").ring(indexed);
     let stored = patients.encrypt(&patient()).await.unwrap();
     for at in 0..WITH_INDEX.len() {
         for byte in [b'A', b'B', b' ', b',', b'1'] {
@@ -177,7 +199,7 @@ async fn a_ciphertext_is_readable_in_its_own_place_alone() {
 
 #[tokio::test]
 async fn what_is_missing_added_or_plain_is_refused() {
-    let patients = patients("Patients").index(IndexKey::new([9; 32]), ["Name"]);
+    let patients = patients("Patients").ring(indexed);
     let stored = patients.encrypt(&patient()).await.unwrap();
     let mut gone = stored.clone();
     gone.remove("Scan");
@@ -198,7 +220,7 @@ async fn what_is_missing_added_or_plain_is_refused() {
     let mut added = patients.encrypt(&without_scan).await.unwrap();
     added.set("Scan", vec![1_u8]);
     assert!(refused(&patients, added.clone()).await.contains("`Scan` is not encrypted"));
-    let accepting = patients.clone().accept_plaintext();
+    let accepting = patients.ring(KeyRing::accept_plaintext);
     let read = decrypt(&accepting, added).await.unwrap();
     assert_eq!(read.get("Scan"), Some(&vec![1_u8].into()));
     assert_eq!(decrypt(&accepting, patient()).await.unwrap(), patient());
@@ -207,7 +229,7 @@ async fn what_is_missing_added_or_plain_is_refused() {
 #[tokio::test]
 async fn a_wrong_key_is_refused_and_a_missing_one_named() {
     let stored = patients("Patients").encrypt(&patient()).await.unwrap();
-    let with = |ring| Encrypted::<DynamicEntity>::new(table("Patients"), ring);
+    let with = |ring| Rows { ring, table: "Patients" };
     let wrong = with(KeyRing::new(AesKeyWrap::new("2026", [8; 32])));
     assert!(refused(&wrong, stored.clone()).await.contains("`2026` does not unwrap"));
     let missing = with(KeyRing::new(AesKeyWrap::new("2027", [7; 32])));
@@ -239,20 +261,16 @@ async fn what_cannot_be_encrypted_is_refused_before_it_is_sent() {
         let error = patients("Patients").encrypt(&patient).await.unwrap_err();
         assert!(error.to_string().contains(name) && error.kind() == ErrorKind::Invalid, "{error}");
     }
-    let spaced = Encrypted::<DynamicEntity>::new(table("t"), ring()).resolver(|_, _, _| true);
-    let mut patient = patient();
-    patient.remove("Bed");
-    patient.set("Full\u{3000}name", "x");
-    let error = spaced.encrypt(&patient).await.unwrap_err();
+    let op = Op::new(chrono::DateTime::UNIX_EPOCH, [0; 8]);
+    let error = ring().seal(&op, "t", &["Full\u{3000}name"], &mut patient()).await.unwrap_err();
     assert!(error.to_string().contains("white space"), "{error}");
-    let mut largest = self::patient();
+    let mut largest = patient();
     largest.set("Scan", vec![0_u8; 65_506]);
     patients("Patients").encrypt(&largest).await.unwrap();
 }
 
 #[test]
 fn nothing_that_is_shown_has_a_key() {
-    let patients = patients("Patients").index(IndexKey::new([99; 32]), ["Name"]);
-    let shown = format!("{patients:?} {:?}", patients.reencryption());
+    let shown = format!("{:?}", ring().index(IndexKey::new([99; 32]), ["Name"]));
     assert!(shown.contains("2026") && !shown.contains("99"), "{shown}");
 }

@@ -1,17 +1,17 @@
 //! Every recorded entity that the retired SDKs encrypted, and what is refused of altered ones.
 
-use rowkey::StorageAccount;
+use rowkey_store::Sealer as _;
 use serde_json::Value as Json;
 
 use super::*;
-use crate::{AesKeyWrap, Encrypted};
+use crate::AesKeyWrap;
 
 /// Entities of .NET, Java and Python; each names where it comes from.
 const VECTORS: &str = include_str!("../../vectors/legacy-v1.json");
 
 struct Vector {
     name: String,
-    reader: Encrypted<DynamicEntity>,
+    ring: KeyRing,
     entity: DynamicEntity,
     plaintext: Vec<(String, String)>,
 }
@@ -37,19 +37,15 @@ fn vector(vector: &Json) -> Vector {
     let ring = KeyRing::new(AesKeyWrap::new("key1", kek.try_into().unwrap()));
     Vector {
         name: text(&vector["name"]),
-        reader: reader(ring),
+        ring,
         entity,
         plaintext: plaintext.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
     }
 }
 
-fn reader(ring: KeyRing) -> Encrypted<DynamicEntity> {
-    let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
-    Encrypted::new(account.table("legacy"), ring).accept_legacy()
-}
-
-async fn read(vector: &Vector, entity: DynamicEntity) -> Result<DynamicEntity> {
-    Ok(vector.reader.cipher.decrypt(entity).await?.entity)
+async fn read(vector: &Vector, mut entity: DynamicEntity) -> Result<DynamicEntity> {
+    vector.ring.clone().accept_legacy().open("legacy", &[], &mut entity).await?;
+    Ok(entity)
 }
 
 #[tokio::test]
@@ -70,10 +66,7 @@ async fn every_recorded_entity_is_read() {
 #[tokio::test]
 async fn they_are_read_only_when_asked_for() {
     for vector in vectors() {
-        let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
-        let ring = vector.reader.cipher.ring.clone();
-        let strict = Encrypted::<DynamicEntity>::new(account.table("legacy"), ring);
-        let error = strict.cipher.decrypt(vector.entity).await.err().unwrap();
+        let error = vector.ring.open("legacy", &[], &mut vector.entity.clone()).await.unwrap_err();
         assert!(error.to_string().contains("accept_legacy"), "{error}");
     }
 }
@@ -81,8 +74,7 @@ async fn they_are_read_only_when_asked_for() {
 #[tokio::test]
 async fn a_wrong_key_another_row_and_altered_metadata_are_refused() {
     for vector in vectors() {
-        let wrong =
-            Vector { reader: reader(KeyRing::new(AesKeyWrap::new("key1", [1; 32]))), ..vector };
+        let wrong = Vector { ring: KeyRing::new(AesKeyWrap::new("key1", [1; 32])), ..vector };
         let error = read(&wrong, wrong.entity.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
     }

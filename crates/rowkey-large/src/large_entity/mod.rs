@@ -89,6 +89,7 @@ impl<E: Entity> Large<E> {
     /// exist. Several tables of an account may share a container; tables of the same name, of several
     /// accounts, must not.
     pub fn new(table: Table, container: Container) -> Self {
+        const { assert!(E::ENCRYPTED.is_empty(), "encrypted fields are written by a store") };
         Self { store: Store::new(table, container), entity: PhantomData }
     }
 

@@ -11,7 +11,7 @@ use super::{Inner, Store};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
-use crate::layer::Layers;
+use crate::layer::{Layer, Layers};
 use crate::plan::blob_list::BlobList;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
@@ -19,6 +19,7 @@ use crate::plan::remote::RemoteIndex;
 use crate::plan::remote_list::RemoteList;
 use crate::plan::unique::UniqueValues;
 use crate::plan::{Contributor, MAX_OPERATIONS};
+use crate::seal::{Sealed, Sealer};
 
 /// Makes a [`Store`]; from [`Store::builder`].
 #[must_use = "it makes nothing before `build`"]
@@ -26,6 +27,7 @@ pub struct StoreBuilder<E> {
     table: Table,
     queue: Option<Queue>,
     container: Option<Container>,
+    sealer: Option<Arc<dyn Sealer>>,
     contributors: Vec<Box<dyn Contributor<E>>>,
     settles: bool,
     entity: PhantomData<fn() -> E>,
@@ -41,6 +43,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             table,
             queue: None,
             container: None,
+            sealer: None,
             contributors: Vec::new(),
             settles: false,
             entity: PhantomData,
@@ -76,6 +79,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
+    /// The keys of the fields that are marked `#[entity(encrypt)]`; `rowkey_encryption::KeyRing` is such a
+    /// ring. Every write seals these fields before they are sent, every read opens them.
+    pub fn keys(mut self, ring: impl Sealer + 'static) -> Self {
+        self.sealer = Some(Arc::new(ring));
+        self
+    }
+
     /// Adds a contributor that writes beside the entity, in its transaction.
     pub fn with(mut self, contributor: impl Contributor<E> + 'static) -> Self {
         self.contributors.push(Box::new(contributor));
@@ -90,10 +100,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
 
     /// Makes the store. Sends nothing.
     ///
-    /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs, if two
+    /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs (a queue, keys), if two
     /// contributors have one name, or if one change could have more than 100 operations.
     pub fn build(self) -> Result<Store<E>> {
-        let Self { table, queue, container, contributors: added, settles, .. } = self;
+        let Self { table, queue, container, sealer, contributors: added, settles, .. } = self;
         let refused =
             |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
@@ -138,8 +148,25 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             let what = format!("`{whom}` is settled after the commit, which needs a queue");
             return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
         }
+        if sealer.is_some() == E::ENCRYPTED.is_empty() {
+            let (what, advice) = match E::ENCRYPTED.first() {
+                Some(field) => (
+                    format!("`{field}` is encrypted, which needs keys"),
+                    "give a ring of them to `StoreBuilder::keys`",
+                ),
+                None => (
+                    "it has keys, and no field of the type is encrypted".to_owned(),
+                    "mark those that are to be: #[entity(encrypt)]",
+                ),
+            };
+            return Err(refused(what).advise(advice));
+        }
         let deciding = Deciding::new(&table);
-        let layers = Layers::new(Vec::new());
+        let mut layers: Vec<Box<dyn Layer>> = Vec::new();
+        if let Some(sealer) = sealer.clone() {
+            layers.push(Box::new(Sealed { sealer, names: E::ENCRYPTED }));
+        }
+        let layers = Layers::new(layers);
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));
         Ok(Store {
             inner: Arc::new(Inner {
@@ -147,6 +174,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 deciding,
                 contributors,
                 layers,
+                sealer,
                 added: given,
                 announcer,
                 blobs,

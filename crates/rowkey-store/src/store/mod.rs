@@ -7,7 +7,7 @@
 //! - `query`: many entities, page by page
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], several entities at a time
-//! - `verify`, `delete`, `bulk`: jobs over many entities
+//! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities
 //! - `sweep`: a job over the blobs
 //! - `work`: settling what writers left
 
@@ -31,6 +31,7 @@ use crate::job::Report;
 use crate::layer::Layers;
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Closed, Content, Head, HeadRow, Keys, keys_of};
+use crate::seal::Sealer;
 use crate::version::{Version, Versioned};
 
 mod build;
@@ -40,6 +41,7 @@ mod list;
 mod patch;
 mod query;
 mod read;
+mod rewriting;
 mod settle;
 mod sweep;
 mod transaction;
@@ -113,6 +115,7 @@ struct Inner<E> {
     deciding: Deciding,
     contributors: Vec<Box<dyn Contributor<E>>>,
     layers: Layers,
+    sealer: Option<Arc<dyn Sealer>>,
     /// How many of them the program gave.
     added: usize,
     announcer: Option<Arc<Announcer>>,

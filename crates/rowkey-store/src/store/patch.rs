@@ -70,12 +70,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
-    /// Whether the entity has to be read: because it has declarations, or because a property goes, which
-    /// no merge can do.
+    /// Whether the entity has to be read: because it has declarations, because an encrypted property
+    /// changes, which is sealed with the others, or because a property goes, which no merge can do.
     pub fn reads(&self) -> bool {
-        let declares =
-            !(E::INDEXES.is_empty() && E::LISTS.is_empty()) || self.store.inner.has_contributors();
-        declares || self.changes.iter().any(|(_, value)| value.is_none())
+        let declares = !E::INDEXES.is_empty() || !E::LISTS.is_empty();
+        let declares = declares || self.store.inner.has_contributors();
+        let seals = |name: &&str| E::ENCRYPTED.contains(name);
+        declares
+            || self.changes.iter().any(|(name, _)| seals(name))
+            || self.changes.iter().any(|(_, value)| value.is_none())
     }
 
     /// Changes the entity and returns its new version. One request, or those of

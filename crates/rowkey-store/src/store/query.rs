@@ -5,7 +5,9 @@ use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, Scope};
-use rowkey::{Continuation, DynamicEntity, Entity, Filter, Partition, Projection, Result};
+use rowkey::{
+    Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Result,
+};
 
 use super::{Inner, Store};
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
@@ -104,7 +106,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Only entities that a filter accepts: `Order::CENTS.ge(100)`. Makes the answer shorter, not the
     /// reading cheaper.
     ///
-    /// In an index whose copies lack the property, reading fails and sends nothing.
+    /// In an index whose copies lack the property, and for one that is encrypted, reading fails and sends
+    /// nothing.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(before) => before.and(filter),
@@ -144,7 +147,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             let Some(from) = from else { return Ok(None) };
             let page = query.some(STREAMED, from).await?;
             let entities = stream::iter(page.entities.into_iter().map(Ok));
-            Ok::<_, rowkey::Error>(Some((entities, (query, page.continuation.map(Some)))))
+            Ok::<_, Error>(Some((entities, (query, page.continuation.map(Some)))))
         })
         .try_flatten()
         .boxed()
@@ -244,6 +247,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
 
     /// Reads up to `entities` of them, by one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+        let mut compared = self.filter.iter().flat_map(Filter::columns);
+        if let Some(name) = compared.find(|name| E::ENCRYPTED.contains(name)) {
+            let what = format!("the filter compares `{name}`, which is encrypted");
+            let error = Error::refused(ErrorKind::Invalid, what)
+                .advise("read more entities and compare them in the program");
+            return Err(self.store.named("Query", error));
+        }
         let table = &self.store.inner.table;
         match &self.source.0 {
             Rows::Entities(partition) => {

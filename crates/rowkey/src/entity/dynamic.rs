@@ -74,12 +74,11 @@ impl DynamicEntity {
     /// As [`of`](Self::of), with properties of any size and any name: for what stores a part of them
     /// elsewhere, as `rowkey_large::Large` does.
     ///
-    /// Fails for a key that the service does not take, and if there is something to encrypt, which
-    /// would be stored as it is.
+    /// Fails for a key that the service does not take. What is to be encrypted is there as it is.
     pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self> {
         let (partition_key, row_key) =
             Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
-        let mut out = RowWriter::in_memory();
+        let mut out = RowWriter::in_memory().encrypting(E::ENCRYPTED);
         entity.encode(&mut out);
         let properties =
             out.into_values().map_err(|(name, error)| property_error(&name, &error))?;

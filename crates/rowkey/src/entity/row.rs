@@ -73,7 +73,7 @@ impl RowWriter {
     pub fn must_encrypt(&mut self, name: &str) {
         if self.takes(name) && !self.encrypted.contains(&name) {
             let what = "it is to be encrypted, and nothing on the way to this table does that; write \
-                        the entity with `rowkey_encryption::Encrypted`";
+                        the entity through its store";
             self.fail(name, PropertyError::new(what));
         }
     }

@@ -18,6 +18,10 @@ pub trait Projection: Sized {
     /// The properties to ask the service for, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
 
+    /// Whether what is stored has to be opened before it is read, as encrypted fields have to be: then a
+    /// [`Table`](crate::Table) refuses at compile time to read it.
+    const IS_OPENED: bool = false;
+
     /// Reads the value.
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError>;
 }
@@ -72,8 +76,8 @@ pub trait Entity: Projection {
     const KIND: Option<&'static str> = None;
 
     /// The properties that must not be stored as they are; [`encode`](Self::encode) calls
-    /// [`must_encrypt`](RowWriter::must_encrypt) for each. A [`Table`](crate::Table) refuses to write an
-    /// entity that has some; `rowkey_encryption::Encrypted` encrypts them first.
+    /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which seals
+    /// them first.
     const ENCRYPTED: &'static [&'static str] = &[];
     /// Whether the type belongs to a store (`#[entity(store)]`): a [`Table`](crate::Table) reads it, and
     /// refuses at compile time to write or delete it.

@@ -413,6 +413,12 @@ pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<&str>) -> Res
 impl<P: Projection> Stored<P> {
     /// Reads an entity of an answer at minimal metadata.
     pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<Self, DecodeError> {
+        const {
+            assert!(
+                !P::IS_OPENED,
+                "this type has encrypted fields: read it through `rowkey_store::Store`, which opens them"
+            );
+        }
         let etag = fields.etag.take();
         let row = RowReader::new(fields);
         let timestamp = row.timestamp()?;

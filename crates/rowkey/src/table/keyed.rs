@@ -15,6 +15,7 @@ pub struct Keyed<P> {
 
 impl<P: Projection> Projection for Keyed<P> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
+    const IS_OPENED: bool = P::IS_OPENED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {

@@ -207,34 +207,56 @@ fn flipped(server: &MockServer) -> impl wiremock::Respond + use<> {
     }
 }
 
-#[tokio::test]
-async fn entities_are_written_and_read_with_a_key_that_stays_in_the_vault() {
-    use rowkey::{DynamicEntity, StorageAccount};
+#[derive(Clone, Debug, PartialEq, rowkey::Entity)]
+#[entity(store, partition = "notes", row = "note_{number:3}")]
+struct Note {
+    number: u32,
+    #[entity(encrypt)]
+    text: String,
+}
 
-    use crate::{AesKeyWrap, Encrypted, KeyRing};
+fn note(number: u32) -> Note {
+    Note { number, text: format!("hush {number}") }
+}
+
+#[tokio::test]
+async fn a_transaction_of_ninety_entities_is_one_wrap_and_reading_it_one_unwrap() {
+    use rowkey::{DynamicEntity, Key, StorageAccount};
+    use rowkey_store::Store;
+
+    use crate::{AesKeyWrap, KeyRing};
 
     let server = MockServer::start().await;
     Mock::given(method("POST")).respond_with(flipped(&server)).mount(&server).await;
     let tables = rowkey_server::Server::start().await.unwrap();
     let account = StorageAccount::from_connection_string(tables.connection_string()).unwrap();
     let table = account.table("notes");
-    table.create().await.unwrap();
-    let (vault, ..) = vault(&server);
-    let key_id = vault.key_id().to_owned();
-    let ring = KeyRing::new(vault).with(AesKeyWrap::new("local", [1; 32]));
-    let notes = |ring| Encrypted::new(table.clone(), ring).resolver(|_, _, name| name == "Text");
+    let notes = |ring: KeyRing| Store::<Note>::builder(table.clone()).keys(ring).build().unwrap();
+    let local = || AesKeyWrap::new("local", [1; 32]);
+    let ring = || KeyRing::new(vault(&server).0).with(local());
+    let requests = async || server.received_requests().await.unwrap().len();
 
-    let mut note = DynamicEntity::new("p", "1");
-    note.set("Text", "hush");
-    notes(KeyRing::new(AesKeyWrap::new("local", [1; 32]))).insert(&note).await.unwrap();
-    let notes = notes(ring);
-    assert_eq!(notes.reencryption().run().await.unwrap().rewritten, 1);
-    let stored = table.get(note.key()).await.unwrap().unwrap().entity;
-    let begin = format!("1 {key_id} RSA-OAEP-256 ");
+    let before = notes(KeyRing::new(local()));
+    before.create_if_missing().await.unwrap();
+    let all: Vec<_> = (0..90).map(note).collect();
+    let transaction = all.iter().fold(before.transaction(), rowkey_store::Transaction::insert);
+    transaction.submit().await.unwrap();
+
+    let report = notes(ring()).reencrypt().run().await.unwrap();
+    assert_eq!((report.total.repaired, report.is_clean()), (90, true));
+    assert_eq!(requests().await, 1, "one wraps");
+    let row = Key::<DynamicEntity>::new("notes", "note_000");
+    let stored = table.get(row).await.unwrap().unwrap().entity;
+    let begin = format!("1 {} RSA-OAEP-256 ", vault(&server).0.key_id());
     let Some(rowkey::edm::Value::String(metadata)) = stored.get("_RowkeyEncryption") else {
         panic!("there is metadata")
     };
     assert!(metadata.starts_with(&begin), "{metadata}");
-    assert_eq!(notes.get(note.key()).await.unwrap().unwrap().entity, note);
-    assert_eq!(server.received_requests().await.unwrap().len(), 2, "one wraps, one unwraps");
+
+    let after = notes(ring());
+    for _ in 0..2 {
+        let read = after.query(Note::partition()).all().await.unwrap();
+        assert_eq!(read.into_iter().map(|one| one.entity).collect::<Vec<_>>(), all);
+    }
+    assert_eq!(requests().await, 2, "one unwraps, although 16 rows are opened at a time");
 }

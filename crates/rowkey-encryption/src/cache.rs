@@ -1,0 +1,60 @@
+//! Data keys that are kept for a while, so that a transaction is one wrap and reading it is one unwrap.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+
+/// The most keys that are kept: 1,024, which is about 500 KiB with RSA of 2,048 bits.
+const MAX_KEPT: usize = 1024;
+
+/// Keys by name. The oldest go first.
+pub(crate) struct Cache<K>(Mutex<Kept<K>>);
+
+struct Kept<K> {
+    cells: HashMap<Vec<u8>, Arc<OnceCell<K>>>,
+    order: VecDeque<Vec<u8>>,
+}
+
+impl<K> Cache<K> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Kept { cells: HashMap::new(), order: VecDeque::new() }))
+    }
+
+    /// The cell of a name, empty if the name is new. All that ask for one name fill one cell, so two
+    /// readers of one key ask the vault once.
+    pub(crate) fn cell(&self, name: Vec<u8>) -> Arc<OnceCell<K>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = kept.cells.get(&name) {
+            return Arc::clone(cell);
+        }
+        if kept.order.len() >= MAX_KEPT
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.cells.remove(&oldest);
+        }
+        let cell = Arc::new(OnceCell::new());
+        kept.order.push_back(name.clone());
+        kept.cells.insert(name, Arc::clone(&cell));
+        cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_keys_are_kept_and_no_more_than_1024() {
+        let cache = Cache::<u32>::new();
+        let name = |number: u32| number.to_be_bytes().to_vec();
+        for number in 0..2000 {
+            cache.cell(name(number)).set(number).unwrap();
+        }
+        assert_eq!(cache.cell(name(1999)).get(), Some(&1999));
+        assert_eq!(cache.cell(name(976)).get(), Some(&976));
+        assert_eq!(cache.cell(name(975)).get(), None);
+        let kept = cache.0.lock().unwrap();
+        assert_eq!((kept.cells.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));
+    }
+}

@@ -1,0 +1,148 @@
+//! Jobs that write entities again whose rows are not as this program writes them.
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
+
+use super::{Inner, ReadHead, Step, Store, is_race};
+use crate::execute::Ran;
+use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::plan::{MAX_OPERATIONS, Op, Plan};
+use crate::row::{Keys, keys_of};
+
+/// Rows of a page that are opened together.
+const AT_A_TIME: usize = 16;
+
+/// The part of a report that sealed rows are counted under.
+const SEALED: &str = "encryption";
+
+/// Whether a row is as this program writes it.
+type IsCurrent<E> = fn(&Store<E>, &DynamicEntity) -> bool;
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Writes every entity again that is not sealed by the current key, with its copies: after a key was
+    /// added to [`StoreBuilder::keys`](crate::StoreBuilder::keys), or a field was marked `encrypt`.
+    ///
+    /// It reads on the primary, and may run while programs write: an entity that another writer changed
+    /// is read again. Those under an older key are counted as [`Verdict::Stale`] and, once written, as
+    /// repaired. One that cannot be opened stays as it is, and the report names it with its keys as
+    /// [`Verdict::Unreadable`]: an older key may go when a whole run was clean, no program writes
+    /// with it any more, and [`run`](Self::run) has settled what is pending.
+    ///
+    /// Costs one request for each 1,000 entities, and a transaction for as many of a partition as fit
+    /// with their rows.
+    ///
+    /// Without encrypted fields there is nothing to do.
+    pub fn reencrypt(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.rewriting("reencrypt", SEALED, |store, row| {
+            let sealer = store.inner.sealer.as_ref();
+            sealer.is_none_or(|sealer| sealer.is_current(E::ENCRYPTED, row))
+        })
+    }
+
+    fn rewriting(
+        &self,
+        name: &str,
+        part: &'static str,
+        is_current: IsCurrent<E>,
+    ) -> Job<'static, Walking<DynamicEntity, Step>> {
+        let store = self.clone();
+        let step: Step = Box::new(move |page| {
+            let store = store.clone();
+            async move { store.rewrite_page(page, part, is_current).await }.boxed()
+        });
+        let walk =
+            Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());
+        Job::walk(format!("{name} {}", Inner::<E>::of()), walk, step)
+    }
+
+    async fn rewrite_page(
+        &self,
+        page: Page<DynamicEntity>,
+        part: &'static str,
+        is_current: IsCurrent<E>,
+    ) -> Result<Report> {
+        let mut report = Report::default();
+        let rows = page.entities.into_iter().map(|stored| async move {
+            if is_current(self, &stored.entity) {
+                return Ok(None);
+            }
+            let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+            let opened = self.open_row(&keys, stored).await;
+            opened.map(|head| Some((keys.clone(), head))).map_err(|error| (keys, error))
+        });
+        let mut opened = stream::iter(rows).buffered(AT_A_TIME);
+        let mut heads: Vec<(Keys, ReadHead<E>)> = Vec::new();
+        while let Some(one) = opened.next().await {
+            match one {
+                Ok(None) => report.note(Some(part), Verdict::Right, 1),
+                Ok(Some(head)) => heads.push(head),
+                Err((keys, error)) => failed(&mut report, part, &keys, error)?,
+            }
+        }
+        drop(opened);
+        let each = self.inner.contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
+        let most = ((MAX_OPERATIONS - 1) / each).max(1);
+        let groups = heads.chunk_by(|(one, _), (other, _)| one.0 == other.0);
+        for group in groups.flat_map(|partition| partition.chunks(most)) {
+            match self.rewrite_group(group).await {
+                Ok(()) => {
+                    report.note(Some(part), Verdict::Stale, group.len() as u64);
+                    report.repaired(Some(part), group.len() as u64);
+                }
+                Err(error) if error.is_retryable() => return Err(error),
+                // One by one: others of the group can be written.
+                Err(_) => {
+                    for (keys, _) in group {
+                        match self.rewrite(Key::new(&*keys.0, &*keys.1)).await {
+                            Ok(true) => {
+                                report.note(Some(part), Verdict::Stale, 1);
+                                report.repaired(Some(part), 1);
+                            }
+                            // It was deleted.
+                            Ok(false) => report.note(Some(part), Verdict::Skipped, 1),
+                            Err(error) => failed(&mut report, part, keys, error)?,
+                        }
+                    }
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    async fn open_row(&self, keys: &Keys, stored: Stored<DynamicEntity>) -> Result<ReadHead<E>> {
+        let table = self.inner.deciding.table();
+        let head = ReadHead::of(self.inner.layers.open::<E>(table, stored).await?);
+        if keys_of(&head.entity)? != *keys {
+            let what = "the entity makes another key than the one at which it is stored";
+            return Err(Error::refused(ErrorKind::Decode, what));
+        }
+        Ok(head)
+    }
+
+    async fn rewrite_group(&self, group: &[(Keys, ReadHead<E>)]) -> Result<()> {
+        let Some((first, _)) = group.first() else { return Ok(()) };
+        let op = Op::random(self.inner.deciding.clock().now())?;
+        let mut plan = Plan::new(first.0.clone(), op);
+        plan.rewrites = true;
+        for (keys, head) in group {
+            self.add(&mut plan, keys, Some(head), Some(&head.entity)).await?;
+        }
+        match self.executor().run(plan).await? {
+            Ran::Done { .. } => Ok(()),
+            Ran::Stale(error) => Err(error),
+        }
+    }
+}
+
+/// Counts an entity that stays as it is, unless the job is to try again.
+fn failed(report: &mut Report, part: &str, keys: &Keys, error: Error) -> Result<()> {
+    if error.is_retryable() || error.kind() == ErrorKind::Auth || is_race(&error) {
+        return Err(error);
+    }
+    let verdict = match error.kind() {
+        ErrorKind::Decode => Verdict::Unreadable,
+        _ => Verdict::Failed,
+    };
+    report.problem(Some(part), verdict, (&keys.0, &keys.1), &error);
+    Ok(())
+}
