@@ -6,21 +6,23 @@ use serde_json::{Value, json};
 
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub async fn all_routes(service: &str) -> Result {
-    let client = Client::new();
-    let at = |path: &str| format!("{service}/contoso/{path}");
+pub(crate) async fn all_routes(service: &str) -> Result {
+    let client = Client::builder().no_proxy().build()?;
+    // Runs against one account do not meet.
+    let tenant = format!("contoso{}", std::process::id());
+    let at = |path: &str| format!("{service}/{tenant}/{path}");
 
     // A user, and a second one with the same address in other letters.
-    let ada = json!({ "id": 7, "email": "ada@contoso.com", "name": "Ada" });
+    let ada = json!({ "id": 7, "email": "ada@contoso.com" });
     let added = client.post(at("users")).json(&ada).send().await?;
     assert_eq!(added.status(), StatusCode::CREATED);
-    let twin = json!({ "id": 8, "email": "ADA@contoso.com", "name": "Twin" });
+    let twin = json!({ "id": 8, "email": "ADA@contoso.com" });
     let taken = client.post(at("users")).json(&twin).send().await?;
     assert_eq!(taken.status(), StatusCode::CONFLICT);
-    assert_eq!(body(taken).await?["taken"], "by_email");
-    let found = body(client.get(at("users?email=Ada@contoso.com")).send().await?).await?;
-    assert_eq!((&found["id"], &found["tenant"]), (&json!(7), &json!("contoso")));
-    let none = client.get(at("users?email=bob@contoso.com")).send().await?;
+    assert_eq!(body(taken).await?["index"], "by_email");
+    let found = body(client.get(at("users/Ada@contoso.com")).send().await?).await?;
+    assert_eq!((&found["id"], &found["tenant"]), (&json!(7), &json!(tenant)));
+    let none = client.get(at("users/bob@contoso.com")).send().await?;
     assert_eq!(none.status(), StatusCode::NOT_FOUND);
 
     // One order, and a hundred at once.
@@ -28,16 +30,16 @@ pub async fn all_routes(service: &str) -> Result {
     assert_eq!(placed.status(), StatusCode::CREATED);
     let lines: Vec<_> = (2..=101).map(|id| order(id).to_string()).collect();
     let imported = client.post(at("orders/import")).body(lines.join("\n")).send().await?;
-    assert_eq!(body(imported).await?, json!({ "stored": 100, "all": true }));
+    assert_eq!(body(imported).await?, json!({ "stored": 100, "failed": 0 }));
     let wrong = client.post(at("orders/import")).body("no order").send().await?;
     assert_eq!(wrong.status(), StatusCode::BAD_REQUEST);
 
     // The three lists, page by page; each order is in one page.
-    for (list, expected) in [("customer=7", 101), ("courier=kim", 51), ("", 101)] {
+    for (list, expected) in [("customer=7", 101), ("courier=kim", 51), ("state=open", 101)] {
         let (mut ids, mut next) = (Vec::new(), Value::Null);
         loop {
             let token = next.as_str().map(|token| format!("&token={token}")).unwrap_or_default();
-            let page = client.get(at(&format!("orders?n=20&{list}{token}"))).send().await?;
+            let page = client.get(at(&format!("orders?{list}{token}"))).send().await?;
             let page = body(page).await?;
             let orders = page["orders"].as_array().ok_or("no orders")?;
             ids.extend(orders.iter().map(|order| order["id"].to_string()));
@@ -77,8 +79,8 @@ pub async fn all_routes(service: &str) -> Result {
     // What was written with each of these: the audit rows and the revenue.
     let audit = body(client.get(at("orders/1/audit")).send().await?).await?;
     let audit: Vec<_> =
-        audit.as_array().into_iter().flatten().map(|row| row["what"].clone()).collect();
-    assert_eq!(audit, ["placed", "changed", "closed"]);
+        audit.as_array().into_iter().flatten().map(|row| row["state"].clone()).collect();
+    assert_eq!(audit, ["open", "open", "closed"]);
     let revenue = body(client.get(at("revenue/2026-11-22")).send().await?).await?;
     assert_eq!((&revenue["orders"], &revenue["cents"]), (&json!(101), &json!(100 * 100 + 500)));
 
@@ -89,23 +91,14 @@ pub async fn all_routes(service: &str) -> Result {
     assert_eq!(attached.status(), StatusCode::NO_CONTENT);
     let read = client.get(at("orders/1/files/invoice.pdf")).send().await?;
     assert_eq!(read.bytes().await?, invoice);
-
-    // Deletions.
-    let etag = client.get(at("orders/2")).send().await?.headers()[ETAG].clone();
-    let deleted = client.delete(at("orders/2")).header(IF_MATCH, etag).send().await?;
-    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
-    assert_eq!(client.get(at("orders/2")).send().await?.status(), StatusCode::NOT_FOUND);
-    let deleted = client.delete(at("orders")).send().await?;
-    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
-    let revenue = body(client.get(at("revenue/2026-11-22")).send().await?).await?;
-    assert_eq!((&revenue["orders"], &revenue["cents"]), (&json!(0), &json!(0)));
     Ok(())
 }
 
 fn order(id: u32) -> Value {
     let courier = (id % 2 == 1).then_some("kim");
     let placed = format!("2026-11-22T10:00:{:02}Z", id % 60);
-    json!({ "id": id, "customer": 7, "placed": placed, "cents": 100, "courier": courier })
+    json!({ "id": id, "customer": 7, "placed": placed, "cents": 100, "courier": courier,
+        "state": "open" })
 }
 
 async fn body(answer: Response) -> Result<Value> {

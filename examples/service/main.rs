@@ -11,92 +11,69 @@ mod model;
 mod problem;
 mod routes;
 
-use std::env;
-use std::sync::Arc;
+use std::{env, future::pending, sync::Arc};
 
-use rowkey::{StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done};
-use rowkey_eventual::{Tasks, Worker};
+use model::{Audited, Mail, Order, Revenue, User};
+use rowkey::{Container, Result, StorageAccount, Table};
+use rowkey_eventual::Tasks;
+use rowkey_eventual::worker::{Attempt, Done, Worker};
 use rowkey_server::Server;
 use rowkey_store::{Store, View};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
-use model::{Attachment, Audited, Mail, Order, Revenue, User};
-
-/// What the routes use: a store a type, and the table of the view.
+/// What the routes use: a store for each type, and what lies outside of them.
 struct Service {
     users: Store<User>,
     orders: Store<Order>,
-    files: Store<Attachment>,
     revenue: Table,
+    files: Container,
     mails: Tasks<Mail>,
 }
 
 impl Service {
-    async fn open(account: &StorageAccount) -> rowkey::Result<Self> {
-        let (table, work) = (account.table("service"), account.queue("service-work"));
-        let revenue = account.table("revenue");
-        let mails = Tasks::new(account.queue("service-mails"));
+    async fn open(account: &StorageAccount) -> Result<Self> {
+        let (table, queue) = (account.table("service"), account.queue("service"));
+        let (revenue, files) = (account.table("revenue"), account.container("files"));
+        let mails = Tasks::new(account.queue("mails"));
         let by_day = View::new("revenue", &revenue, |order: &Order| {
             Some(Revenue::key(&order.tenant, order.placed.format("%Y-%m-%d").to_string()))
         });
-        let by_day = by_day.count(Revenue::ORDERS).sum(Revenue::CENTS, |order| order.cents);
-        let orders = Store::builder(table.clone()).queue(work.clone()).with(Audited);
-        let files = Store::builder(table.clone()).blobs(account.container("service-files"));
-        let service = Self {
-            users: Store::builder(table).queue(work.clone()).build()?,
-            orders: orders.following(by_day).following(mails.clone()).build()?,
-            files: files.queue(work).build()?,
-            revenue,
-            mails,
-        };
-        service.orders.create_if_missing().await?;
-        service.files.create_if_missing().await?;
-        service.revenue.create_if_missing().await?;
-        service.mails.create_if_missing().await?;
-        Ok(service)
-    }
-
-    /// Does what requests left: rows elsewhere that do not agree yet, and mails.
-    async fn work(&self, stop: &CancellationToken) -> rowkey::Result<()> {
-        let mailer = Worker::new(self.mails.clone(), |mail: Mail, _: Attempt| async move {
-            println!("mail to user {}: order {} is placed", mail.user, mail.order);
-            Ok(Done::Applied)
-        });
-        tokio::try_join!(
-            self.users.run(stop.cancelled()),
-            self.orders.run(stop.cancelled()),
-            self.files.run(stop.cancelled()),
-            mailer.run(stop.cancelled()),
-        )?;
-        Ok(())
+        let users = Store::builder(table.clone()).queue(queue.clone()).build()?;
+        let orders = Store::builder(table)
+            .queue(queue)
+            .with(Audited)
+            .following(by_day.count(Revenue::ORDERS).sum(Revenue::CENTS, |order| order.cents))
+            .following(mails.clone())
+            .build()?;
+        tokio::try_join!(revenue.create_if_missing(), files.create_if_missing())?;
+        tokio::try_join!(mails.create_if_missing(), orders.create_if_missing())?;
+        Ok(Self { users, orders, revenue, files, mails })
     }
 }
 
 #[tokio::main]
-async fn main() -> drive::Result {
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
     let connection = env::var("AZURE_STORAGE_CONNECTION_STRING");
     let connection = connection.unwrap_or_else(|_| server.connection_string().to_owned());
     let account = StorageAccount::from_connection_string(&connection)?;
     let service = Arc::new(Service::open(&account).await?);
-
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = format!("http://{}", listener.local_addr()?);
     println!("listening on {address}");
-    let stop = CancellationToken::new();
-    let requests = axum::serve(listener, routes::router(Arc::clone(&service)))
-        .with_graceful_shutdown(stop.clone().cancelled_owned());
-    let drive = async {
-        let driven = drive::all_routes(&address).await;
-        stop.cancel();
-        driven
-    };
-    tokio::try_join!(
-        async { Ok(requests.await?) },
-        async { Ok(service.work(&stop).await?) },
-        drive
-    )?;
+    let mailer = Worker::new(service.mails.clone(), async |mail: Mail, attempt: Attempt| {
+        // The id is the same if a mail comes twice: for a provider, the idempotency key.
+        println!("mail {}: order {} of {}", attempt.id(), mail.order, mail.tenant);
+        Ok(Done::Applied)
+    });
+    // This service ends when all its routes have been called, others end at a signal. All of it may be
+    // stopped at any moment: what was begun is done by the workers of the next program.
+    tokio::select! {
+        served = axum::serve(listener, routes::router(Arc::clone(&service))) => served?,
+        worked = service.users.run(pending()) => worked?,
+        worked = service.orders.run(pending()) => worked?,
+        mailed = mailer.run_until(pending()) => drop(mailed?),
+        driven = drive::all_routes(&address) => driven?,
+    }
     Ok(())
 }

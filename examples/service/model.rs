@@ -6,91 +6,59 @@ use rowkey_eventual::Task;
 use rowkey_store::{Change, Contribution, Contributor};
 use serde::{Deserialize, Serialize};
 
-/// A user of a tenant. In a tenant, an e-mail address belongs to one user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Entity)]
+/// A user of a tenant, in which an e-mail address belongs to one user.
+#[derive(Clone, Serialize, Deserialize, Entity)]
 #[entity(store, partition = "{tenant}", row = "user_{id:9}", ignore_serde)]
 #[entity(unique(name = by_email, value = "{tenant}_{email:lower}"))]
-pub struct User {
+pub(crate) struct User {
     #[serde(skip_deserializing)]
-    pub tenant: String,
-    pub id: u32,
-    pub email: String,
-    pub name: String,
+    pub(crate) tenant: String,
+    pub(crate) id: u32,
+    pub(crate) email: String,
 }
 
-/// An order, with three lists: a customer's, newest first; a courier's; and those that are open.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Entity)]
+/// An order, in three lists: its customer's, the newest first; its courier's; and those of its state.
+#[derive(Clone, Serialize, Deserialize, Entity)]
 #[entity(store, partition = "{tenant}", row = "order_{id:9}", ignore_serde)]
 #[entity(index(name = by_customer, row = "customer_{customer:9}_{placed:desc}", many))]
 #[entity(index(name = by_courier, partition = "courier_{tenant}_{courier}", row = "{id:9}"))]
-#[entity(index(name = not_closed, row = "open_{placed}", many, when = "Self::is_open"))]
-pub struct Order {
+#[entity(index(name = by_state, row = "state_{state}_{placed}", many))]
+pub(crate) struct Order {
     #[serde(skip_deserializing)]
-    pub tenant: String,
-    pub id: u32,
-    pub customer: u32,
-    pub placed: DateTime<Utc>,
-    pub cents: i64,
-    pub courier: Option<String>,
-    #[serde(default)]
-    pub closed: bool,
-}
-
-impl Order {
-    fn is_open(&self) -> bool {
-        !self.closed
-    }
+    pub(crate) tenant: String,
+    pub(crate) id: u32,
+    pub(crate) customer: u32,
+    pub(crate) placed: DateTime<Utc>,
+    pub(crate) cents: i64,
+    pub(crate) courier: Option<String>,
+    pub(crate) state: String,
 }
 
 /// The revenue of a tenant on a day: a view of its orders.
-#[derive(Debug, Serialize, Entity)]
-#[entity(partition = "{tenant}", row = "{day}", ignore_serde)]
-pub struct Revenue {
-    pub tenant: String,
-    pub day: String,
-    pub orders: i64,
-    pub cents: i64,
+#[derive(Serialize, Entity)]
+#[entity(partition = "{tenant}", row = "{day}")]
+pub(crate) struct Revenue {
+    pub(crate) tenant: String,
+    pub(crate) day: String,
+    pub(crate) orders: i64,
+    pub(crate) cents: i64,
 }
 
-/// What happened to an order, beside it.
-#[derive(Debug, Serialize, Entity)]
-#[entity(partition = "{tenant}", row = "audit_{order:9}_{at}_{operation}", ignore_serde)]
-pub struct Audit {
-    pub tenant: String,
-    pub order: u32,
-    pub at: DateTime<Utc>,
-    pub operation: String,
-    pub what: String,
+/// What happened to an order: a row beside it.
+#[derive(Serialize, Entity)]
+#[entity(partition = "{tenant}", row = "audit_{order:9}_{operation}")]
+pub(crate) struct Audit {
+    pub(crate) tenant: String,
+    pub(crate) order: u32,
+    pub(crate) operation: String,
+    pub(crate) state: String,
 }
 
-/// A file that belongs to an order. Its bytes lie in a blob, which goes with it.
-#[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(store, partition = "{tenant}", row = "file_{order:9}_{name}")]
-pub struct Attachment {
-    pub tenant: String,
-    pub order: u32,
-    pub name: String,
-    #[entity(blob)]
-    pub bytes: Vec<u8>,
-}
-
-/// A mail that is to be sent when an order was placed.
-#[derive(Serialize, Deserialize)]
-pub struct Mail {
-    pub tenant: String,
-    pub user: u32,
-    pub order: u32,
-}
-
-impl Task for Mail {
-    const KIND: &'static str = "order-placed";
-}
-
-/// Writes an audit row in the transaction of each change of an order.
-pub struct Audited;
+/// Writes the audit row of each change of an order, in its transaction.
+pub(crate) struct Audited;
 
 impl Contributor<Order> for Audited {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "audit"
     }
 
@@ -100,18 +68,19 @@ impl Contributor<Order> for Audited {
 
     fn contribute(&self, change: Change<'_, Order>, plan: &mut Contribution<'_>) -> Result<()> {
         let Some(order) = change.after.or(change.before) else { return Ok(()) };
-        let what = match (change.before, change.after) {
-            (None, _) => "placed",
-            (_, None) => "deleted",
-            (Some(before), Some(after)) if before.closed != after.closed => "closed",
-            _ => "changed",
-        };
-        plan.insert(&Audit {
-            tenant: order.tenant.clone(),
-            order: order.id,
-            at: change.op().created(),
-            operation: change.op().mark().to_owned(),
-            what: what.to_owned(),
-        })
+        let state = change.after.map_or("deleted", |order| &order.state).to_owned();
+        let (tenant, operation) = (order.tenant.clone(), change.op().row_key()?);
+        plan.insert(&Audit { tenant, order: order.id, operation, state })
     }
+}
+
+/// A mail that is to be sent because an order was placed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Mail {
+    pub(crate) tenant: String,
+    pub(crate) order: u32,
+}
+
+impl Task for Mail {
+    const KIND: &'static str = "order-placed";
 }
