@@ -41,7 +41,7 @@ impl Contributor<Order> for Ledger {
             total.set("Cents", before + by);
             Ok(())
         })?;
-        let row_key = format!("audit_{}", change.op().mark());
+        let row_key = format!("audit_{}_{}", change.row_key(), change.op().mark());
         let mut audit = DynamicEntity::new(change.partition_key(), row_key);
         audit.set("Order", change.row_key());
         audit.set("Cents", by);

@@ -1,12 +1,13 @@
 //! Calls each route of the service and asserts its answer.
 
-use reqwest::header::{ETAG, IF_MATCH};
+use reqwest::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
+use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use serde_json::{Value, json};
 
-pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub(crate) async fn all_routes(service: &str) -> Result {
+pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
     let client = Client::builder().no_proxy().build()?;
     // Runs against one account do not meet.
     let tenant = format!("contoso{}", std::process::id());
@@ -91,6 +92,15 @@ pub(crate) async fn all_routes(service: &str) -> Result {
     assert_eq!(attached.status(), StatusCode::NO_CONTENT);
     let read = client.get(at("orders/1/files/invoice.pdf")).send().await?;
     assert_eq!(read.bytes().await?, invoice);
+
+    // The account is busy: after some attempts of the client the service says when to come back.
+    if std::env::var("AZURE_STORAGE_CONNECTION_STRING").is_err() {
+        let busy = Fault::on(Operation::GetEntity).reject(ErrorCode::SERVER_BUSY);
+        let _busy = server.inject(busy);
+        let busy = client.get(at("orders/1")).send().await?;
+        assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(busy.headers().contains_key(RETRY_AFTER));
+    }
     Ok(())
 }
 

@@ -73,7 +73,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         worked = service.users.run(pending()) => worked?,
         worked = service.orders.run(pending()) => worked?,
         mailed = mailer.run_until(pending()) => drop(mailed?),
-        driven = drive::all_routes(&address) => driven?,
+        driven = drive::all_routes(&address, &server) => driven?,
     }
     Ok(())
 }

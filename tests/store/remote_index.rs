@@ -55,7 +55,7 @@ impl Contributor<Employee> for Audit {
         change: Change<'_, Employee>,
         plan: &mut Contribution<'_>,
     ) -> rowkey::Result<()> {
-        let row_key = format!("audit_{}", change.op().mark());
+        let row_key = format!("audit_{}_{}", change.row_key(), change.op().mark());
         plan.insert(&DynamicEntity::new(change.partition_key(), row_key))
     }
 }
