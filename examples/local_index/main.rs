@@ -14,7 +14,7 @@ use rowkey_store::Store;
 // ANCHOR: declaration
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{department}", row = "id_{id:6}")]
-// One person an address, whatever its case.
+// One person an address, in upper or lower case.
 #[entity(index(name = by_email, row = "email_{email:lower}"))]
 // Several people may have a name: their ids follow it in the RowKey.
 #[entity(index(name = by_last_name, row = "last_{last_name}", many))]

@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // ANCHOR_END: append
 
-    // An answer is lost, nobody knows whether the entry was stored, and it is there once.
+    // An answer is lost, it is unknown whether the entry was stored, and it is there once.
     let lost = server.inject(Fault::on(Operation::InsertEntity).times(1).close_after_commit());
     let expense = Expense { employee: "000223".into(), id: log.next_id(), cents: 640 };
     log.append(&expense).await?;

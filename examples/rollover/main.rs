@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let sent = server.journal().since(&before);
     assert_eq!((dropped.len(), sent.count(Operation::DeleteTable), sent.len()), (7, 7, 8));
 
-    // Whoever asks for May finds nothing, and no error.
+    // A query for May finds nothing, and no error.
     assert!(temperatures.at(from).get(Reading::key("Seattle", from)).await?.is_none());
     assert_eq!(temperatures.tables().await?.len(), 5);
     Ok(())

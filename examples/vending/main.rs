@@ -11,7 +11,7 @@ use rowkey::{Entity, ErrorCode, Match, StorageAccount};
 use rowkey_patterns::vending::Vending;
 use rowkey_server::Server;
 
-/// A note, in the partition of whoever wrote it.
+/// A note, in the partition of its author.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{user}", row = "note_{id:6}")]
 struct Note {
@@ -83,7 +83,7 @@ async fn main() -> Result {
     // ANCHOR_END: apps
 
     // ANCHOR: revoke
-    // A device was stolen: all tokens end at once, and whoever is still welcome gets a new one.
+    // A device was stolen: all tokens end at once, and every other user gets a new one.
     notes.rotate_access_policy("notes-1", policy("notes-2")).await?;
     let stolen = StorageAccount::from_connection_string(&of_bob.token.connection_string())?;
     let read = stolen.table("notes").get(Note::key("bob", 1)).await;

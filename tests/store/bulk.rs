@@ -108,9 +108,10 @@ async fn a_merge_keeps_what_it_does_not_write_and_a_replacement_does_not() -> Te
         more.set("Note", "calibrated");
         table.upsert(&more).await?;
         let entities = stream::iter([reading("a", 1)]);
-        let job = match merges {
-            true => Job::upsert_merge(&table, entities),
-            false => Job::upsert(&table, entities),
+        let job = if merges {
+            Job::upsert_merge(&table, entities)
+        } else {
+            Job::upsert(&table, entities)
         };
         assert!(job.run().await?.is_clean());
         assert_eq!(table.get(more.key()).await?.unwrap().entity.get("Note").is_some(), merges);

@@ -113,6 +113,8 @@ async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
     let staff = staff(&table)?;
     staff.insert(&Colleague::of("sales", 1, 1)).await?;
     for nth in 1..=8_u32 {
+        // What agrees on its page is not looked at: pages end anywhere.
+        let _pages = server.chaos(Pages::seeded(nth.into()));
         let held = server.inject(Fault::on(Operation::GetEntity).nth(nth.into()).hold());
         let meanwhile = async {
             held.wait_until_held().await;
@@ -129,6 +131,32 @@ async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
             failed = meanwhile => failed?,
         }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_agrees_on_its_page_costs_the_page_alone() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let table = account(&server)?.table("staff");
+    table.create().await?;
+    let staff = staff(&table)?;
+    let all: Vec<_> = (0..100).map(|id| Colleague::of("sales", id, id)).collect();
+    staff.load(futures_util::stream::iter(all)).run().await?;
+    for repairs in [false, true] {
+        let before = server.journal();
+        let job = if repairs { staff.repair() } else { staff.verify() };
+        let report = job.run().await?;
+        let parts = ["by_email", "by_last_name", "by_manager"].map(|name| report.part(name).right);
+        assert_eq!((report.is_clean(), parts), (true, [100; 3]), "{report:?}");
+        assert_eq!(server.journal().since(&before).len(), 1);
+    }
+    // One that does not agree is looked at by itself.
+    table.delete(Key::<DynamicEntity>::new("sales", "email_e7r7@contoso.com"), Match::Any).await?;
+    let before = server.journal();
+    let report = staff.verify().run().await?;
+    assert_eq!((report.part("by_email").missing, report.total.drifted()), (1, 1));
+    let sent = server.journal().since(&before);
+    assert!(sent.count(Operation::GetEntity) <= 5, "{}", sent.len());
     Ok(())
 }
 

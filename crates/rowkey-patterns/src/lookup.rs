@@ -97,7 +97,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     /// The whole table as far as it holds entities of type `E`, read again when `time_to_live` has
     /// passed since.
     ///
-    /// Reading it is a table scan, which is what this asks for: it is done whatever the scan policy
+    /// Reading it is a table scan, which is what this asks for: it is done with every scan policy
     /// of the account is.
     pub fn of_table(table: &Table, time_to_live: Duration) -> Self {
         Self::new(table, None, time_to_live)
@@ -155,7 +155,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         }
         let failures = self.state().failures;
         let _reading = self.shared.reading.lock().await;
-        // Somebody else may have read it, or failed to, while this one waited.
+        // Another task may have read it, or failed to, while this one waited.
         if let Some(fresh) = self.fresh() {
             return Ok(fresh);
         }
@@ -167,7 +167,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
 
     /// Reads the table again now, after a change of one's own for instance.
     ///
-    /// An error is an error here, whatever [`stale_if_error`](Self::stale_if_error) says; what was
+    /// An error is an error here, also with [`stale_if_error`](Self::stale_if_error); what was
     /// read before still answers [`get`](Self::get) if it may.
     pub async fn refresh(&self) -> Result<Arc<Snapshot<E>>> {
         let _reading = self.shared.reading.lock().await;

@@ -50,7 +50,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// How long to wait: from a half of what so many doublings make, to the whole.
+/// How long to wait: from half of the doubled wait to all of it.
 fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
     let longest = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
     let moment = (lost_at.timestamp(), lost_at.timestamp_subsec_nanos());
@@ -58,8 +58,8 @@ fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
     longest / 2 + longest / 2 * part / 256
 }
 
-/// Whether a write was refused because of what somebody else wrote since the reading. Not when
-/// nobody knows whether it was refused: then the caller has to.
+/// Whether a write was refused because of what another writer wrote since the reading. Not if it is unknown
+/// whether it was refused: that is for the caller to look into.
 pub fn was_lost(error: &Error) -> bool {
     let whole = [&ErrorCode::CONTAINER_NOT_FOUND, &ErrorCode::TABLE_NOT_FOUND];
     error.outcome() == Outcome::Rejected

@@ -94,7 +94,7 @@ pub struct Point<E, V> {
 }
 
 impl<V: Property> Series<V> {
-    /// Periods of so many slots, whose properties begin with `prefix`.
+    /// Periods of `slots` slots, whose properties begin with `prefix`.
     ///
     /// Fails with [`ErrorKind::TooLarge`] if they are more than the 252 properties of an entity, and
     /// with [`ErrorKind::Invalid`] if there are none, or if the prefix cannot begin a property's name.
@@ -166,7 +166,7 @@ impl<V: Property> Series<V> {
     }
 
     /// Changes the value of a slot (or its absence) to another, exactly once, among others that do
-    /// the same: reads, and merges the slot under the ETag that was read, until nobody else wrote
+    /// the same: reads, and merges the slot under the ETag that was read, until no other program wrote
     /// in between. Returns the new value.
     ///
     /// Two requests, two more for each writer that was faster, and two more for the first value of a
@@ -262,7 +262,7 @@ impl<V: Property> Series<V> {
         let mut rounds = Rounds::new(&self.table, row.parts().unwrap_or_default());
         loop {
             let Some(stored) = self.table.get(row.clone()).await? else {
-                // An entity without slots: harmless, whoever else makes it.
+                // An entity without slots: harmless, also if another writer makes it.
                 self.table.upsert_merge(&self.patch(key, [])?).await?;
                 if rounds.again().await {
                     continue;
@@ -287,7 +287,7 @@ impl<V: Property> Series<V> {
                     }
                 }
                 Err(error) if error.outcome() == Outcome::Unknown => {
-                    // Whoever only sets slots keeps the mark, so it tells even then.
+                    // A writer that only sets slots keeps the mark, so it tells even then.
                     let now = self.table.get(row.clone()).await;
                     let is_ours =
                         matches!(&now, Ok(Some(now)) if now.entity.get(&mark) == Some(&call));

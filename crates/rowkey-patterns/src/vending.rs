@@ -2,7 +2,7 @@
 //! time.
 //!
 //! A service that has the account key need not stand between its users and their data. It makes sure
-//! who somebody is and hands out a token ([`Vending`]); with that the user's app reads and writes the
+//! who a user is and hands out a token ([`Vending`]); with that the user's app reads and writes the
 //! storage itself. Nothing is sent for a token, and nothing is kept: a signature is a function of what
 //! it says, and what it says changes when its time comes.
 
@@ -104,7 +104,7 @@ pub struct Vended {
 impl Vending {
     /// Hands out what `grant` grants to the user of a name, signed with the key of `account`.
     ///
-    /// The name is whatever tells users apart and no other user has. `grant` puts it into a
+    /// The name tells users apart: no other user has it. `grant` puts it into a
     /// PartitionKey, best as the whole of it: among rows whose key begins with `ada`, those of `adam`
     /// are. It sets no times; those are this type's.
     pub fn new<G: Into<Grant>>(

@@ -2,7 +2,7 @@
 //!
 //! Keys sort ascending, so the RowKey of an entry is the time that is *left*: .NET's
 //! `DateTime.MaxValue.Ticks` (3155378975999999999) minus the ticks of 100 ns of the entry, 19 digits,
-//! and then whatever tells apart the entries of one tick.
+//! and then what tells apart the entries of one tick.
 //!
 //! - [`LogTail`]: append, the newest `n`, since a time, between times
 //! - [`EntryId`]: time and tie-breaker, as a part of a row template

@@ -21,7 +21,7 @@ use crate::hash::fnv1a;
 /// How many entries a batch has at most, unless it is said otherwise.
 const BATCH: usize = 500;
 
-/// After so many cuts the time before is halved as well: a backlog of millions must not be walked
+/// After this many cuts the time before is halved as well: a backlog of millions must not be walked
 /// through before its first batch. This bounds the cuts, too: 62 halvings make a tick of all time.
 const HALVE_AFTER: usize = 8;
 

@@ -1,7 +1,7 @@
 //! Parallel queries: many partitions, or ranges of keys, read as one stream.
 //!
 //! One query reads one partition at a time, and waits for each of its pages. What is spread over
-//! many partitions is read sooner by several queries at once, so many that the service and the
+//! many partitions is read sooner by several queries at once, as many as the service and the
 //! memory can take: [`Parallel`].
 //!
 //! - this file: what to read and how · [`key_ranges`], a table in parts

@@ -41,7 +41,7 @@ pub struct Results<P> {
     held: VecDeque<(usize, Place, Query<P>)>,
     /// Begun and not finished.
     open: BTreeMap<usize, Branch<P>>,
-    /// Those that would ask for a page if there were not so many under way.
+    /// Those that would ask for a page if fewer were under way.
     waiting: VecDeque<(usize, Pages<P>)>,
     asked: FuturesUnordered<BoxFuture<'static, Answer<P>>>,
     /// Those that have something to hand out, in the order in which it came; of a merge, those that

@@ -25,7 +25,7 @@ const SEPARATOR: char = 'x';
 /// Entities in a table for each period: an hour, a day, a month or a year.
 ///
 /// Writes go to the table of a time, which is made when it is missing. Reads go over the tables of
-/// several periods in the order of the keys. [`expire`](Self::expire) drops tables, whatever is in
+/// several periods in the order of the keys. [`expire`](Self::expire) drops tables, with all that is in
 /// them, with one request each.
 ///
 /// A period has one table, whose name is made of the prefix and the period alone. All writers of a

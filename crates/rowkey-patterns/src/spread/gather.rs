@@ -10,7 +10,7 @@ use rowkey::{Entity, Error, ErrorKind, Filter, Partition, Query, Result, Stored,
 
 use crate::parallel::Parallel;
 
-/// So many buckets are asked at a time.
+/// Buckets that are read at a time.
 const AT_ONCE: usize = 16;
 
 /// Reads several partitions as one, in the order of the RowKey, and of the bucket where that is the

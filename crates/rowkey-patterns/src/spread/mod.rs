@@ -1,7 +1,7 @@
 //! Prepend/append anti-pattern: spread writes over buckets, and gather them again in order.
 //!
 //! Entities whose keys only grow, such as events by time, all go to one end of one partition, which
-//! takes about 2,000 entities a second whatever the account could take. A bucket in the PartitionKey
+//! takes about 2,000 entities a second, however many the account takes. A bucket in the PartitionKey
 //! makes many ends of one.
 //!
 //! - [`Spread`]: which bucket; the ordered read over all of them · [`Gather`], [`Found`], [`Place`]
@@ -85,7 +85,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Over so many buckets, 1 to 1,000.
+    /// Over this many buckets, 1 to 1,000.
     ///
     /// As many as the writes of the busiest second divided by 2,000, and some in reserve: each
     /// bucket costs every ordered read a request.
@@ -94,7 +94,7 @@ impl Spread {
         Ok(Self { buckets, former: Vec::new(), turns: Arc::default() })
     }
 
-    /// The same, where there were once so many buckets, more or fewer. May be said several times,
+    /// The same, where there were once this many buckets, more or fewer. May be said several times,
     /// the latest number first.
     pub fn formerly(mut self, buckets: u16) -> Result<Self> {
         check(buckets)?;

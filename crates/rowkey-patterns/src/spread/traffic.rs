@@ -14,7 +14,7 @@ const TRACKED: usize = 128;
 /// [target](https://learn.microsoft.com/azure/storage/tables/scalability-targets).
 const PARTITION_TARGET: u64 = 2000;
 
-/// So many steps from one RowKey to the next tell whether they only go one way.
+/// This many steps from one RowKey to the next tell whether they only go one way.
 const STEPS: u64 = 50;
 
 /// Counts the writes of this client by partition, and tells which are hot and which are only
@@ -70,7 +70,7 @@ pub struct Load {
     pub partition_key: String,
     /// The writes, at most.
     pub writes: u64,
-    /// So many of the writes may have been those of partitions that are not counted any more.
+    /// This many of the writes may have been those of partitions that are not counted any more.
     pub inherited: u64,
     /// The part of all writes, 0 to 1.
     pub share: f64,
@@ -99,7 +99,7 @@ impl Traffic {
         Self { account: account.clone(), tracked: TRACKED, counts: Mutex::default() }
     }
 
-    /// Counts so many partitions, at least 1: all that get more than one in so many of the writes.
+    /// Counts this many partitions, at least 1: all that get more than one in as many of the writes.
     #[must_use = "the new number counts in the result only"]
     pub fn tracking(mut self, partitions: usize) -> Self {
         self.tracked = partitions.max(1);

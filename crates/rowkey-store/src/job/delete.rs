@@ -63,7 +63,7 @@ impl Job<'static, Walking<Keys, Deletion>> {
     pub fn delete<E: Entity + Send + 'static>(walk: Walk<E>) -> Self {
         const { not_of_a_store::<E>() };
         let walk = walk.project::<Keys>();
-        let step = Deletion { walk: walk.project(), table: paced(walk.table()) };
+        let step = Deletion { walk: walk.clone(), table: paced(walk.table()) };
         Self::stepping("delete", walk, step)
     }
 }

@@ -23,7 +23,7 @@ pub struct Rows<E> {
     verb: Verb,
     keys: Keys,
     /// The entities with what is sent of them.
-    rows: Vec<(E, Option<EncodedRow>)>,
+    entities: Vec<(E, Option<EncodedRow>)>,
     /// All operations, to see what fits.
     all: Transaction,
 }
@@ -116,7 +116,7 @@ impl<E: Entity> Rows<E> {
         let keys = row.as_ref().and_then(|_| keys_of(&entity).ok()).unwrap_or_default();
         let all = table.transaction();
         let all = if let Some(row) = &row { verb.add(all, row) } else { all };
-        Self { table: table.clone(), verb, keys, rows: vec![(entity, row)], all }
+        Self { table: table.clone(), verb, keys, entities: vec![(entity, row)], all }
     }
 }
 
@@ -159,13 +159,13 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
     }
 
     fn entities(&self) -> u64 {
-        self.rows.len() as u64
+        self.entities.len() as u64
     }
 
     async fn store(&self, _: Attempt) -> Result<Report> {
         let mut report = Report::default();
-        let mut left = Vec::with_capacity(self.rows.len());
-        for (entity, row) in &self.rows {
+        let mut left = Vec::with_capacity(self.entities.len());
+        for (entity, row) in &self.entities {
             match row {
                 Some(row) => left.push((entity, row)),
                 // What cannot be encoded says why again.
@@ -202,7 +202,7 @@ impl<E: Entity + Send + Sync> Merge for Rows<E> {
         }
         let all = std::mem::replace(&mut self.all, self.table.transaction());
         self.all = all.append(other.all);
-        self.rows.extend(other.rows);
+        self.entities.extend(other.entities);
         None
     }
 }
@@ -221,7 +221,7 @@ impl<E> fmt::Debug for Rows<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rows")
             .field("verb", &self.verb)
-            .field("rows", &self.rows.len())
+            .field("entities", &self.entities.len())
             .finish_non_exhaustive()
     }
 }

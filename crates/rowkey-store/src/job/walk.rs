@@ -94,13 +94,13 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 
     /// The same rows, read as a `Q`.
-    pub(crate) fn project<Q: Projection + Send + 'static>(&self) -> Walk<Q> {
-        let query = Arc::clone(&self.query);
+    pub(crate) fn project<Q: Projection + Send + 'static>(self) -> Walk<Q> {
+        let query = self.query;
         Walk {
-            table: self.table.clone(),
+            table: self.table,
             query: Arc::new(move |table| query(table).project()),
             split_by: self.split_by,
-            splits: self.splits.clone(),
+            splits: self.splits,
         }
     }
 
@@ -331,6 +331,13 @@ impl fmt::Debug for Keys {
     /// Shows no keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+impl<P> Clone for Walk<P> {
+    fn clone(&self) -> Self {
+        let (query, splits) = (Arc::clone(&self.query), self.splits.clone());
+        Self { table: self.table.clone(), query, split_by: self.split_by, splits }
     }
 }
 

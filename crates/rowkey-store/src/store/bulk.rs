@@ -145,9 +145,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
 
     /// Writes one entity, unless it is there as it is.
     async fn write_one(&self, keys: &Keys, entity: &E, report: &mut Report) -> Result<()> {
-        let written = match self.replaces {
-            true => self.store.upsert(entity).await,
-            false => self.store.insert(entity).await,
+        let written = if self.replaces {
+            self.store.upsert(entity).await
+        } else {
+            self.store.insert(entity).await
         };
         let error = match written {
             Ok(_) => {

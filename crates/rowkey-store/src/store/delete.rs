@@ -70,8 +70,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self,
         walk: Walk<E>,
     ) -> Job<'static, Walking<DynamicEntity, Deletions<E>>> {
-        let step = Deletions { store: self.clone(), walk: walk.project() };
-        Job::stepping(format!("delete {}", Inner::<E>::of()), walk.project(), step)
+        let walk = walk.project();
+        let step = Deletions { store: self.clone(), walk: walk.clone() };
+        Job::stepping(format!("delete {}", Inner::<E>::of()), walk, step)
     }
 
     async fn delete_group(&self, group: &[(Keys, ReadHead<E>)]) -> Result<()> {

@@ -8,10 +8,12 @@
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
+use std::collections::HashMap;
+
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
-use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Page, Result, Rows};
+use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Page, Result, Rows, Stored};
 
 use super::list::list_of;
 use super::settle::no_queue;
@@ -22,9 +24,10 @@ use crate::execute::settle::{Settled, delete};
 use crate::execute::{KEPT, Resumed};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
+use crate::plan::list::list_keys;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{NewClaim, Op};
-use crate::row::{Claim, CopyRow, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
+use crate::row::{Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
 
 /// The part of a report that op rows are counted under.
 const OPERATIONS: &str = "operations";
@@ -39,9 +42,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Looks at every row of the table that belongs to the type, and reports what does not agree, by the
     /// names of the declarations. Changes nothing.
     ///
-    /// A page of 1,000 rows is one request; an entity costs one for each of its copies and claims, a copy
-    /// or a claim one for its entity. What a writer has committed and not settled yet is reported as it
-    /// is.
+    /// A page of 1,000 rows is one request. Entities without rows elsewhere that agree with their copies on the
+    /// same page cost no more; others cost a read, and one for each of their rows, a copy or a claim two. What
+    /// a writer has committed and not settled yet is reported as it is.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", false)
     }
@@ -58,13 +61,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let store = store.clone();
             async move {
-                let rows = page.entities.into_iter().map(|stored| stored.entity);
-                let examined = rows.map(|row| {
+                let mut report = Report::default();
+                let rows = store.doubtful(page, &mut report);
+                let examined = rows.into_iter().map(|row| {
                     let store = store.clone();
                     async move { store.examine_row(&row, repairs).await }
                 });
                 let mut reports = stream::iter(examined).buffer_unordered(AT_A_TIME);
-                let mut report = Report::default();
                 while let Some(one) = reports.next().await {
                     report.merge(one?);
                 }
@@ -75,6 +78,68 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let of = Inner::<E>::of();
         let walk = Walk::new(&self.inner.table, rowkey::Table::scan::<DynamicEntity>);
         Job::walk(format!("{name} {of}"), walk, step)
+    }
+
+    /// The rows of a page that have to be looked at by themselves. A page shows a partition as it was at one
+    /// time, so what agrees there is reported, and costs no request.
+    fn doubtful(&self, page: Page<DynamicEntity>, report: &mut Report) -> Vec<DynamicEntity> {
+        if !self.inner.layers.is_empty() || self.inner.added > 0 {
+            // Rows have to be opened, or contributors to be asked.
+            return page.entities.into_iter().map(|stored| stored.entity).collect();
+        }
+        let rows: HashMap<_, _> = page
+            .entities
+            .iter()
+            .map(|stored| ((&*stored.entity.partition_key, &*stored.entity.row_key), stored))
+            .collect();
+        let is_doubtful = |stored: &&Stored<DynamicEntity>| {
+            let agrees = Self::agrees(&rows, &stored.entity);
+            if agrees == Some(true) {
+                report.note(None, Verdict::Right, 1);
+                let names = E::INDEXES.iter().map(|index| index.name);
+                for name in names.chain(E::LISTS.iter().map(|list| list.name)) {
+                    report.note(Some(name), Verdict::Right, 1);
+                }
+            }
+            agrees.is_none()
+        };
+        page.entities.iter().filter(is_doubtful).map(|stored| stored.entity.clone()).collect()
+    }
+
+    /// Whether a row agrees with others of its page, and whether it is an entity; `None` if that is not known.
+    fn agrees(
+        rows: &HashMap<(&str, &str), &Stored<DynamicEntity>>,
+        row: &DynamicEntity,
+    ) -> Option<bool> {
+        let keys = (row.partition_key.clone(), row.row_key.clone());
+        if let Some(owner) = primary_keys(row) {
+            let position = index_of::<E>(row, &owner)?;
+            let head = rows.get(&(&*owner.0, &*owner.1))?.entity.read_as::<E>().ok()?;
+            return (index_keys(&head, position).ok()?.as_ref() == Some(&keys)).then_some(false);
+        }
+        let is_head = keys.1.starts_with(Inner::<E>::of())
+            && !keys.1.starts_with(op::HEAD)
+            && claimed::<E>(&keys).is_none()
+            && list_of::<E>(&keys).is_none();
+        if !is_head {
+            return None;
+        }
+        let Head { entity, mark, closed } = row.read_as::<Head<E>>().ok()?;
+        let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
+        let head = ReadHead { entity, mark, closed, etag };
+        let has_no_list = (0..E::LISTS.len()).all(|list| list_keys(&head.entity, list).is_empty());
+        let agrees = |position: usize| -> Result<bool> {
+            let Some(at) = index_keys(&head.entity, position)? else { return Ok(true) };
+            let found = rows.get(&(&*at.0, &*at.1));
+            Ok(match (E::INDEXES[position].scope, found) {
+                (Scope::SamePartition, Some(found)) => {
+                    is_copy(&keys, &head, position, &at, &found.entity)?
+                }
+                _ => false,
+            })
+        };
+        let agree = (0..E::INDEXES.len()).all(|index| agrees(index).is_ok_and(|agrees| agrees));
+        (has_no_list && agree).then_some(true)
     }
 
     async fn examine_row(&self, row: &DynamicEntity, repairs: bool) -> Result<Report> {
@@ -130,9 +195,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 // What was seen is not of one time.
                 continue;
             }
-            let repaired = match repairs && found.iter().any(is_wrong) {
-                true => self.rewrite_head(keys, &head).await,
-                false => Ok(()),
+            let repaired = if repairs && found.iter().any(is_wrong) {
+                self.rewrite_head(keys, &head).await
+            } else {
+                Ok(())
             };
             if repaired.as_ref().is_err_and(is_race) && self.has_changed(keys, &head).await? {
                 continue;
@@ -186,18 +252,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let found = found.entity;
         let is_right = if index.scope == Scope::Claim {
             Claim::read(&found)?.owner == *keys
-        } else if primary_keys(&found).as_ref() != Some(keys) {
-            false
         } else {
-            let mark = head.mark.as_deref().unwrap_or_default();
-            let content = head.content();
-            let expected = CopyRow { content, index, keys: &at, primary: keys, mark };
-            let expected = DynamicEntity::of(&expected)?;
-            // A copy that an operation left may say which.
-            let differs = |(name, value): (&str, &rowkey::edm::Value)| {
-                name != MARK && found.get(name) != Some(value)
-            };
-            !expected.iter().any(differs) && expected.iter().len() == found.iter().len()
+            is_copy(keys, head, position, &at, &found)?
         };
         Ok(if is_right { Verdict::Right } else { Verdict::Stale })
     }
@@ -255,9 +311,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // It was counted with its entity.
             return Ok(());
         }
-        let is_orphaned = match repairs {
-            true => delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done,
-            false => self.is_still(keys, &found.etag).await?,
+        let is_orphaned = if repairs {
+            delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done
+        } else {
+            self.is_still(keys, &found.etag).await?
         };
         // If it changed meanwhile, its writer keeps it in step.
         if is_orphaned {
@@ -334,6 +391,27 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             None => Ok(false),
         }
     }
+}
+
+/// Whether a row is the copy of an entity in an index, as it has to be.
+fn is_copy<E: Entity>(
+    keys: &Keys,
+    head: &ReadHead<E>,
+    position: usize,
+    at: &Keys,
+    found: &DynamicEntity,
+) -> Result<bool> {
+    if primary_keys(found).as_ref() != Some(keys) {
+        return Ok(false);
+    }
+    let mark = head.mark.as_deref().unwrap_or_default();
+    let (content, index) = (head.content(), &E::INDEXES[position]);
+    let expected = CopyRow { content, index, keys: at, primary: keys, mark };
+    let expected = DynamicEntity::of(&expected)?;
+    // A copy that an operation left may say which.
+    let differs =
+        |(name, value): (&str, &rowkey::edm::Value)| name != MARK && found.get(name) != Some(value);
+    Ok(!expected.iter().any(differs) && expected.iter().len() == found.iter().len())
 }
 
 /// The declared index of a copy of an entity of this type.
