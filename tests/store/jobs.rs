@@ -168,7 +168,7 @@ async fn a_scan_policy_stops_no_job() -> TestResult {
     orders.load(stream::iter((0..3).map(order))).run().await?;
     assert!(orders.verify().run().await?.is_clean());
     assert!(orders.repair().run().await?.is_clean());
-    let all = || Walk::new(orders.table(), |table| table.scan::<Order>());
+    let all = || Walk::new(orders.table(), rowkey::Table::scan::<Order>);
     assert_eq!(Job::count(all()).run().await?.total.right, 3);
     assert_eq!(orders.delete_found(all()).run().await?.total.right, 3);
     Ok(())

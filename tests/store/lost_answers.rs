@@ -2,7 +2,7 @@
 //! partition, which has no op row, finds its own write by the mark.
 
 use futures_util::FutureExt as _;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::BoxFuture;
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_server::{Fault, Operation, Server};
 use rowkey_store::{Copies, Store};
@@ -47,43 +47,37 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Person>> {
     Store::builder(account.table("people")).with(shown).build()
 }
 
-type Write = fn(Store<Person>) -> LocalBoxFuture<'static, rowkey::Result<()>>;
+type Write = fn(Store<Person>) -> BoxFuture<'static, rowkey::Result<()>>;
 
 /// Writes of a new entity.
 const NEW: [(&str, Write); 3] = [
-    ("insert", |people| {
-        async move { people.insert(&person("King")).await.map(drop) }.boxed_local()
-    }),
-    ("upsert", |people| {
-        async move { people.upsert(&person("King")).await.map(drop) }.boxed_local()
-    }),
+    ("insert", |people| async move { people.insert(&person("King")).await.map(drop) }.boxed()),
+    ("upsert", |people| async move { people.upsert(&person("King")).await.map(drop) }.boxed()),
     ("transaction", |people| {
         let king = person("King");
-        async move { people.transaction().insert(&king).submit().await.map(drop) }.boxed_local()
+        async move { people.transaction().insert(&king).submit().await.map(drop) }.boxed()
     }),
 ];
 
 /// Writes over an entity.
 const OVER: [(&str, Write); 5] = [
-    ("upsert", |people| {
-        async move { people.upsert(&person("King")).await.map(drop) }.boxed_local()
-    }),
+    ("upsert", |people| async move { people.upsert(&person("King")).await.map(drop) }.boxed()),
     ("update", |people| {
         let change = |person: &mut Person| {
             person.name = "King".into();
             person.city = "York".into();
         };
-        async move { people.update(key(), change).await.map(drop) }.boxed_local()
+        async move { people.update(key(), change).await.map(drop) }.boxed()
     }),
     ("replace_if", |people| {
         async move {
             let read = people.get(key()).await?.expect("it is there");
             people.replace_if(&person("King"), &read.version).await.map(drop)
         }
-        .boxed_local()
+        .boxed()
     }),
-    ("rewrite", |people| async move { people.rewrite(key()).await.map(drop) }.boxed_local()),
-    ("delete", |people| async move { people.delete(key()).await.map(drop) }.boxed_local()),
+    ("rewrite", |people| async move { people.rewrite(key()).await.map(drop) }.boxed()),
+    ("delete", |people| async move { people.delete(key()).await.map(drop) }.boxed()),
 ];
 
 async fn check(name: &str, over: bool, write: Write) -> TestResult {
