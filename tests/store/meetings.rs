@@ -1,5 +1,5 @@
-//! Where parts of a type meet: the defects that `tests/composition` reproduces in the helpers, as a store
-//! has them mended. The documentation of a test begins with the number of the defect there.
+//! Where parts of a type meet: the defects that helpers for one part each had, as a store has them mended.
+//! The documentation of a test begins with the number of the defect in the list of the write plan's issue.
 
 use futures_util::stream;
 use rowkey::edm::Value;
