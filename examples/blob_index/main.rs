@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One read of the blob of Columbus, and one of each airport, in three partitions.
     let before = server.journal();
-    let columbus = airports.list(Airport::by_city("Columbus")).await?;
+    let columbus = airports.query(Airport::by_city("Columbus")).all().await?;
     let requests = server.journal().since(&before);
     assert_eq!((requests.count(Operation::GetBlob), requests.count(Operation::GetEntity)), (1, 6));
     for found in &columbus {
@@ -70,9 +70,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("Bolton Field")?;
     bolton.entity.set("city", "Grove City");
     account.table("airports").replace(&bolton).await?;
-    assert_eq!(airports.list(Airport::by_city("Columbus")).await?.len(), 5);
+    assert_eq!(airports.query(Airport::by_city("Columbus")).all().await?.len(), 5);
     assert_eq!(airports.repair().run().await?.parts["by_city"].repaired, 1);
-    assert_eq!(airports.list(Airport::by_city("Grove City")).await?.len(), 1);
+    assert_eq!(airports.query(Airport::by_city("Grove City")).all().await?.len(), 1);
     assert_eq!(airports.sweep().run().await?.parts["by_city"].repaired, 1);
     println!("the list of Columbus has {} airports", 5);
     Ok(())

@@ -63,11 +63,8 @@ impl Contributor<Order> for Ledger {
             // The target first, then the entity: a late call meets a target that has changed.
             let stored = settling.table().get(key()).await?;
             let entity = settling.entity().await?.filter(|entity| entity.customer == customer);
-            let purchase = entity.map(|Order { customer, cents, .. }| Purchase {
-                customer,
-                order: order.clone(),
-                cents,
-            });
+            let new = |cents| Purchase { customer: customer.into(), order: order.clone(), cents };
+            let purchase = entity.map(|entity| new(entity.cents));
             let table = settling.table().table();
             match (stored, purchase) {
                 (None, None) => Ok(Settled::Done),

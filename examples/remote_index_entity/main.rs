@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: read
     let before = server.journal();
-    let joneses = staff.list(Employee::by_last_name("Jones")).await?;
+    let joneses = staff.query(Employee::by_last_name("Jones")).all().await?;
     let departments: Vec<_> = joneses.iter().map(|found| &*found.entity.department).collect();
     assert_eq!(departments, ["research", "sales"]);
     let requests = server.journal().since(&before);
@@ -50,8 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: change
     staff.update(Employee::key("sales", 223), |e| e.last_name = "King".into()).await?;
-    assert_eq!(staff.list(Employee::by_last_name("Jones")).await?.len(), 1);
-    assert_eq!(staff.list(Employee::by_last_name("King")).await?.len(), 2);
+    assert_eq!(staff.query(Employee::by_last_name("Jones")).all().await?.len(), 1);
+    assert_eq!(staff.query(Employee::by_last_name("King")).all().await?.len(), 2);
     // ANCHOR_END: change
 
     // What the list of the Kings looks like.
@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(report.part("by_last_name").missing, 2);
     // Both write the list at the same time; the one that loses is settled by a worker.
     staff.work_once().await?;
-    assert_eq!(staff.list(Employee::by_last_name("King")).await?.len(), 2);
+    assert_eq!(staff.query(Employee::by_last_name("King")).all().await?.len(), 2);
     // ANCHOR_END: repair
     println!("{} employees compared", report.total.right);
     Ok(())

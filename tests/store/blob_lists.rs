@@ -105,7 +105,7 @@ fn agreed(snapshot: &Snapshot) -> Lists {
 }
 
 async fn named(staff: &Store<Employee>, name: &str) -> rowkey::Result<Vec<u32>> {
-    let found = staff.list(Employee::by_last_name(name)).await?;
+    let found = staff.query(Employee::by_last_name(name)).all().await?;
     Ok(found.into_iter().map(|found| found.entity.id).collect())
 }
 

@@ -303,3 +303,18 @@ async fn a_target_that_is_stored_later_gets_its_copy_when_the_source_is_written_
     assert_eq!(assert_copies(&server.snapshot())["sales"], "ada");
     Ok(())
 }
+
+/// Another program replaces a department.
+#[tokio::test]
+async fn verify_finds_a_copy_that_is_stale_and_repair_mends_it() -> TestResult {
+    let (_server, staff) = start().await?;
+    staff.insert(&employee(1, "ada", &["it", "sales"])).await?;
+    staff.table().upsert(&department("it")).await?;
+    let report = staff.verify().run().await?;
+    assert_eq!(report.part("managers").stale, 1, "{report:?}");
+    assert_eq!(staff.repair().run().await?.part("managers").repaired, 1);
+    assert!(staff.verify().run().await?.is_clean());
+    let it = staff.table().get(Department::key("contoso", "it")).await?.unwrap();
+    assert_eq!(it.entity.manager.as_deref(), Some("ada"));
+    Ok(())
+}

@@ -160,3 +160,130 @@ async fn a_write_after_a_read_through_an_index_is_guarded_by_the_entity() -> Tes
     assert_eq!(stored.entity.get("badge"), Some(&"B1".into()));
     Ok(())
 }
+
+/// The order as another program writes it, and that program's own row where the copy by desk belongs.
+async fn written_by_another_program(table: &rowkey::Table) -> Result<DynamicEntity, rowkey::Error> {
+    let mut head = DynamicEntity::of(&order(1))?;
+    head.set("number", "none");
+    table.insert(&head).await?;
+    let mut row = DynamicEntity::new("contoso", "desk_0000000001");
+    row.set("Furniture", "oak");
+    table.insert(&row).await?;
+    Ok(row)
+}
+
+/// Nothing says that a store wrote the entity, so nothing says whose the row at the key of its copy is.
+#[tokio::test]
+async fn a_row_of_another_program_where_a_copy_belongs_is_neither_replaced_nor_deleted()
+-> TestResult {
+    let (_server, account) = start().await?;
+    let (orders, table) = (store(&account)?, account.table("orders"));
+    let row = written_by_another_program(&table).await?;
+    let stored = async || table.get(row.key()).await.map(|row| row.map(|row| row.entity));
+    let key = || Order::key("contoso", 1);
+
+    let error = orders.update(key(), |order| order.cents = 7).await.unwrap_err();
+    assert_eq!(error.index(), Some("by_desk"), "{error}");
+    assert!(!error.to_string().contains("taken"), "no entity has the value: {error}");
+    assert_eq!(stored().await?.as_ref(), Some(&row), "after an update");
+
+    let report = orders.repair().run().await?;
+    assert_eq!(report.part("by_desk").failed, 1, "{report:?}");
+    assert_eq!(stored().await?.as_ref(), Some(&row), "after a repair");
+
+    orders.update(key(), |order| order.desk = Some(2)).await?;
+    assert_eq!(stored().await?.as_ref(), Some(&row), "after the value changed");
+    assert!(orders.delete(key()).await?);
+    assert_eq!(stored().await?.as_ref(), Some(&row), "after a deletion");
+    Ok(())
+}
+
+/// A Merge of another program leaves the mark of the store's operation in the entity.
+#[tokio::test]
+async fn a_version_that_was_read_through_a_copy_is_none_after_a_merge_of_another_program()
+-> TestResult {
+    let (_server, account) = start().await?;
+    let (orders, table) = (store(&account)?, account.table("orders"));
+    orders.insert(&order(1)).await?;
+    let at = || Order::by_desk("contoso", 1_u32);
+    let found = orders.find(at()).await?.unwrap();
+    let written = orders.replace_if(&Order { cents: 5, ..found.entity }, &found.version).await?;
+    assert_ne!(written.version, found.version);
+
+    for property in ["cents", "Remark"] {
+        let found = orders.find(at()).await?.unwrap();
+        let version = found.version.to_string().parse()?;
+        let mut merged = DynamicEntity::new("contoso", "order_0001");
+        merged.set(property, 999_i64);
+        table.merge((&merged, rowkey::Match::Any)).await?;
+        let changed = Order { cents: 6, ..found.entity };
+        let error = orders.replace_if(&changed, &version).await.unwrap_err();
+        assert!(error.is_conflict(), "{property}: {error}");
+        let error = orders.delete_if(Order::key("contoso", 1), &version).await.unwrap_err();
+        assert!(error.is_conflict(), "{property}: {error}");
+        let submit = orders.transaction().replace_if(&changed, version).submit().await;
+        assert!(submit.unwrap_err().is_conflict(), "{property}");
+        // What the store writes brings both together.
+        orders.update(Order::key("contoso", 1), |order| order.cents = 8).await?;
+    }
+    Ok(())
+}
+
+/// A message that no program can read, and one of a newer program.
+#[tokio::test]
+async fn an_unreadable_message_goes_to_the_poison_queue_and_a_newer_one_waits() -> TestResult {
+    let (server, account) = start().await?;
+    let queue = account.queue("orders");
+    let newer = r#"{"v":3,"op":["contoso","op_1"]}"#;
+    for text in ["no json", newer] {
+        queue.put(rowkey::queue::Body::base64(text)).send().await?;
+    }
+    let mut received = Vec::new();
+    for minute in 0..180 {
+        let worked = store(&sweep::account(&server)?)?.work_once().await?;
+        if worked != rowkey_store::Worked::default() {
+            received.push((minute, worked));
+        }
+        server.clock().advance(Duration::from_secs(60));
+    }
+    let failed: u64 = received.iter().map(|(_, worked)| worked.failed).sum();
+    assert!((2..=6).contains(&failed), "{received:?}");
+    let waited: u64 = received.iter().map(|(_, worked)| worked.waiting).sum();
+    assert!((3..30).contains(&waited), "it is received less often each time: {received:?}");
+    let snapshot = server.snapshot();
+    let texts = |queue: &str| -> Vec<String> {
+        let messages = snapshot.queue(queue).map(|queue| queue.messages().count());
+        vec![format!("{messages:?}")]
+    };
+    assert_eq!(
+        (texts("orders"), texts("orders-poison")),
+        (vec!["Some(1)".into()], vec!["Some(1)".into()])
+    );
+    let poisoned = sweep::account(&server)?.queue("orders-poison");
+    let poisoned = poisoned.receive(1, Duration::from_secs(1)).await?;
+    assert_eq!(poisoned[0].base64()?, "no json");
+    Ok(())
+}
+
+/// The queue is down. A worker drains the backlog while a writer is about to commit.
+#[tokio::test]
+async fn a_drain_leaves_the_rows_of_live_writers_alone() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    let _down = server
+        .inject(Fault::on(Operation::PutMessage).reject(rowkey_server::ErrorCode::SERVER_BUSY));
+    let held = server.inject(Fault::on(Operation::Transaction).times(1).hold());
+    let one = order(1);
+    let drained = async {
+        held.wait_until_held().await;
+        let worked = orders.drain_backlog().await;
+        let rows = super::rows::left(&server);
+        held.release();
+        (worked, rows)
+    };
+    let (written, (worked, rows)) = futures_util::future::join(orders.insert(&one), drained).await;
+    assert_eq!(worked?.waiting, 1);
+    assert!(!rows.iter().any(|row| row.contains(" op_") && row.starts_with("contoso")), "{rows:?}");
+    assert_eq!(written?.settled, rowkey_store::Settled::Done);
+    Ok(())
+}

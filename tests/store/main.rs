@@ -10,6 +10,7 @@ mod bulk_delete;
 mod contributors;
 mod copies;
 mod encryption;
+mod explained;
 mod faults;
 mod foreign;
 mod honest;

@@ -90,7 +90,7 @@ fn agreed(snapshot: &Snapshot) -> Lists {
 }
 
 async fn found(tasks: &Store<Task>, tag: &str) -> rowkey::Result<Vec<(String, u32)>> {
-    let found = tasks.list(Task::by_tag(1_u32, tag)).await?;
+    let found = tasks.query(Task::by_tag(1_u32, tag)).all().await?;
     Ok(found.into_iter().map(|found| (found.entity.team, found.entity.id)).collect())
 }
 

@@ -106,7 +106,7 @@ fn agreed(snapshot: &Snapshot) -> Lists {
 }
 
 async fn ids(tasks: &Store<Task>, address: ListKey<Task>) -> rowkey::Result<Vec<u32>> {
-    let found = tasks.list(address).await?;
+    let found = tasks.query(address).all().await?;
     Ok(found.into_iter().map(|found| found.entity.id).collect())
 }
 
@@ -245,7 +245,7 @@ async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
     });
     for row in damaged {
         tasks.table().upsert(&row).await?;
-        let read = tasks.list(Task::by_tag("core", "a")).await.unwrap_err();
+        let read = tasks.query(Task::by_tag("core", "a")).all().await.unwrap_err();
         assert_eq!((read.kind(), read.index()), (ErrorKind::Decode, Some("by_tag")), "{read}");
         let write = tasks.insert(&task(2, &["a"])).await.unwrap_err();
         assert_eq!((write.kind(), write.index()), (ErrorKind::Decode, Some("by_tag")), "{write}");
@@ -413,10 +413,10 @@ async fn what_lists_cost_in_requests() -> TestResult {
     assert_eq!(cost(), 2, "the entity; its lists are not looked at");
     notes.update(Note::key("core", 1), |note| note.words = words(&["b", "c"])).await?;
     assert_eq!(cost(), 4, "the entity, the list that it leaves, the one that it joins");
-    assert_eq!(notes.list(Note::by_word("core", "c")).await?.len(), 1);
+    assert_eq!(notes.query(Note::by_word("core", "c")).all().await?.len(), 1);
     assert_eq!(cost(), 2, "the list and the entity");
     notes.update(Note::key("core", 1), |note| note.words = None).await?;
-    assert!(notes.list(Note::by_word("core", "c")).await?.is_empty());
+    assert!(notes.query(Note::by_word("core", "c")).all().await?.is_empty());
     Ok(())
 }
 
@@ -481,7 +481,7 @@ async fn a_patch_moves_the_entity_of_a_type_that_has_lists_alone() -> TestResult
     pages.create_if_missing().await?;
     pages.insert(&Page { team: "core".into(), id: 1, author: "ada".into() }).await?;
     pages.patch(Page::key("core", 1)).set(Page::AUTHOR, "kim").send().await?;
-    assert_eq!(pages.list(Page::by_author("core", "kim")).await?.len(), 1);
+    assert_eq!(pages.query(Page::by_author("core", "kim")).all().await?.len(), 1);
     assert!(pages.list_keys(&Page::by_author("core", "ada")).await?.is_empty());
     Ok(())
 }

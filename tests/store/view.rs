@@ -388,3 +388,40 @@ async fn a_late_write_of_a_summary_is_refused_whatever_came_between() -> TestRes
     }
     Ok(())
 }
+
+/// Another program damages the view. The jobs read whole tables, also where queries may not.
+#[tokio::test]
+async fn verify_finds_what_a_view_lacks_and_has_too_much_and_repair_mends_it() -> TestResult {
+    let (server, staff) = start().await?;
+    for id in 1..4 {
+        staff.insert(&employee(id, "it", 10 * id, id)).await?;
+    }
+    let departments = account(&server)?.table("departments");
+    let rows = departments.query(rowkey::Partition::<DynamicEntity>::new("it")).all().await?;
+    let of = |id: &str| rows.iter().find(|row| row.entity.row_key.ends_with(id)).unwrap();
+    departments.delete(of("id_000001").entity.key(), rowkey::Match::Any).await?;
+    let mut stale = of("id_000002").entity.clone();
+    stale.set("Salary", 7_i64);
+    departments.replace((&stale, rowkey::Match::Any)).await?;
+    // The contribution of an employee who is gone.
+    let gone = Key::<DynamicEntity>::new("west", "id_000003");
+    account(&server)?.table("staff").delete(gone, rowkey::Match::Any).await?;
+
+    let scan_policy = rowkey::ScanPolicy::Deny;
+    let denying = account(&server)?;
+    let options = ClientOptions { scan_policy, ..denying.options().clone() };
+    let staff = store(&denying.with_options(options))?;
+    let report = staff.verify().run().await?;
+    let part = report.part("departments");
+    assert_eq!((part.missing, part.stale, part.orphaned), (1, 1, 0), "{report:?}");
+    let orphaned = staff.verify_in(&departments).run().await?;
+    assert_eq!(orphaned.part("departments").orphaned, 1, "{orphaned:?}");
+
+    let report = staff.repair().run().await?;
+    assert_eq!(report.part("departments").repaired, 2, "{report:?}");
+    let report = staff.repair_in(&departments).run().await?;
+    assert_eq!(report.part("departments").repaired, 1, "{report:?}");
+    assert!(staff.verify().run().await?.is_clean());
+    assert!(staff.verify_in(&departments).run().await?.is_clean());
+    Ok(())
+}

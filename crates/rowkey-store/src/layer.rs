@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, Stored, Table};
 
 use crate::plan::Plan;
-use crate::row::{Closed, Copy, Head, Keys, MARK, index_keys, primary_keys, text};
+use crate::row::{Closed, Copy, Head, Keys, MARK, digest, index_keys, primary_keys, text};
 
 /// Something between the properties of an entity and its row.
 pub(crate) trait Layer: Send + Sync {
@@ -127,9 +127,10 @@ impl Layers {
             return Err(Error::refused(ErrorKind::Decode, "a copy does not name its entity"));
         };
         let mark = text(&row, MARK).map(str::to_owned);
+        let digest = digest(&row);
         (row.partition_key, row.row_key) = primary.clone();
         let value = self.opened(table, row).await?;
-        Ok(Copy { value, primary, mark })
+        Ok(Copy { value, primary, mark, digest })
     }
 
     /// Closes an entity for a write; `None` if there is no layer, and it is encoded as it is.

@@ -230,6 +230,8 @@ pub(crate) struct Copy<P> {
     pub(crate) value: P,
     pub(crate) primary: Keys,
     pub(crate) mark: Option<String>,
+    /// Of the properties that it has of its entity.
+    pub(crate) digest: u64,
 }
 
 impl<P: Projection> Projection for Copy<P> {
@@ -238,8 +240,41 @@ impl<P: Projection> Projection for Copy<P> {
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
         let value = P::decode(&row.with_keys(&primary.0, &primary.1))?;
-        Ok(Self { value, primary, mark: row.property(MARK)? })
+        let digest = digest(&DynamicEntity::decode(row)?);
+        Ok(Self { value, primary, mark: row.property(MARK)?, digest })
     }
+}
+
+/// A digest of the properties of an entity, the same in its head and in its whole copies, however they
+/// are ordered. It tells a change of another program, which keeps the mark.
+pub(crate) fn digest(row: &DynamicEntity) -> u64 {
+    let is_own =
+        |name: &str| ![MARK, INDEX, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY].contains(&name);
+    // FNV-1a, which is the same in all programs and versions of them. Properties are summed up, because a
+    // Merge may order them differently.
+    let fnv = |hash: u64, bytes: &[u8]| {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        bytes.iter().fold(hash, step)
+    };
+    let of = |(name, value): (&str, &Value)| {
+        let hash = fnv(fnv(0xcbf2_9ce4_8422_2325, name.as_bytes()), &[0]);
+        match value {
+            Value::Binary(bytes) => fnv(fnv(hash, &[1]), bytes),
+            Value::Boolean(value) => fnv(hash, &[2, u8::from(*value)]),
+            Value::DateTime(time) => fnv(fnv(hash, &[3]), &time.ticks().to_le_bytes()),
+            Value::Double(value) => fnv(fnv(hash, &[4]), &value.to_bits().to_le_bytes()),
+            Value::Guid(guid) => fnv(fnv(hash, &[5]), guid.to_string().as_bytes()),
+            Value::Int32(value) => fnv(fnv(hash, &[6]), &value.to_le_bytes()),
+            Value::Int64(value) => fnv(fnv(hash, &[7]), &value.to_le_bytes()),
+            Value::String(text) => fnv(fnv(hash, &[8]), text.as_bytes()),
+        }
+    };
+    row.iter().filter(|(name, _)| is_own(name)).map(of).fold(0, u64::wrapping_add)
+}
+
+/// Whether a row is the copy of an entity in an index.
+pub(crate) fn is_copy_of(row: &DynamicEntity, index: &str, owner: &Keys) -> bool {
+    text(row, INDEX) == Some(index) && primary_keys(row).as_ref() == Some(owner)
 }
 
 /// The keys of the entity of a copy, without the rest of it.
@@ -355,6 +390,11 @@ pub(crate) fn check_format(row: &DynamicEntity, what: &str) -> Result<()> {
         }
         _ => Err(Error::refused(ErrorKind::Decode, format!("{what} does not name its format"))),
     }
+}
+
+/// Whether a row is of a version that a newer program writes.
+pub(crate) fn is_newer(row: &DynamicEntity) -> bool {
+    matches!(row.get(FORMAT), Some(Value::Int32(version)) if *version > FORMAT_VERSION)
 }
 
 /// A text property.

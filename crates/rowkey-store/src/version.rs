@@ -8,8 +8,12 @@ use rowkey::{ETag, Error, ErrorKind, Result};
 /// The version of an entity that was read or written.
 ///
 /// It is the ETag of the entity's own row, or, for an entity that was read through an index, the mark of
-/// the operation that wrote both. Both are accepted wherever a version is: a mark costs one read more,
-/// because the ETag has to be looked up.
+/// the operation that wrote both, and a digest of the properties that were read. Both are accepted
+/// wherever a version is: a mark costs one read more, because the ETag has to be looked up.
+///
+/// A program that writes entities without a store, by a Merge for instance, may leave the mark as it was.
+/// Then the digest tells: the version is none of the entity any more unless all its properties are as they
+/// were.
 ///
 /// As text it is an HTTP entity tag: put it into the `ETag` header of an answer, and parse the `If-Match`
 /// header of a request. (`If-Match: *` asks for no version: use
@@ -31,7 +35,8 @@ pub struct Version(Kind);
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
     Tag(String),
-    Mark(String),
+    /// The mark, and the digest of the properties if they were read.
+    Mark(String, Option<u64>),
 }
 
 const MARK_HEAD: &str = "\"op-";
@@ -41,15 +46,28 @@ impl Version {
         Self(Kind::Tag(etag.as_str().to_owned()))
     }
 
+    /// The version that an operation wrote whose properties were not read.
     pub(crate) fn of_mark(mark: &str) -> Self {
-        Self(Kind::Mark(mark.to_owned()))
+        Self(Kind::Mark(mark.to_owned(), None))
     }
 
-    /// Whether a head with this ETag and this mark is of the version.
-    pub(crate) fn is(&self, etag: &ETag, mark: Option<&str>) -> bool {
+    /// The version of a whole copy.
+    pub(crate) fn of_copy(mark: &str, digest: u64) -> Self {
+        Self(Kind::Mark(mark.to_owned(), Some(digest)))
+    }
+
+    /// Whether it takes the properties of the head to compare it.
+    pub(crate) fn has_digest(&self) -> bool {
+        matches!(self.0, Kind::Mark(_, Some(_)))
+    }
+
+    /// Whether a head with this ETag, this mark and these properties is of the version.
+    pub(crate) fn is(&self, etag: &ETag, mark: Option<&str>, digest: Option<u64>) -> bool {
         match &self.0 {
             Kind::Tag(tag) => tag == etag.as_str(),
-            Kind::Mark(own) => mark == Some(own),
+            Kind::Mark(own, expected) => {
+                mark == Some(own) && (expected.is_none() || *expected == digest)
+            }
         }
     }
 }
@@ -60,11 +78,16 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let mark = text.strip_prefix(MARK_HEAD).and_then(|mark| mark.strip_suffix('"'));
-        if let Some(mark) = mark
-            && mark.len() == 16
-            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+        let is_number =
+            |part: &str| part.len() == 16 && part.bytes().all(|b| b.is_ascii_hexdigit());
+        let parts =
+            mark.map(|mark| mark.split_once('-').map_or((mark, None), |(a, b)| (a, Some(b))));
+        if let Some((mark, digest)) = parts
+            && is_number(mark)
+            && digest.is_none_or(is_number)
         {
-            return Ok(Self(Kind::Mark(mark.to_owned())));
+            let digest = digest.and_then(|digest| u64::from_str_radix(digest, 16).ok());
+            return Ok(Self(Kind::Mark(mark.to_owned(), digest)));
         }
         let tag = text.strip_prefix("W/").unwrap_or(text);
         let is_tag = tag.len() >= 2
@@ -83,7 +106,8 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Tag(tag) => f.write_str(tag),
-            Kind::Mark(mark) => write!(f, "{MARK_HEAD}{mark}\""),
+            Kind::Mark(mark, None) => write!(f, "{MARK_HEAD}{mark}\""),
+            Kind::Mark(mark, Some(digest)) => write!(f, "{MARK_HEAD}{mark}-{digest:016x}\""),
         }
     }
 }
@@ -109,9 +133,17 @@ mod tests {
 
     #[test]
     fn what_is_no_entity_tag_is_refused_without_quoting_it() {
-        for text in
-            ["", "*", "secret", "\"", "W/secret", "\"a\", \"secret\"", "\"op-secret\"", "\"a\r\n\""]
-        {
+        for text in [
+            "",
+            "*",
+            "secret",
+            "\"",
+            "W/secret",
+            "\"a\", \"secret\"",
+            "\"op-secret\"",
+            "\"a\r\n\"",
+            "\"op-00000000000000ff-secret\"",
+        ] {
             let error = text.parse::<Version>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
             assert!(!error.to_string().contains("secret"), "{error}");
@@ -123,8 +155,13 @@ mod tests {
         let etag = ETag::new("W/\"1\"");
         let by_tag: Version = "W/\"1\"".parse().unwrap();
         let by_mark = Version::of_mark("00000000000000ff");
-        assert!(by_tag.is(&etag, None) && by_tag == Version::of_head(&etag));
-        assert!(by_mark.is(&etag, Some("00000000000000ff")) && !by_mark.is(&etag, None));
-        assert!(!by_tag.is(&ETag::new("W/\"2\""), Some("00000000000000ff")));
+        let mark = Some("00000000000000ff");
+        assert!(by_tag.is(&etag, None, None) && by_tag == Version::of_head(&etag));
+        assert!(by_mark.is(&etag, mark, Some(7)) && !by_mark.is(&etag, None, Some(7)));
+        assert!(!by_tag.is(&ETag::new("W/\"2\""), mark, None));
+        let by_copy = Version::of_copy("00000000000000ff", 7);
+        assert!(by_copy.is(&etag, mark, Some(7)) && !by_copy.is(&etag, mark, Some(8)));
+        assert!(!by_copy.is(&etag, mark, None));
+        assert_eq!(by_copy.to_string().parse::<Version>().unwrap(), by_copy);
     }
 }

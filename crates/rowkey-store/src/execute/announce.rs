@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deciding::Deciding;
 use crate::plan::op::ClaimRef;
-use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 
 /// How long a message stays hidden while its writer commits and settles.
 pub(crate) const HIDDEN: Duration = Duration::from_secs(60);
@@ -82,16 +82,20 @@ impl Notice {
         Self { v: VERSION, op, claims }
     }
 
-    /// Reads the text of a message, or of a row of the backlog.
-    pub(crate) fn read(text: &str) -> Result<Self> {
-        // The error of the parser quotes the message.
-        let refused = || Error::refused(ErrorKind::Decode, "an announcement names no op row");
-        let notice: Self = serde_json::from_str(text).map_err(|_| refused())?;
-        if notice.v != VERSION {
-            let what = format!("an announcement has version {}, not {VERSION}", notice.v);
-            return Err(Error::refused(ErrorKind::Decode, what).advise("use a newer program"));
+    /// Reads the text of a message, or of a row of the backlog; `None` if a newer program wrote it, which
+    /// a program of that version will receive.
+    pub(crate) fn read(text: &str) -> Result<Option<Self>> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            v: u8,
         }
-        Ok(notice)
+        // The error of the parser quotes the message.
+        let refused = |_| Error::refused(ErrorKind::Decode, "an announcement names no op row");
+        let Versioned { v } = serde_json::from_str(text).map_err(refused)?;
+        if v > VERSION {
+            return Ok(None);
+        }
+        serde_json::from_str(text).map(Some).map_err(refused)
     }
 
     fn text(&self) -> Result<String> {
@@ -194,8 +198,11 @@ pub(crate) fn is_backlog(row: &DynamicEntity) -> bool {
     text(row, NOTICE).is_some()
 }
 
-/// What a row of the backlog announces.
-pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Notice> {
+/// What a row of the backlog announces; `None` if a newer program wrote it.
+pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Option<Notice>> {
+    if is_newer(row) {
+        return Ok(None);
+    }
     check_format(row, "a row of the backlog")?;
     Notice::read(text(row, NOTICE).unwrap_or_default())
 }

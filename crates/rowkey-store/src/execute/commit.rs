@@ -9,7 +9,7 @@ use super::claim::{Fate, end, fate};
 use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::{CopyOf, Edit, Plan, Source, Write};
-use crate::row::{Keys, Marked, primary_keys};
+use crate::row::{INDEX, Keys, Marked, primary_keys, text};
 
 /// How often a transaction is adjusted and sent again in all, besides once for each of its operations.
 const SPARE_ROUNDS: usize = 8;
@@ -230,6 +230,13 @@ async fn mend(
                 Obstacle::Stale(etag) => {
                     operations[at].write = Write::Replace(row.clone(), Match::ETag(etag));
                 }
+                Obstacle::Foreign => {
+                    let advice = format!(
+                        "a row that is no copy stands where the index `{}` has its own: move it",
+                        copy.index
+                    );
+                    return Err(error.advise(advice).in_index(copy.index));
+                }
                 Obstacle::Taken => {
                     let advice = format!("its value is taken in the index `{}`", copy.index);
                     return Err(error.advise(advice).in_index(copy.index));
@@ -247,13 +254,17 @@ enum Obstacle {
     None,
     /// A copy that no entity demands: it may be written over as it is.
     Stale(ETag),
-    /// The copy of another entity, or a row of something else.
+    /// The copy of another entity.
     Taken,
+    /// A row of something else.
+    Foreign,
 }
 
 async fn in_the_way(table: &Deciding, copy: &CopyOf, keys: &Keys) -> Result<Obstacle> {
     let Some(found) = table.row(keys).await? else { return Ok(Obstacle::None) };
-    let Some(owner) = primary_keys(&found.entity) else { return Ok(Obstacle::Taken) };
+    let owner =
+        primary_keys(&found.entity).filter(|_| text(&found.entity, INDEX) == Some(copy.index));
+    let Some(owner) = owner else { return Ok(Obstacle::Foreign) };
     if owner == copy.owner {
         return Ok(Obstacle::Stale(found.etag));
     }

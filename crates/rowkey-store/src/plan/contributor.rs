@@ -1,11 +1,12 @@
 //! What contributes to a plan: the one trait of the kit.
 
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, table::EncodedRow};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, table::EncodedRow};
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
 use crate::execute::settle::{Settled, Settling};
+use crate::job::Verdict;
 use crate::layer::Layers;
 use crate::row::{Closed, Content, Keys, not_of_a_store};
 
@@ -20,6 +21,8 @@ pub struct Change<'a, E> {
     pub(crate) keys: &'a Keys,
     pub(crate) op: &'a Op,
     pub(crate) rewrites: bool,
+    /// Whether nothing says that the rows at the keys of the entity's copies are its own.
+    pub(crate) reads_copies: bool,
     /// What layers made of `after`.
     pub(crate) closed: Option<&'a Closed>,
 }
@@ -129,6 +132,28 @@ pub trait Contributor<E>: Send + Sync {
         let _ = (settling, address);
         let what = format!("`{}` has a target and does not settle any", self.name());
         Box::pin(async { Err(Error::refused(ErrorKind::Unexpected, what)) })
+    }
+
+    /// Says whether one target is as the entity demands it, without writing anything: for
+    /// [`Store::verify`](crate::Store::verify) and [`Store::repair`](crate::Store::repair), which settles
+    /// what is not right. Without it each target counts as right.
+    ///
+    /// Rows that the contributor edits need no method: they are stale if a rewrite of the entity as it is
+    /// would change them.
+    fn verify<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Verdict>> {
+        let _ = (settling, address);
+        Box::pin(async { Ok(Verdict::Right) })
+    }
+
+    /// The entity for which a row is kept elsewhere, and the target that the row is of; `None` for all rows
+    /// that are not of this contributor. A row is orphaned if its entity does not name the target.
+    fn target_of(&self, row: &DynamicEntity) -> Option<(Key<E>, String)> {
+        let _ = row;
+        None
     }
 }
 

@@ -8,9 +8,10 @@ use rowkey::Result;
 use super::{Plan, Source, Write};
 
 /// A write plan as text: its requests, its operations and their conditions, without keys and values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     lines: Vec<String>,
+    reads: usize,
     requests: usize,
     operations: usize,
 }
@@ -18,7 +19,14 @@ pub struct Explanation {
 impl Explanation {
     pub(crate) fn of(plan: &Plan) -> Result<Self> {
         let operations = plan.operations()?;
-        let mut lines = Vec::new();
+        let mut explained = Self::default();
+        if plan.heads_read > 0 {
+            explained.read("the entity, on the primary", plan.heads_read);
+        }
+        if !plan.rows.is_empty() {
+            explained.read("rows beside it, on the primary", plan.rows.len());
+        }
+        let Self { mut lines, reads, .. } = explained;
         let mut requests = 1;
         if plan.has_op_row() {
             lines.push("prepare: put a message, hidden".to_owned());
@@ -40,7 +48,6 @@ impl Explanation {
                 Write::Insert(_) => ("insert", "if it is new"),
                 Write::Replace(_, rowkey::Match::Any) => ("replace", "if it is there"),
                 Write::Replace(..) => ("replace", "if it is as it was read"),
-                Write::Upsert(_) => ("insert or replace", "in any case"),
                 Write::Delete(rowkey::Match::Any) => ("delete", "if it is there"),
                 Write::Delete(_) => ("delete", "if it is as it was read"),
             };
@@ -57,11 +64,37 @@ impl Explanation {
         // Each entity is read again when its targets are settled.
         let entities: BTreeSet<_> = plan.targets.iter().map(|target| &target.row_key).collect();
         requests += entities.len();
-        Ok(Self { lines, requests, operations: operations.len() })
+        Ok(Self { lines, reads, requests, operations: operations.len() })
     }
 
-    /// The most requests that it takes if nothing fails and no other writer is met, without the reads
-    /// that made the plan.
+    /// Adds so many requests that read.
+    pub(crate) fn read(&mut self, what: &str, requests: usize) {
+        self.lines.push(format!("read: {what}"));
+        self.reads = self.reads.saturating_add(requests);
+    }
+
+    /// One request that changes properties and reads nothing.
+    pub(crate) fn merge(properties: usize) -> Self {
+        let line = format!("commit: merge {properties} properties into the entity, if it is there");
+        Self { lines: vec![line], reads: 0, requests: 1, operations: 1 }
+    }
+
+    /// Adds another plan, which is run after this one.
+    pub(crate) fn add(&mut self, entities: usize, other: &Self) {
+        let Self { reads, requests, operations, .. } = other;
+        self.lines.push(format!("transaction: {entities} entities, {operations} operations"));
+        self.reads += reads;
+        self.requests += requests;
+        self.operations += operations;
+    }
+
+    /// The requests that read: what the plan is made from, and what a query returns.
+    pub fn reads(&self) -> usize {
+        self.reads
+    }
+
+    /// The most requests that it takes if nothing fails and no other writer is met, without the
+    /// [`reads`](Self::reads).
     pub fn requests(&self) -> usize {
         self.requests
     }
@@ -77,6 +110,10 @@ impl fmt::Display for Explanation {
         for line in &self.lines {
             writeln!(f, "{line}")?;
         }
-        write!(f, "{} operations, at most {} requests", self.operations, self.requests)
+        write!(f, "{} operations, at most {} requests", self.operations, self.requests)?;
+        match self.reads {
+            0 => Ok(()),
+            reads => write!(f, " and {reads} reads"),
+        }
     }
 }

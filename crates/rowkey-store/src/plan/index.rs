@@ -1,11 +1,11 @@
 //! Indexes in the entity's partition: copies that change in the transaction of the entity.
 
 use rowkey::index::Scope;
-use rowkey::{Entity, Match, Result, table::EncodedRow};
+use rowkey::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
 
 use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write};
 use crate::layer::{Demands, Layers};
-use crate::row::{CopyRow, Keys, index_keys};
+use crate::row::{CopyRow, Keys, index_keys, is_copy_of};
 
 /// The declared indexes of `E` in its own partition.
 pub(crate) struct LocalIndexes;
@@ -27,8 +27,24 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
         2 * Self::positions::<E>().count()
     }
 
+    /// The rows at the keys of the entity's copies, if they may be those of another program. An entity
+    /// that a store has written has its copies, which need no read.
+    fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
+        if !change.reads_copies {
+            return Ok(Vec::new());
+        }
+        let entities = [change.before, change.after].into_iter().flatten();
+        let keys = entities.flat_map(|entity| {
+            Self::positions::<E>()
+                .filter_map(|position| index_keys(entity, position).ok().flatten())
+        });
+        Ok(keys.map(|(_, row_key)| row_key).collect())
+    }
+
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         for position in Self::positions::<E>() {
+            let is_own =
+                |row: &DynamicEntity| is_copy_of(row, E::INDEXES[position].name, change.keys);
             // What cannot be in the index never was.
             let old = change.before.and_then(|entity| index_keys(entity, position).ok().flatten());
             let new = match change.after {
@@ -37,8 +53,16 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
             };
             let is_kept = new.as_ref().is_some_and(|(_, keys)| old.as_ref() == Some(keys));
             if let Some((_, row_key)) = old.filter(|_| !is_kept) {
-                let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
-                plan.plan.push(Edit { row_key, write: Write::Delete(Match::Any), source })?;
+                let condition = match plan.plan.rows.get(&row_key).map(|row| &row.before) {
+                    None => Some(Match::Any),
+                    Some(Some((row, etag))) if is_own(row) => Some(Match::ETag(etag.clone())),
+                    // There is none, or it is another's.
+                    Some(_) => None,
+                };
+                if let Some(condition) = condition {
+                    let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
+                    plan.plan.push(Edit { row_key, write: Write::Delete(condition), source })?;
+                }
             }
             let Some((entity, keys)) = new else { continue };
             let row = EncodedRow::of(&CopyRow {
@@ -48,10 +72,14 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
                 primary: change.keys,
                 mark: change.op.mark(),
             })?;
-            // A value that the entity should have may be another's by now, if a program wrote past the index.
-            let may_be_taken = change.rewrites && E::INDEXES[position].unique;
-            let write =
-                if is_kept && !may_be_taken { Write::Upsert(row) } else { Write::Insert(row) };
+            let write = match plan.plan.rows.get(&keys.1).map(|row| &row.before) {
+                Some(Some((stored, etag))) if is_own(stored) => {
+                    Write::Replace(row, Match::ETag(etag.clone()))
+                }
+                None if is_kept => Write::Replace(row, Match::Any),
+                // What stands there decides when it is refused.
+                _ => Write::Insert(row),
+            };
             let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));
             plan.plan.push(Edit { row_key: keys.1, write, source })?;
         }

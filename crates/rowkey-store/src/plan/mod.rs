@@ -53,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) targets: Vec<Target>,
     /// Whether all that belongs to an entity is written again, not only what changes.
     pub(crate) rewrites: bool,
+    /// How many entities were read to make the plan.
+    pub(crate) heads_read: usize,
 }
 
 /// One operation of the transaction.
@@ -68,7 +70,6 @@ pub(crate) struct Edit {
 pub(crate) enum Write {
     Insert(EncodedRow),
     Replace(EncodedRow, Match),
-    Upsert(EncodedRow),
     Delete(Match),
 }
 
@@ -129,6 +130,7 @@ impl Plan {
             released: Vec::new(),
             targets: Vec::new(),
             rewrites: false,
+            heads_read: 0,
         }
     }
 
@@ -234,7 +236,6 @@ impl Write {
         match self {
             Self::Insert(row) => transaction.insert_row(row),
             Self::Replace(row, condition) => transaction.replace_row(row, condition.clone()),
-            Self::Upsert(row) => transaction.upsert_row(row),
             Self::Delete(condition) => {
                 let key = rowkey::Key::<DynamicEntity>::new(partition_key, row_key);
                 transaction.delete(key, condition.clone())

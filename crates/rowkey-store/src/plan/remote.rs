@@ -9,7 +9,7 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, 
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
-use crate::row::{CopyRow, Head, Keys, MARK, index_keys, primary_keys, text};
+use crate::row::{CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
 /// Parts the keys of an address. No key has it.
 pub(crate) const SEPARATOR: char = '\n';
@@ -38,7 +38,9 @@ impl RemoteIndex {
         let head = settling.head().await?;
         let demanded =
             head.as_ref().is_some_and(|head| has_keys(&head.entity, self.position, &keys));
-        let owner = found.as_ref().and_then(|row| primary_keys(&row.entity));
+        let is_copy = |row: &DynamicEntity| text(row, INDEX) == Some(self.index.name);
+        let owner = found.as_ref().filter(|row| is_copy(&row.entity));
+        let owner = owner.and_then(|row| primary_keys(&row.entity));
         let is_own = owner.as_ref() == Some(settling.keys());
         let write = match (found, head.filter(|_| demanded)) {
             (None, Some(head)) => {
@@ -48,7 +50,9 @@ impl RemoteIndex {
             (Some(found), Some(head)) => {
                 if !is_own && self.is_taken::<E>(settling, owner, &keys).await? {
                     let index = self.index.name;
-                    let what = format!("another entity has its value in the index `{index}`");
+                    let what = format!(
+                        "another entity, or a row that is no copy, has its place in `{index}`"
+                    );
                     return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index));
                 }
                 if is_own && self.is_right(&found, &head, &keys, settling.keys())? {

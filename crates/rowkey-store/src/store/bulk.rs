@@ -96,7 +96,7 @@ fn rows_of<E: Entity>(entity: &E) -> usize {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
-    fn of(store: Store<E>, replaces: bool, entity: E) -> Self {
+    pub(super) fn of(store: Store<E>, replaces: bool, entity: E) -> Self {
         let keys = keys_of(&entity).unwrap_or_default();
         // What is replaced may have had other copies.
         let rows = rows_of(&entity);
@@ -104,9 +104,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         Self { store, replaces, entities: vec![(keys, entity)], rows }
     }
 
-    /// Writes these entities by one transaction.
-    async fn write(&self, entities: &[(Keys, E)]) -> Result<()> {
-        let Some((first, _)) = entities.first() else { return Ok(()) };
+    /// What the first attempt sends, and for how many entities.
+    pub(super) async fn plan(&self) -> Result<(usize, Plan)> {
+        let plan = self.plan_of(&self.entities).await?;
+        let empty = || Error::refused(ErrorKind::Invalid, "there is nothing to load");
+        Ok((self.entities.len(), plan.ok_or_else(empty)?))
+    }
+
+    async fn plan_of(&self, entities: &[(Keys, E)]) -> Result<Option<Plan>> {
+        let Some((first, _)) = entities.first() else { return Ok(None) };
         let op = Op::random(self.store.inner.deciding.clock().now())?;
         let mut plan = Plan::new(first.0.clone(), op);
         let before = entities.iter().map(|(keys, _)| async move {
@@ -116,6 +122,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         for ((keys, entity), before) in entities.iter().zip(&before) {
             self.store.add(&mut plan, keys, before.as_ref(), Some(entity)).await?;
         }
+        Ok(Some(plan))
+    }
+
+    /// Writes these entities by one transaction.
+    async fn write(&self, entities: &[(Keys, E)]) -> Result<()> {
+        let Some(plan) = self.plan_of(entities).await? else { return Ok(()) };
         match self.store.executor().run(plan).await? {
             Ran::Done { .. } => Ok(()),
             Ran::Stale(error) => Err(error),

@@ -4,29 +4,27 @@
 use std::collections::BTreeSet;
 
 use rowkey::index::{ListKey, ListPlace};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::{Inner, ReadHead, Store};
+use super::{Inner, Page, ReadHead, Store};
 use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
 use crate::plan::list::{check_room, list_keys, listed, owner, read, write};
 use crate::row::Keys;
-use crate::version::Versioned;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the entities that have a value, in the order of their RowKeys: `Order::by_tag("contoso",
-    /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`.
+    /// Reads the keys of the entities that have a value, in their order: `Order::by_tag("contoso",
+    /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`. One request.
     ///
     /// A list in a partition of its own, `list(name = by_tag, partition = "tags", value = "{tags}", max =
     /// 8)`, has the entities of all partitions: `Order::by_tag("urgent")`. It follows a write after its
     /// commit, and is ordered by PartitionKey first.
     ///
-    /// Costs one request, and one an entity, 16 at a time. An entity that was deleted or lost the value
-    /// since the list was read is left out; one that got it since then is not met. All of them are in
-    /// memory at once: of a long list take the keys, [`list_keys`](Self::list_keys), and read some at a
-    /// time with [`get_many`](Self::get_many).
+    /// [`query`](Self::query) reads the entities, page by page: a page costs this request, and one an
+    /// entity, 16 at a time. An entity that was deleted or lost the value since the list was read is left
+    /// out; one that got it since then is met if it lies behind the page before.
     ///
     /// Fails with [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if what is stored is not the whole
     /// list, and [`Error::index`] names it.
@@ -75,28 +73,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// orders.insert(&Order { id: 2, customer: None, ..first.clone() }).await?;
     ///
     /// orders.update(Order::key("contoso", 2), |order| drop(order.tags.remove(0))).await?;
-    /// let urgent = orders.list(Order::by_tag("contoso", "urgent")).await?;
+    /// let urgent = orders.query(Order::by_tag("contoso", "urgent")).all().await?;
     /// assert_eq!(urgent.into_iter().map(|found| found.entity).collect::<Vec<_>>(), [first]);
-    /// assert_eq!(orders.list(Order::by_tag("contoso", "fragile")).await?.len(), 2);
-    /// assert_eq!(orders.list(Order::by_customer("contoso", "ADA")).await?.len(), 1);
+    /// assert_eq!(orders.list_keys(&Order::by_tag("contoso", "fragile")).await?.len(), 2);
+    /// assert_eq!(orders.count(Order::by_customer("contoso", "ADA")).await?, 1);
     /// # Ok(()) }
     /// ```
-    pub async fn list(&self, address: ListKey<E>) -> Result<Vec<Versioned<E>>> {
-        let keys = self.list_keys(&address).await?;
-        let (partition_key, row_key) = address.parts().map_err(Error::no_such_key)?;
-        let at = (partition_key.to_owned(), row_key.to_owned());
-        let mut found = Vec::with_capacity(keys.len());
-        for one in self.get_many(keys).await?.into_iter().flatten() {
-            if list_keys(&one.entity, address.position()).contains(&at) {
-                found.push(one);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Reads the keys of the entities that have a value, in their order. One request.
-    ///
-    /// Fails as [`list`](Self::list) does.
     pub async fn list_keys(&self, address: &ListKey<E>) -> Result<Vec<Key<E>>> {
         let named = |error| self.named("List", error);
         let (partition_key, row_key) =
@@ -120,6 +102,42 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Key::new(owner.0, owner.1)
         };
         Ok(listed.iter().map(key).collect())
+    }
+}
+
+/// Paging.
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Reads the entities of a list behind a place, at most so many of its keys.
+    pub(super) async fn listed(
+        &self,
+        address: &ListKey<E>,
+        entities: usize,
+        from: Option<Continuation>,
+    ) -> Result<Page<E>> {
+        let named = |error| self.named("List", error);
+        let (partition_key, row_key) =
+            address.parts().map_err(|error| named(Error::no_such_key(error)))?;
+        let at = (partition_key.to_owned(), row_key.to_owned());
+        let of = ["list", self.inner.table.name(), partition_key, row_key];
+        let behind = from.as_ref().map(|from| from.place_in(&of)).transpose().map_err(named)?;
+        if entities == 0 {
+            let what = "a page has at least 1 entity";
+            return Err(named(Error::refused(ErrorKind::Invalid, what)));
+        }
+        let mut keys = self.list_keys(address).await?;
+        keys.sort_by(|one, other| one.parts().ok().cmp(&other.parts().ok()));
+        keys.retain(|key| behind.is_none_or(|behind| key.parts().is_ok_and(|key| key > behind)));
+        let is_last = keys.len() <= entities;
+        keys.truncate(entities);
+        let last = keys.last().filter(|_| !is_last).and_then(|key| key.parts().ok());
+        let continuation = last.map(|(partition, row)| Continuation::behind(&of, partition, row));
+        let mut found = Vec::with_capacity(keys.len());
+        for one in self.get_many(keys).await?.into_iter().flatten() {
+            if list_keys(&one.entity, address.position()).contains(&at) {
+                found.push(one);
+            }
+        }
+        Ok(Page { entities: found, continuation })
     }
 }
 

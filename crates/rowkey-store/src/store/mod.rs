@@ -2,6 +2,7 @@
 //!
 //! - this file: [`Store`], and what each write does
 //! - `build`: [`StoreBuilder`]
+//! - `explain`: plans that are not run
 //! - `patch`: single properties
 //! - `list`: reads of all entities that have a value
 //! - `query`: many entities, page by page
@@ -30,13 +31,14 @@ use crate::execute::{Executor, Ran};
 use crate::job::Report;
 use crate::layer::Layers;
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
-use crate::row::{Closed, Content, Head, HeadRow, Keys, keys_of};
+use crate::row::{Closed, Content, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::Sealer;
 use crate::version::{Version, Versioned};
 
 mod build;
 mod bulk;
 mod delete;
+mod explain;
 mod list;
 mod patch;
 mod query;
@@ -51,6 +53,7 @@ mod work;
 pub use build::StoreBuilder;
 pub use bulk::Group;
 pub use delete::Deletions;
+pub use explain::Explain;
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
@@ -155,7 +158,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
         let replace = async {
             let keys = keys_of(entity)?;
-            let before = self.read(&keys).await?.filter(|head| head.is(version));
+            let before = self.read_version(&keys, version).await?;
             let Some(before) = before else { return Err(conflict()) };
             let mut rounds = self.rounds(&keys);
             let written = self.write(&keys, Some(before), Some(entity), &mut rounds).await;
@@ -290,7 +293,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn delete_if(&self, key: Key<E>, version: &Version) -> Result<()> {
         let delete = async {
             let keys = parts(&key)?;
-            let before = self.read(&keys).await?.filter(|head| head.is(version));
+            let before = self.read_version(&keys, version).await?;
             let Some(before) = before else { return Err(conflict()) };
             self.write(&keys, Some(before), None, &mut self.rounds(&keys)).await.map(drop)
         };
@@ -375,6 +378,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             keys,
             op: &op,
             rewrites: plan.rewrites,
+            // Without a mark another program may have written the entity, and it has no copies.
+            reads_copies: before.is_some_and(|head| plan.rewrites || head.mark.is_none()),
             closed: closed.as_ref(),
         };
         let row = after.map(|entity| {
@@ -389,35 +394,59 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
         for contributor in &self.inner.contributors {
-            let reads: BTreeSet<_> = contributor.reads(change)?.into_iter().collect();
-            let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
-            let reads = reads.map(|row_key| async move {
-                let stored = self.inner.deciding.row(&(keys.0.clone(), row_key.clone())).await?;
-                let before = stored.map(|stored| (stored.entity, stored.etag));
-                let after = before.as_ref().map(|(row, _)| row.clone());
-                Ok::<_, Error>((row_key, ReadRow { before, after }))
-            });
-            let read = try_join_all(reads.collect::<Vec<_>>()).await?;
-            plan.rows.extend(read);
-            let name = contributor.name();
-            let mut contribution = Contribution {
-                plan,
-                contributor: name,
-                of: Inner::<E>::of(),
-                row_key: &keys.1,
-                layers,
-            };
-            contributor
-                .contribute(change, &mut contribution)
-                .map_err(|error| error.during(name.to_owned()))?;
+            self.contribute(plan, &**contributor, change).await?;
         }
         Ok(())
+    }
+
+    /// Adds what one contributor brings with a change.
+    async fn contribute(
+        &self,
+        plan: &mut Plan,
+        contributor: &dyn Contributor<E>,
+        change: Change<'_, E>,
+    ) -> Result<()> {
+        let keys = change.keys;
+        let reads: BTreeSet<_> = contributor.reads(change)?.into_iter().collect();
+        let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
+        let reads = reads.map(|row_key| async move {
+            let stored = self.inner.deciding.row(&(keys.0.clone(), row_key.clone())).await?;
+            let before = stored.map(|stored| (stored.entity, stored.etag));
+            let after = before.as_ref().map(|(row, _)| row.clone());
+            Ok::<_, Error>((row_key, ReadRow { before, after }))
+        });
+        let read = try_join_all(reads.collect::<Vec<_>>()).await?;
+        plan.rows.extend(read);
+        let name = contributor.name();
+        let mut contribution = Contribution {
+            plan,
+            contributor: name,
+            of: Inner::<E>::of(),
+            row_key: &keys.1,
+            layers: &self.inner.layers,
+        };
+        contributor
+            .contribute(change, &mut contribution)
+            .map_err(|error| error.during(name.to_owned()))
     }
 
     /// Reads the head on the primary.
     async fn read(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
         let read = self.inner.deciding.head(&self.inner.layers, keys).await?;
         Ok(read.map(ReadHead::of))
+    }
+
+    /// Reads the head on the primary; `None` if it is not of this version.
+    async fn read_version(&self, keys: &Keys, version: &Version) -> Result<Option<ReadHead<E>>> {
+        let Inner { deciding, layers, .. } = &*self.inner;
+        if !version.has_digest() {
+            let head = self.read(keys).await?;
+            return Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), None)));
+        }
+        let Some(stored) = deciding.row(keys).await? else { return Ok(None) };
+        let digest = digest(&stored.entity);
+        let head = ReadHead::of(layers.open(deciding.table(), stored).await?);
+        Ok(Some(head).filter(|head| version.is(&head.etag, head.mark.as_deref(), Some(digest))))
     }
 
     fn executor(&self) -> Executor {
@@ -473,10 +502,6 @@ impl<E> ReadHead<E> {
         E: Entity,
     {
         Content::of(&self.entity, self.closed())
-    }
-
-    fn is(&self, version: &Version) -> bool {
-        version.is(&self.etag, self.mark.as_deref())
     }
 }
 

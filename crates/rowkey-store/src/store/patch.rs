@@ -8,7 +8,7 @@ use rowkey::{
 };
 
 use super::{Store, parts};
-use crate::plan::Op;
+use crate::plan::{Explanation, Op};
 use crate::row::{Keys, MARK, Marked};
 use crate::version::Version;
 
@@ -79,6 +79,25 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         declares
             || self.changes.iter().any(|(name, _)| seals(name))
             || self.changes.iter().any(|(_, value)| value.is_none())
+    }
+
+    /// What it would do, and whether it [reads](Self::reads) the entity first. Reads what it needs.
+    pub async fn explain(self) -> Result<Explanation> {
+        let store = self.store;
+        if let Some(error) = self.error {
+            return Err(store.named("Explain", error));
+        }
+        if !self.reads() {
+            return Ok(Explanation::merge(self.changes.len()));
+        }
+        let mut refused = None;
+        let changes = &self.changes;
+        let change = |entity: &mut E| match patched(entity, changes) {
+            Ok(changed) => *entity = changed,
+            Err(error) => refused = Some(error),
+        };
+        let explained = store.explain().update(self.key, change).await;
+        refused.map_or(explained, |error| Err(store.named("Explain", error)))
     }
 
     /// Changes the entity and returns its new version. One request, or those of

@@ -4,12 +4,13 @@ use std::fmt;
 use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use rowkey::index::{Copied, IndexRange, Scope};
+use rowkey::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey::{
     Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Result,
 };
 
 use super::{Inner, Store};
+use crate::plan::Explanation;
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
 use crate::version::{Version, Versioned};
 
@@ -19,12 +20,13 @@ const AT_A_TIME: usize = 16;
 /// Entities in one request of a stream.
 const STREAMED: u32 = 100;
 
-/// What a [`Query`] reads: a partition or a part of one, or a part of an index.
+/// What a [`Query`] reads: a partition or a part of one, a part of an index, or a list.
 pub struct Selection<E>(Rows<E>);
 
 enum Rows<E> {
     Entities(Partition<E>),
     Index(usize, Partition<DynamicEntity>),
+    List(ListKey<E>),
 }
 
 impl<E> From<Partition<E>> for Selection<E> {
@@ -36,6 +38,12 @@ impl<E> From<Partition<E>> for Selection<E> {
 impl<E: Entity, S> From<IndexRange<E, S>> for Selection<E> {
     fn from(range: IndexRange<E, S>) -> Self {
         Self(Rows::Index(range.position(), range.partition_of()))
+    }
+}
+
+impl<E> From<ListKey<E>> for Selection<E> {
+    fn from(list: ListKey<E>) -> Self {
+        Self(Rows::List(list))
     }
 }
 
@@ -83,13 +91,13 @@ pub struct Page<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// A query of a partition, or of a part of one, or of entities by an index:
+    /// A query of a partition, or of a part of one, or of entities by an index or a list:
     /// `Order::partition("contoso")`, `Order::by_customer("contoso", "ada")`.
     pub fn query(&self, source: impl Into<Selection<E>>) -> Query<E> {
         Query { store: self.clone(), source: source.into(), filter: None }
     }
 
-    /// The number of entities that a query finds. One request for each 1,000.
+    /// The number of rows that a query reads. One request for each 1,000; of a list one request.
     pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
         let table = &self.inner.table;
         let keys = |query: rowkey::Query<crate::job::Keys>| async move {
@@ -98,6 +106,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         match source.into().0 {
             Rows::Entities(partition) => keys(table.query(partition).project()).await,
             Rows::Index(_, partition) => keys(table.query(partition).project()).await,
+            Rows::List(list) => Ok(self.list_keys(&list).await?.len() as u64),
         }
     }
 }
@@ -106,8 +115,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Only entities that a filter accepts: `Order::CENTS.ge(100)`. Makes the answer shorter, not the
     /// reading cheaper.
     ///
-    /// In an index whose copies lack the property, and for one that is encrypted, reading fails and sends
-    /// nothing.
+    /// In an index whose copies lack the property, of a list, and for a property that is encrypted, reading
+    /// fails and sends nothing.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(before) => before.and(filter),
@@ -121,7 +130,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// One request, and one more for each page of the service that had fewer. Through an index in
     /// another partition, or one whose copies are not whole, each entity is read as well, 16 at a time,
-    /// and those that are not in the index any more are passed over.
+    /// and those that are not in the index any more are passed over. Of a list, each page reads the list
+    /// and its entities.
     ///
     /// # Errors
     ///
@@ -139,6 +149,30 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 return Ok(Page { entities: found, continuation: from });
             }
         }
+    }
+
+    /// What it takes to read a page of so many entities. Sends nothing.
+    pub fn explain(&self, entities: u32) -> Explanation {
+        let entities = usize::try_from(entities).unwrap_or(usize::MAX);
+        let pages = entities.div_ceil(1000).max(1);
+        let mut explanation = Explanation::default();
+        match &self.source.0 {
+            Rows::Entities(_) => explanation.read("rows of a partition, 1,000 a request", pages),
+            Rows::Index(position, _) => {
+                let index = &E::INDEXES[*position];
+                let rows = format!("rows of the index {}, 1,000 a request", index.name);
+                explanation.read(&rows, pages);
+                let is_whole = self.store.inner.layers.copies_are_whole();
+                if !is_whole || (index.scope, index.copy) != (Scope::SamePartition, Copied::All) {
+                    explanation.read("each entity", entities);
+                }
+            }
+            Rows::List(list) => {
+                explanation.read(&format!("the list {}", list.list().name), 1);
+                explanation.read("each entity", entities);
+            }
+        }
+        explanation
     }
 
     /// Reads all entities one by one.
@@ -256,6 +290,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
         let table = &self.store.inner.table;
         match &self.source.0 {
+            Rows::List(_) if self.filter.is_some() => {
+                let what = "a list names entities, and has none of their properties to filter by";
+                Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("filter the entities that are read")
+                    .of("Query", table.name()))
+            }
+            Rows::List(list) => {
+                let entities = usize::try_from(entities).unwrap_or(usize::MAX);
+                self.store.listed(list, entities, from).await
+            }
             Rows::Entities(partition) => {
                 let query = self.filtered(table.query(partition.clone()));
                 let page = self.heads(query, entities, from).await?;
@@ -307,9 +351,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         };
         let mut found = Vec::with_capacity(copies.len());
         for copy in copies {
-            let Copy { value: entity, primary, mark } = copy;
+            let Copy { value: entity, primary, mark, digest } = copy;
             if let Some(mark) = mark {
-                found.push(Versioned { entity, version: Version::of_mark(&mark) });
+                found.push(Versioned { entity, version: Version::of_copy(&mark, digest) });
             } else {
                 // It was not written by a store, so it has no version.
                 let key = rowkey::Key::new(primary.0, primary.1);
@@ -370,6 +414,7 @@ impl<E> fmt::Debug for Selection<E> {
         let what = match self.0 {
             Rows::Entities(_) => "a partition",
             Rows::Index(..) => "an index",
+            Rows::List(_) => "a list",
         };
         f.debug_tuple("Selection").field(&what).finish()
     }

@@ -50,8 +50,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let owner = match (index.scope, index.copy) {
                 (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
                     let Some(copy) = self.copy(at()).await? else { return Ok(None) };
-                    if let Copy { value: entity, mark: Some(mark), .. } = copy {
-                        return Ok(Some(Versioned { entity, version: Version::of_mark(&mark) }));
+                    if let Copy { value: entity, mark: Some(mark), digest, .. } = copy {
+                        let version = Version::of_copy(&mark, digest);
+                        return Ok(Some(Versioned { entity, version }));
                     }
                     // The copy was not written by a store, so it has no version.
                     copy.primary

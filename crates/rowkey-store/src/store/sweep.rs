@@ -53,7 +53,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// orders.create_if_missing().await?;
     /// orders.insert(&Order { tenant: "contoso".into(), id: 1, customer: "ada".into() }).await?;
     /// orders.insert(&Order { tenant: "fabrikam".into(), id: 1, customer: "ada".into() }).await?;
-    /// assert_eq!(orders.list(Order::by_customer("ada")).await?.len(), 2);
+    /// assert_eq!(orders.query(Order::by_customer("ada")).all().await?.len(), 2);
     ///
     /// let report = orders.sweep().run().await?;
     /// assert!(report.is_clean() && report.total.right == 2);

@@ -269,11 +269,9 @@ fn add<'p, F: Entity + Clone + Send + Sync + 'static>(
     async move {
         let before: Option<ReadHead<F>> = match &*version {
             None => None,
-            Some(version) => {
-                let head = store.read(&keys).await?.filter(|head| head.is(version));
-                Some(head.ok_or_else(conflict)?)
-            }
+            Some(version) => Some(store.read_version(&keys, version).await?.ok_or_else(conflict)?),
         };
+        plan.heads_read += usize::from(version.is_some());
         store.add(plan, &keys, before.as_ref(), after.as_ref()).await
     }
     .boxed()

@@ -6,6 +6,9 @@
 //! | copy | its entity has it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
+//! | row that a contributor edits | a rewrite of the entity would not change it | stale: the entity is written again |
+//! | target of a contributor | the contributor says so | missing or stale: the entity is written again |
+//! | row that a contributor keeps elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
 use std::collections::HashMap;
@@ -13,20 +16,20 @@ use std::collections::HashMap;
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::index::Scope;
-use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Page, Result, Rows, Stored};
+use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Key, Page, Result, Rows, Stored, Table};
 
 use super::list::list_of;
 use super::settle::no_queue;
-use super::{Inner, ReadHead, Step, Store, is_race};
+use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::claim::{claim, end};
-use crate::execute::settle::{Settled, delete};
+use crate::execute::settle::{Settled, Settling, delete};
 use crate::execute::{KEPT, Resumed};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
 use crate::plan::list::list_keys;
 use crate::plan::op::{self, ClaimRef, OpRow};
-use crate::plan::{NewClaim, Op};
+use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
 use crate::row::{Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
 
 /// The part of a report that op rows are counted under.
@@ -46,18 +49,36 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// same page cost no more; others cost a read, and one for each of their rows, a copy or a claim two. What
     /// a writer has committed and not settled yet is reported as it is.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("verify", false)
+        self.examine("verify", &self.inner.table, false)
+    }
+
+    /// Looks at another table in which contributors keep rows, as views do: reports those that no entity
+    /// demands any more. What an entity lacks there is reported by [`verify`](Self::verify).
+    pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.examine("verify", table, false)
     }
 
     /// The same, and repairs what does not agree: an entity whose rows are missing or stale is written
     /// again as it is, a copy or a claim without an entity is deleted, and an op row that was left is
     /// settled. It may run while programs write.
     pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("repair", true)
+        self.examine("repair", &self.inner.table, true)
     }
 
-    fn examine(&self, name: &str, repairs: bool) -> Job<'static, Walking<DynamicEntity, Step>> {
+    /// As [`verify_in`](Self::verify_in), and settles what no entity demands any more.
+    pub fn repair_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.examine("repair", table, true)
+    }
+
+    fn examine(
+        &self,
+        name: &str,
+        table: &Table,
+        repairs: bool,
+    ) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
+        // Of another table only rows that contributors keep there are looked at.
+        let is_own = table.name() == self.inner.table.name();
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let store = store.clone();
             async move {
@@ -65,7 +86,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let rows = store.doubtful(page, &mut report);
                 let examined = rows.into_iter().map(|row| {
                     let store = store.clone();
-                    async move { store.examine_row(&row, repairs).await }
+                    async move { store.examine_row(&row, is_own, repairs).await }
                 });
                 let mut reports = stream::iter(examined).buffer_unordered(AT_A_TIME);
                 while let Some(one) = reports.next().await {
@@ -76,7 +97,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .boxed()
         });
         let of = Inner::<E>::of();
-        let walk = Walk::new(&self.inner.table, rowkey::Table::scan::<DynamicEntity>);
+        let walk = Walk::new(table, Table::scan::<DynamicEntity>);
         Job::walk(format!("{name} {of}"), walk, step)
     }
 
@@ -142,10 +163,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         (has_no_list && agree).then_some(true)
     }
 
-    async fn examine_row(&self, row: &DynamicEntity, repairs: bool) -> Result<Report> {
+    async fn examine_row(
+        &self,
+        row: &DynamicEntity,
+        is_own: bool,
+        repairs: bool,
+    ) -> Result<Report> {
         let mut report = Report::default();
         let keys = (row.partition_key.clone(), row.row_key.clone());
-        let examined = if let Some(owner) = primary_keys(row) {
+        let mut contributors = self.inner.contributors.iter();
+        let kept = contributors.find_map(|one| Some((&**one, one.target_of(row)?)));
+        let examined = if let Some((contributor, (key, address))) = kept {
+            self.examine_target(contributor, &key, &address, repairs, &mut report).await
+        } else if !is_own {
+            Ok(())
+        } else if let Some(owner) = primary_keys(row) {
             match index_of::<E>(row, &owner) {
                 Some(position) => self.examine_copy(&keys, position, repairs, &mut report).await,
                 None => Ok(()),
@@ -171,7 +203,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     ErrorKind::Decode => Verdict::Unreadable,
                     _ => Verdict::Failed,
                 };
-                report.problem(None, verdict, (&keys.0, &keys.1), &error);
+                report.problem(error.index(), verdict, (&keys.0, &keys.1), &error);
             }
             result => result?,
         }
@@ -189,6 +221,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             for list in 0..E::LISTS.len() {
                 found.push((E::LISTS[list].name, self.examine_lists(keys, &head, list).await?));
+            }
+            for contributor in self.given() {
+                let verdict = self.examine_contributor(contributor, keys, &head).await?;
+                found.push((contributor.name(), verdict));
             }
             let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
             if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
@@ -223,13 +259,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Whether the rows of one declaration are as the entity demands now.
+    /// Whether the rows of one declaration, or of one contributor, are as the entity demands now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
         for _ in 0..ROUNDS {
             let Some(head) = self.read(keys).await? else { return Ok(true) };
-            let now = match at.checked_sub(E::INDEXES.len()) {
-                None => self.examine_demand(keys, &head, at).await?,
-                Some(list) => self.examine_lists(keys, &head, list).await?,
+            let declared = E::INDEXES.len() + E::LISTS.len();
+            let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
+            let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
+                (Some(one), _) => self.examine_contributor(one, keys, &head).await?,
+                (None, None) => self.examine_demand(keys, &head, at).await?,
+                (None, Some(list)) => self.examine_lists(keys, &head, list).await?,
             };
             if now == Verdict::Right || !self.has_changed(keys, &head).await? {
                 return Ok(now == Verdict::Right);
@@ -256,6 +295,91 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             is_copy(keys, head, position, &at, &found)?
         };
         Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+    }
+
+    /// The contributors that the program gave, in their order.
+    fn given(&self) -> impl Iterator<Item = &dyn Contributor<E>> {
+        let Inner { contributors, added, .. } = &*self.inner;
+        contributors.iter().skip(contributors.len() - added).map(|one| &**one)
+    }
+
+    /// What a rewrite of an entity as it is would bring with it by one contributor; nothing is written.
+    async fn rewritten(
+        &self,
+        contributor: &dyn Contributor<E>,
+        keys: &Keys,
+        head: Option<&ReadHead<E>>,
+    ) -> Result<Plan> {
+        let op = Op::random(self.inner.deciding.clock().now())?;
+        let mut plan = Plan::new(keys.0.clone(), op.clone());
+        let Some(head) = head else { return Ok(plan) };
+        let change = Change {
+            before: Some(&head.entity),
+            after: Some(&head.entity),
+            keys,
+            op: &op,
+            rewrites: true,
+            reads_copies: false,
+            closed: head.closed(),
+        };
+        self.contribute(&mut plan, contributor, change).await?;
+        Ok(plan)
+    }
+
+    /// What one contributor of the program keeps for an entity.
+    async fn examine_contributor(
+        &self,
+        contributor: &dyn Contributor<E>,
+        keys: &Keys,
+        head: &ReadHead<E>,
+    ) -> Result<Verdict> {
+        let plan = self.rewritten(contributor, keys, Some(head)).await?;
+        for row in plan.rows.values() {
+            match (&row.before, &row.after) {
+                (None, Some(_)) => return Ok(Verdict::Missing),
+                (Some((before, _)), after) if Some(before) != after.as_ref() => {
+                    return Ok(Verdict::Stale);
+                }
+                _ => {}
+            }
+        }
+        for target in &plan.targets {
+            let settling = self.settling(keys);
+            let verdict = contributor.verify(&settling, &target.address).await?;
+            if verdict != Verdict::Right {
+                return Ok(verdict);
+            }
+        }
+        Ok(Verdict::Right)
+    }
+
+    /// Looks at a row that a contributor keeps elsewhere for an entity.
+    async fn examine_target(
+        &self,
+        contributor: &dyn Contributor<E>,
+        key: &Key<E>,
+        address: &str,
+        repairs: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let keys = parts(key)?;
+        let head = self.read(&keys).await?;
+        let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
+        if plan.targets.iter().any(|target| target.address == address) {
+            // It is counted with its entity.
+            return Ok(());
+        }
+        let part = Some(contributor.name());
+        report.note(part, Verdict::Orphaned, 1);
+        if repairs && contributor.settle(&self.settling(&keys), address).await? == Settled::Done {
+            report.repaired(part, 1);
+        }
+        Ok(())
+    }
+
+    fn settling(&self, keys: &Keys) -> Settling<E> {
+        let Inner { deciding, layers, .. } = &*self.inner;
+        Settling::new(deciding.clone(), keys.clone(), layers.clone())
     }
 
     async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {

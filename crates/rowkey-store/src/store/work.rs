@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use rowkey::queue::Message;
+use rowkey::queue::{Body, Message};
 use rowkey::{DynamicEntity, Entity, Key, Match, Partition, Result};
 
 use super::Store;
@@ -18,6 +18,11 @@ const HIDDEN: Duration = Duration::from_secs(60);
 const MESSAGES: u32 = 32;
 /// When a message is looked at again that is not settled; twice as long each time, up to a minute.
 const SOON: Duration = Duration::from_secs(1);
+/// The longest time after which a message is looked at again that cannot be settled: one of a newer program,
+/// or one whose rows are damaged. It begins with a minute and is twice as long each time.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// How often a message is received that cannot be read, before it is moved to the poison queue.
+const ATTEMPTS: u32 = 5;
 /// The wait after a round that found nothing.
 const IDLE: Duration = Duration::from_secs(5);
 /// How often the backlog is read.
@@ -72,6 +77,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Settles what up to 32 messages announce. One request, and what each of them needs.
+    ///
+    /// A message of a newer program, and one whose rows cannot be read, is looked at less and less often, at
+    /// least every hour. A text that is no message of a store is moved to the queue of the same name with
+    /// `-poison` behind it when it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         let queue = announcer.queue().with_options(self.inner.table.options().clone());
@@ -90,6 +99,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Settles what the backlog announces. Four requests if it is empty.
+    ///
+    /// Rows that are younger than a minute are left to their writers.
     pub async fn drain_backlog(&self) -> Result<Worked> {
         let deciding = &self.inner.deciding;
         let mut worked = Worked::default();
@@ -97,8 +108,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let rows = deciding.query(Partition::<DynamicEntity>::new(backlog_partition(number)));
             for row in rows.all().await? {
                 let keys = (row.entity.partition_key.clone(), row.entity.row_key.clone());
+                let age = deciding.clock().now() - row.timestamp.to_chrono();
                 let resumed = match read_backlog(&row.entity) {
-                    Ok(notice) => self.executor().resume(&notice).await,
+                    // Its writer may be about to commit.
+                    Ok(Some(_)) if age.to_std().unwrap_or_default() < HIDDEN => Ok(Resumed::Soon),
+                    Ok(Some(notice)) => self.executor().resume(&notice).await,
+                    Ok(None) => Ok(Resumed::Soon),
                     Err(error) => Err(error),
                 };
                 match resumed {
@@ -119,17 +134,40 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     async fn resume_message(&self, announcer: &Announcer, message: &Message) -> Result<Resumed> {
-        let notice = Notice::read(&message.base64()?)?;
-        let resumed = self.executor().resume(&notice).await?;
-        let delay = match resumed {
-            Resumed::Done => {
-                announcer.queue().delete_if_exists(message).await?;
-                return Ok(resumed);
+        let received = message.dequeue_count.saturating_sub(1);
+        let later = LONGEST.min(HIDDEN * 2_u32.pow(received.min(10)));
+        let notice = message.base64().and_then(|text| Notice::read(&text));
+        let resumed = match notice {
+            Ok(Some(notice)) => self.executor().resume(&notice).await,
+            Ok(None) => Ok(Resumed::Again(later)),
+            Err(error) if message.dequeue_count >= ATTEMPTS => {
+                self.poison(announcer, message).await?;
+                return Err(error);
             }
-            Resumed::Soon => SOON * 2_u32.pow(message.dequeue_count.saturating_sub(1).min(6)),
-            Resumed::Again(delay) => delay,
+            Err(error) => Err(error),
+        };
+        let delay = match &resumed {
+            Ok(Resumed::Done) => {
+                announcer.queue().delete_if_exists(message).await?;
+                return resumed;
+            }
+            Ok(Resumed::Soon) => SOON * 2_u32.pow(received.min(6)),
+            Ok(Resumed::Again(delay)) => *delay,
+            // It appears again in a minute.
+            Err(error) if error.is_retryable() => return resumed,
+            Err(_) => later,
         };
         announcer.queue().update(message).hidden_for(delay).send().await?;
-        Ok(resumed)
+        resumed
+    }
+
+    /// Moves a message to the poison queue, which is created if there is none.
+    async fn poison(&self, announcer: &Announcer, message: &Message) -> Result<()> {
+        let queue = announcer.queue();
+        let poison = queue.account().queue(&format!("{}-poison", queue.name()));
+        let poison = poison.with_options(self.inner.table.options().clone());
+        poison.create_if_missing().await?;
+        poison.put(Body::text(message.text())).never_expires().send().await?;
+        queue.delete_if_exists(message).await.map(drop)
     }
 }

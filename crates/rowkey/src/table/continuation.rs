@@ -55,6 +55,24 @@ impl Continuation {
         self.part.into()
     }
 
+    /// The place behind a row of something that `of` names, and that is no query of the service.
+    #[doc(hidden)]
+    pub fn behind(of: &[&str], partition_key: &str, row_key: &str) -> Self {
+        let token =
+            Token { partition_key: partition_key.to_owned(), row_key: Some(row_key.to_owned()) };
+        let query = fingerprint(of.iter().copied());
+        Self { query, part: 0, token: Some(token), secondary: false }
+    }
+
+    /// The keys that [`behind`](Self::behind) was given.
+    #[doc(hidden)]
+    pub fn place_in(&self, of: &[&str]) -> Result<(&str, &str)> {
+        let token = self.token.as_ref().filter(|_| self.query == fingerprint(of.iter().copied()));
+        token
+            .and_then(|token| Some((&*token.partition_key, token.row_key.as_deref()?)))
+            .ok_or_else(|| Error::invalid("the continuation token is not of this query"))
+    }
+
     fn to_bytes(&self) -> Vec<u8> {
         let (partition_key, row_key) = match &self.token {
             Some(token) => (&*token.partition_key, token.row_key.as_deref()),

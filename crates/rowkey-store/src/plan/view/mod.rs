@@ -14,7 +14,7 @@ mod columns;
 use futures_util::future::{BoxFuture, try_join};
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::key::{KeyWriter, PartFormat};
+use rowkey::key::{KeyReader, KeyWriter, PartFormat};
 use rowkey::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Property, Result, Stored,
     Table,
@@ -24,7 +24,8 @@ use super::remote::SEPARATOR;
 use super::{Change, Contribution, Contributor};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
-use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+use crate::job::Verdict;
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
 use columns::{Columns, Kind, Precedes, greater, less, stored};
 
 /// The view that a summary or a contribution is of.
@@ -322,6 +323,47 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
             self.settle_one(settling, &(partition_key.to_owned(), row_key.to_owned())).await
         }
         .boxed()
+    }
+
+    fn verify<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Verdict>> {
+        async move {
+            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
+                return Ok(Verdict::Right);
+            };
+            let keys = (partition_key.to_owned(), row_key.to_owned());
+            let place = contribution(self.name, &keys, settling.keys())?;
+            let stored = (place.partition_key, place.row_key);
+            let (summary, stored) =
+                try_join(self.table.row(&keys), self.table.row(&stored)).await?;
+            let entity = settling.entity().await?;
+            let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?;
+            let expected = part.flatten().filter(|part| part.summary == keys).map(|part| part.row);
+            Ok(match (stored.map(|stored| stored.entity), expected) {
+                (None, None) => Verdict::Right,
+                (Some(_), None) => Verdict::Orphaned,
+                (None, Some(_)) => Verdict::Missing,
+                (Some(stored), Some(expected)) if stored != expected => Verdict::Stale,
+                (Some(_), Some(_)) if summary.is_none() => Verdict::Missing,
+                (Some(_), Some(_)) => Verdict::Right,
+            })
+        }
+        .boxed()
+    }
+
+    fn target_of(&self, row: &DynamicEntity) -> Option<(Key<E>, String)> {
+        if text(row, VIEW) != Some(self.name) {
+            return None;
+        }
+        let (partition_key, row_key) = primary_keys(row)?;
+        let mut reader = KeyReader::new(&row.row_key);
+        reader.literal("from_").ok()?;
+        let summary = reader.part::<String>(PART).ok()?;
+        let address = format!("{}{SEPARATOR}{summary}", row.partition_key);
+        Some((Key::new(partition_key, row_key), address))
     }
 }
 

@@ -1,0 +1,153 @@
+//! What each write would send, before anything is written.
+
+use std::fmt;
+
+use futures_util::{StreamExt as _, stream};
+use rowkey::{Entity, Error, ErrorKind, Key, Result};
+
+use super::bulk::Group;
+use super::{ReadHead, Store, conflict, parts};
+use crate::job::pack::pack;
+use crate::plan::{Explanation, Op, Plan};
+use crate::row::{Keys, keys_of};
+use crate::version::Version;
+
+/// The writes of a store as plans that are not run, from [`Store::explain`].
+///
+/// Each method reads what its write reads, fails where the write is refused before anything is sent, and
+/// writes nothing.
+pub struct Explain<'s, E>(&'s Store<E>);
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// What a write would do: its requests, its operations, their conditions and its cost.
+    ///
+    /// Queries, patches and transactions explain themselves: [`Query::explain`](super::Query::explain),
+    /// [`Patch::explain`](super::Patch::explain), [`Transaction::explain`](super::Transaction::explain).
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+    /// #[entity(index(name = by_name, row = "name_{name}", many))]
+    /// #[entity(unique(name = by_email, value = "{email:lower}"))]
+    /// struct User { tenant: String, id: u32, name: String, email: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let users = Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+    /// # users.create_if_missing().await?;
+    /// # let (tenant, name, email) = ("contoso".into(), "Ada".into(), "ada@contoso.com".into());
+    /// users.insert(&User { tenant, id: 1, name, email }).await?;
+    /// let renamed = |user: &mut User| user.name = "Ada L.".into();
+    /// let plan = users.explain().update(User::key("contoso", 1), renamed).await?;
+    /// assert_eq!((plan.reads(), plan.requests(), plan.operations()), (1, 1, 3));
+    /// println!("{plan}");
+    /// # Ok(()) }
+    /// ```
+    pub fn explain(&self) -> Explain<'_, E> {
+        Explain(self)
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
+    /// What [`Store::insert`] would do. Reads the rows that contributors edit.
+    pub async fn insert(&self, entity: &E) -> Result<Explanation> {
+        let explained = async { self.of(&keys_of(entity)?, None, Some(entity)).await };
+        self.named(explained.await)
+    }
+
+    /// What [`Store::replace_if`] would do.
+    pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Explanation> {
+        let explained = async {
+            let keys = keys_of(entity)?;
+            let before = self.0.read_version(&keys, version).await?.ok_or_else(conflict)?;
+            self.of(&keys, Some(before), Some(entity)).await
+        };
+        self.named(explained.await)
+    }
+
+    /// What [`Store::upsert`] would do.
+    pub async fn upsert(&self, entity: &E) -> Result<Explanation> {
+        let explained = async {
+            let keys = keys_of(entity)?;
+            let before = self.0.read(&keys).await?;
+            self.of(&keys, before, Some(entity)).await
+        };
+        self.named(explained.await)
+    }
+
+    /// What [`Store::update`] would do.
+    pub async fn update(
+        &self,
+        key: Key<E>,
+        change: impl FnOnce(&mut E) + Send,
+    ) -> Result<Explanation> {
+        let explained = async {
+            let keys = parts(&key)?;
+            let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
+            let before = self.0.read(&keys).await?.ok_or_else(missing)?;
+            let mut after = before.entity.clone();
+            change(&mut after);
+            self.of(&keys, Some(before), Some(&after)).await
+        };
+        self.named(explained.await)
+    }
+
+    /// What [`Store::delete`] would do.
+    pub async fn delete(&self, key: Key<E>) -> Result<Explanation> {
+        let explained = async {
+            let keys = parts(&key)?;
+            let before = self.0.read(&keys).await?;
+            self.of(&keys, before, None).await
+        };
+        self.named(explained.await)
+    }
+
+    /// What [`Store::load`] would do: a line for each of its transactions, and their sums.
+    pub async fn load(&self, entities: &[E]) -> Result<Explanation> {
+        let explained = async {
+            let store = self.0.clone();
+            let groups = entities.to_vec().into_iter();
+            let groups = groups.map(move |entity| Group::of(store.clone(), false, entity));
+            let mut groups = pack(stream::iter(groups));
+            let mut all = Explanation::default();
+            while let Some(group) = groups.next().await {
+                let (count, plan) = group.plan().await?;
+                all.add(count, &Explanation::of(&plan)?);
+            }
+            Ok(all)
+        };
+        self.named(explained.await)
+    }
+
+    async fn of(
+        &self,
+        keys: &Keys,
+        before: Option<ReadHead<E>>,
+        after: Option<&E>,
+    ) -> Result<Explanation> {
+        if before.is_none() && after.is_none() {
+            let mut nothing = Explanation::default();
+            nothing.read("the entity, which is not there", 1);
+            return Ok(nothing);
+        }
+        let op = Op::random(self.0.inner.deciding.clock().now())?;
+        let mut plan = Plan::new(keys.0.clone(), op);
+        plan.heads_read = usize::from(before.is_some());
+        self.0.add(&mut plan, keys, before.as_ref(), after).await?;
+        Explanation::of(&plan)
+    }
+
+    fn named(&self, explained: Result<Explanation>) -> Result<Explanation> {
+        explained.map_err(|error| self.0.named("Explain", error))
+    }
+}
+
+impl<E> fmt::Debug for Explain<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Explain").field(self.0).finish()
+    }
+}
