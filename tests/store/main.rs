@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod agreement;
+mod attack;
 mod blob_lists;
 mod bulk;
 mod bulk_delete;
@@ -20,6 +21,7 @@ mod late;
 mod lists;
 mod local_index;
 mod lost_answers;
+mod manifest;
 mod meetings;
 mod pairs;
 mod refusals;

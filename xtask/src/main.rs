@@ -1,10 +1,12 @@
 //! `cargo xtask ci`: every gate that needs nothing but Rust, in the order of cheapness.
 //! `cargo xtask GATE` runs one: fmt, clippy, doc, test, neighbour, features, examples, structure.
 //! `cargo xtask fuzz [SECONDS] [TARGET..]` runs the fuzz targets, which need a C++ compiler, too.
+//! `cargo xtask nightly [PAIRS] [SEEDS]` runs what takes too long for each change, on the real clock.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 mod fuzz;
+mod nightly;
 mod pages;
 mod structure;
 
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let rest: Vec<_> = arguments.collect();
     match wanted.as_str() {
         "fuzz" => return verdict(fuzz::run(&rest)),
+        "nightly" => return verdict(nightly::run(&rest)),
         "fuzz-minimize" => return verdict(fuzz::minimize()),
         _ => {}
     }
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
     let gates: Vec<_> = GATES.iter().filter(|gate| all || gate.name == wanted).collect();
     if gates.is_empty() {
         let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
-        println!("usage: cargo xtask ci|{}|fuzz|fuzz-minimize", names.join("|"));
+        println!("usage: cargo xtask ci|{}|nightly|fuzz|fuzz-minimize", names.join("|"));
         return ExitCode::FAILURE;
     }
     for gate in gates {

@@ -39,7 +39,7 @@ pub use execute::settle::{Settled, Settling};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use seal::Sealer;
 pub use store::{
-    Deletions, Explain, Group, Page, Patch, Query, Selection, Step, Store, StoreBuilder, Submitted,
-    Sweeping, Transaction, Worked, Written,
+    Deletions, Explain, Group, Page, Patch, Query, Selection, Stage, Step, Store, StoreBuilder,
+    Submitted, Sweeping, Transaction, Worked, Written,
 };
 pub use version::{Version, Versioned};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rowkey::index::{ListPlace, Scope};
 use rowkey::{Container, Entity, Error, ErrorKind, Queue, Result, Table};
@@ -98,7 +98,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self.with(contributor)
     }
 
-    /// Makes the store. Sends nothing.
+    /// Makes the store. Sends nothing. [`Store::open`] reads what programs of other versions declare.
     ///
     /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs (a queue, keys), if two
     /// contributors have one name, or if one change could have more than 100 operations.
@@ -177,6 +177,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 sealer,
                 added: given,
                 announcer,
+                manifest: OnceLock::new(),
                 blobs,
             }),
         })

@@ -83,6 +83,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let named = |error| self.named("List", error);
         let (partition_key, row_key) =
             address.parts().map_err(|error| named(Error::no_such_key(error)))?;
+        self.inner.check_reader(address.list().name).await.map_err(named)?;
         if address.list().place == ListPlace::Blob {
             let blobs = self.inner.blobs().map_err(named)?;
             let blob = blobs.container().blob(&blobs.list_name(row_key));

@@ -4,6 +4,7 @@
 //! - `build`: [`StoreBuilder`]
 //! - `explain`: plans that are not run
 //! - `patch`: single properties
+//! - `manifest`: programs of several versions side by side
 //! - `list`: reads of all entities that have a value
 //! - `query`: many entities, page by page
 //! - `read`: reads by key and through an index
@@ -14,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use rowkey::table::EncodedRow;
@@ -40,6 +41,7 @@ mod bulk;
 mod delete;
 mod explain;
 mod list;
+mod manifest;
 mod patch;
 mod query;
 mod read;
@@ -54,6 +56,8 @@ pub use build::StoreBuilder;
 pub use bulk::Group;
 pub use delete::Deletions;
 pub use explain::Explain;
+use manifest::Manifest;
+pub use manifest::Stage;
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
@@ -122,6 +126,8 @@ struct Inner<E> {
     /// How many of them the program gave.
     added: usize,
     announcer: Option<Arc<Announcer>>,
+    /// What it acts on if it was opened.
+    manifest: OnceLock<Manifest>,
     /// `None` if nothing of the type is kept in blobs.
     blobs: Option<Blobs>,
 }
@@ -362,6 +368,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         before: Option<&ReadHead<E>>,
         after: Option<&E>,
     ) -> Result<()> {
+        self.inner.check_writer().await?;
         let op = plan.op.clone();
         let layers = &self.inner.layers;
         let closed = match after {

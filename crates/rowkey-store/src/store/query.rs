@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, ListKey, Scope};
@@ -105,7 +106,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         match source.into().0 {
             Rows::Entities(partition) => keys(table.query(partition).project()).await,
-            Rows::Index(_, partition) => keys(table.query(partition).project()).await,
+            Rows::Index(position, partition) => {
+                self.inner.check_reader(E::INDEXES[position].name).await?;
+                keys(table.query(partition).project()).await
+            }
             Rows::List(list) => Ok(self.list_keys(&list).await?.len() as u64),
         }
     }
@@ -243,11 +247,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 .stream()
                 .map_ok(|stored| stored.entity)
                 .boxed(),
-            Rows::Index(_, rows) => self
-                .filtered(table.query(rows.clone()).project::<Seen<P>>())
-                .stream()
-                .map_ok(|stored| stored.entity.0)
-                .boxed(),
+            Rows::Index(position, rows) => {
+                let query = self.filtered(table.query(rows.clone()).project::<Seen<P>>());
+                let found = query.stream().map_ok(|stored| stored.entity.0);
+                let (inner, name) = (Arc::clone(&self.store.inner), E::INDEXES[*position].name);
+                let checked = async move { inner.check_reader(name).await.map(|()| found) };
+                stream::once(checked).try_flatten().boxed()
+            }
+            Rows::List(list) => {
+                let error = no_properties(list.list().name);
+                stream::once(async { Err(error) }).boxed()
+            }
         }
     }
 
@@ -270,7 +280,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 let found = page.entities.into_iter().map(|stored| stored.entity);
                 Ok((found.collect(), page.continuation))
             }
-            Rows::Index(_, rows) => {
+            Rows::List(list) => Err(no_properties(list.list().name)),
+            Rows::Index(position, rows) => {
+                self.store.inner.check_reader(E::INDEXES[*position].name).await?;
                 let query = table.query(rows.clone()).project::<Seen<P>>();
                 let page = self.filtered(query).page(entities, from).await?;
                 let found = page.entities.into_iter().map(|stored| stored.entity.0);
@@ -290,12 +302,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
         let table = &self.store.inner.table;
         match &self.source.0 {
-            Rows::List(_) if self.filter.is_some() => {
-                let what = "a list names entities, and has none of their properties to filter by";
-                Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("filter the entities that are read")
-                    .of("Query", table.name()))
-            }
+            Rows::List(list) if self.filter.is_some() => Err(no_properties(list.list().name)),
             Rows::List(list) => {
                 let entities = usize::try_from(entities).unwrap_or(usize::MAX);
                 self.store.listed(list, entities, from).await
@@ -311,6 +318,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             }
             Rows::Index(position, rows) => {
                 let index = &E::INDEXES[*position];
+                self.store.inner.check_reader(index.name).await?;
                 let is_whole = self.store.inner.layers.copies_are_whole();
                 if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
                     return self.copies(rows.clone(), entities, from).await;
@@ -389,6 +397,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             None => query,
         }
     }
+}
+
+fn no_properties(list: &'static str) -> Error {
+    let what = format!("the list `{list}` names entities, and has none of their properties");
+    Error::refused(ErrorKind::Invalid, what)
+        .advise("read the entities, and filter them")
+        .in_index(list)
 }
 
 /// Where a row of an index is, and its entity.

@@ -43,6 +43,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let (index, position) = (*key.index(), key.position());
         let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
         let keys = (partition_key.to_owned(), row_key.to_owned());
+        self.inner.check_reader(index.name).await?;
         let at = || Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
         let table = &self.inner.table;
         let mut passed_over: Option<Keys> = None;
@@ -84,6 +85,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     {
         self.may_project()?;
         let index = key.index();
+        self.inner.check_reader(index.name).await?;
         let lacking = P::COLUMNS.map_or(index.copy != Copied::All, |names| {
             names.iter().any(|name| !index.has_column(name))
         });

@@ -63,6 +63,23 @@ fn three_operations_leave_everything_right() {
     }
 }
 
+/// More of three operations, by the nightly command: every two of an entity that a third one of the other
+/// meets.
+#[test]
+fn more_operations_leave_everything_right() {
+    use Change::{Delete, Insert, Keep, Release, Take};
+    let is_large = std::env::var_os("ROWKEY_MODEL_LARGE").is_some();
+    let pairs = [(Take, Release), (Keep, Release), (Release, Take), (Delete, Insert)];
+    for (first, second) in pairs.into_iter().take(if is_large { 4 } else { 1 }) {
+        for third in [Take, Delete] {
+            let ops = [(0, first), (0, second), (1, third)];
+            let (found, count) = check([Some(true), Some(false)], &ops, Rules::ALL);
+            assert_eq!(found, Vec::<&str>::new(), "{ops:?}");
+            println!("{count} states for {ops:?}");
+        }
+    }
+}
+
 /// Without a rule, the named disaster is found.
 #[test]
 fn each_rule_is_needed() {

@@ -1,0 +1,320 @@
+//! The manifest of a type: how far each of its declarations is, for programs of several versions that write
+//! one table at the same time.
+//!
+//! | stage | writers | reads by the declaration |
+//! |---|---|---|
+//! | announced | those that know the declaration write it, others do not | refused |
+//! | required | those that do not know it are refused | refused |
+//! | readable | the same | allowed |
+//! | retiring | those that know it write it, others do not | refused |
+//!
+//! It is one row of the table, in the partition `manifest`, with the RowKey `declarations_` and the head of
+//! the type's RowKeys. A store that was opened acts on what it read for at most 60 seconds. A step that needs all programs to have seen
+//! the one before waits for two such times, and for the time in which a request may land.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
+use serde::{Deserialize, Serialize};
+
+use super::{Inner, Store};
+use crate::deciding::Deciding;
+use crate::execute::announce::LATEST;
+use crate::execute::rounds::Rounds;
+use crate::execute::settle::is_lost;
+use crate::job;
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+
+/// How long a store acts on the manifest that it read.
+const HELD: Duration = Duration::from_secs(60);
+
+/// How long a step waits after the one before.
+const STEP: Duration = HELD.saturating_mul(2).saturating_add(LATEST);
+
+const PARTITION: &str = "manifest";
+const DECLARATIONS: &str = "Declarations";
+
+/// How far a declaration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Stage {
+    /// Programs that know it write it. It is not read.
+    Announced,
+    /// Programs that do not know it are refused. It is not read.
+    Required,
+    /// All entities have what it demands. It is read.
+    Readable,
+    /// It is not read any more, and programs need not know it.
+    Retiring,
+    /// It is not in the manifest any more.
+    Gone,
+}
+
+/// A declaration in the manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    /// Of its template: two programs that declare another one under one name are told from each other.
+    hash: String,
+    stage: Stage,
+    /// When it got there, in seconds since 1970.
+    since: i64,
+}
+
+/// What a store that was opened knows of its manifest.
+pub(super) struct Manifest {
+    keys: Keys,
+    declared: Vec<(String, String)>,
+    held: Mutex<Option<(DateTime<Utc>, Arc<[Entry]>)>>,
+}
+
+impl Manifest {
+    /// What is stored now. One request.
+    async fn read(&self, table: &Deciding) -> Result<Option<(Vec<Entry>, ETag)>> {
+        let Some(stored) = table.row(&self.keys).await? else { return Ok(None) };
+        check_format(&stored.entity, "the manifest")?;
+        let entries = text(&stored.entity, DECLARATIONS).unwrap_or("[]");
+        let entries = serde_json::from_str(entries)
+            .map_err(|_| Error::refused(ErrorKind::Decode, "the manifest cannot be read"))?;
+        Ok(Some((entries, stored.etag)))
+    }
+
+    /// Writes it if it is as it was read; says whether it was.
+    async fn write(&self, table: &Deciding, entries: &[Entry], etag: Option<ETag>) -> Result<bool> {
+        let json = serde_json::to_string(entries)
+            .map_err(|_| Error::refused(ErrorKind::Invalid, "the manifest is no JSON"))?;
+        let mut row = DynamicEntity::new(&*self.keys.0, &*self.keys.1);
+        row.set(FORMAT, FORMAT_VERSION);
+        row.set(DECLARATIONS, json);
+        let written = match etag {
+            Some(etag) => table.table().replace((&row, etag)).await,
+            None => table.table().insert(&row).await,
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(error) if is_lost(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entries, read again if they were held for too long.
+    async fn entries(&self, table: &Deciding) -> Result<Arc<[Entry]>> {
+        let now = table.clock().now();
+        if let Some((read, entries)) = &*self.held()
+            && (now - *read).to_std().is_ok_and(|age| age < HELD)
+        {
+            return Ok(Arc::clone(entries));
+        }
+        let Some((entries, _)) = self.read(table).await? else {
+            let what = "the manifest of the type is gone";
+            return Err(Error::refused(ErrorKind::Invalid, what).advise("open the store again"));
+        };
+        let entries: Arc<[Entry]> = entries.into();
+        // The time before the read: what is held is never older than it says.
+        *self.held() = Some((now, Arc::clone(&entries)));
+        Ok(entries)
+    }
+
+    fn hash(&self, name: &str) -> Option<&str> {
+        let found = self.declared.iter().find(|(declared, _)| declared == name);
+        found.map(|(_, hash)| &**hash)
+    }
+
+    /// Refuses a program that cannot write what the entries require.
+    fn check(&self, entries: &[Entry]) -> Result<()> {
+        for entry in entries {
+            let what = match (self.hash(&entry.name), entry.stage) {
+                (Some(hash), _) if hash == entry.hash => continue,
+                (Some(_), _) => format!("`{}` is declared with another template", entry.name),
+                (None, Stage::Required | Stage::Readable) => {
+                    format!("`{}` is required, and this program does not declare it", entry.name)
+                }
+                (None, _) => continue,
+            };
+            return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                "run the program that declares it so, or give the declaration another name",
+            ));
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<(DateTime<Utc>, Arc<[Entry]>)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E: Entity> Inner<E> {
+    /// The declarations of this program, by name and template.
+    fn declared(&self) -> Vec<(String, String)> {
+        let indexes = E::INDEXES.iter().map(|index| (index.name, format!("{index:?}")));
+        let lists = E::LISTS.iter().map(|list| (list.name, format!("{list:?}")));
+        let given = self.contributors.iter().skip(self.contributors.len() - self.added);
+        let given = given.map(|one| (one.name(), String::new()));
+        let declared = indexes.chain(lists).chain(given);
+        declared.map(|(name, template)| (name.to_owned(), hash(&template))).collect()
+    }
+
+    /// Refuses a write if a program of a newer version requires what this one does not know.
+    pub(super) async fn check_writer(&self) -> Result<()> {
+        let Some(manifest) = self.manifest.get() else { return Ok(()) };
+        manifest.check(&*manifest.entries(&self.deciding).await?)
+    }
+
+    /// Refuses a read by a declaration that is not readable.
+    pub(super) async fn check_reader(&self, name: &'static str) -> Result<()> {
+        let Some(manifest) = self.manifest.get() else { return Ok(()) };
+        let entries = manifest.entries(&self.deciding).await?;
+        let entry = entries.iter().find(|entry| entry.name == name);
+        match entry.map(|entry| entry.stage) {
+            Some(Stage::Readable) => Ok(()),
+            stage => {
+                let stage = stage.unwrap_or(Stage::Gone);
+                let what = format!("`{name}` is not readable: it is {stage:?}").to_lowercase();
+                Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("take its next step with `Store::advance`")
+                    .in_index(name))
+            }
+        }
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    /// Reads the manifest of the type, in which programs of several versions agree on its declarations.
+    ///
+    /// The first store that is opened on an empty table makes all its declarations readable. Later ones
+    /// announce what the manifest does not have yet. From here on, a write is refused if a declaration is
+    /// required that this program does not know, and so is a read by one that is not readable; both errors
+    /// name it. The manifest is read again when it is 60 seconds old: one request a minute.
+    ///
+    /// A store that was only built reads no manifest: its writes are refused by none, which is safe only if
+    /// all programs that write the table have the same declarations.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if the program is refused already. Two requests.
+    pub async fn open(self) -> Result<Self> {
+        let open = async {
+            let Inner { deciding, .. } = &*self.inner;
+            let keys = (PARTITION.to_owned(), format!("declarations_{}", Inner::<E>::of()));
+            let declared = self.inner.declared();
+            let manifest = Manifest { keys: keys.clone(), declared, held: Mutex::default() };
+            let mut rounds = Rounds::new(&self.inner.table, &keys);
+            loop {
+                let stored = manifest.read(deciding).await?;
+                let stage = match &stored {
+                    Some(_) => Stage::Announced,
+                    None if self.is_empty().await? => Stage::Readable,
+                    None => Stage::Announced,
+                };
+                let (mut entries, etag) = stored.map(|(e, tag)| (e, Some(tag))).unwrap_or_default();
+                manifest.check(&entries)?;
+                let before = entries.len();
+                for (name, hash) in &manifest.declared {
+                    if !entries.iter().any(|entry| entry.name == *name) {
+                        let (name, hash) = (name.clone(), hash.clone());
+                        let since = deciding.clock().now().timestamp();
+                        entries.push(Entry { name, hash, stage, since });
+                    }
+                }
+                let is_new = entries.len() > before || etag.is_none();
+                if !is_new || manifest.write(deciding, &entries, etag).await? {
+                    break;
+                }
+                if !rounds.again().await {
+                    let what = "other programs change the manifest all the time";
+                    return Err(Error::refused(ErrorKind::Conflict, what));
+                }
+            }
+            // A store that was opened before keeps what it has.
+            let _ = self.inner.manifest.set(manifest);
+            Ok(())
+        };
+        open.await.map_err(|error| self.named("Open", error))?;
+        Ok(self)
+    }
+
+    /// Takes the next step of a declaration, and says where it is then.
+    ///
+    /// | from | what happens | to |
+    /// |---|---|---|
+    /// | announced | nothing | required |
+    /// | required | 12 minutes later: [`repair`](Self::repair) runs over the table | readable |
+    /// | readable | nothing | readable |
+    /// | retiring | 12 minutes later: it leaves the manifest | gone |
+    ///
+    /// Run it from a program that has the declaration, and all steps of one declaration by clocks that
+    /// agree. Fails with [`ErrorKind::Unavailable`] if it is too early, and with [`ErrorKind::Invalid`] if
+    /// the repair leaves something wrong, or the store was not opened.
+    pub async fn advance(&self, name: &str) -> Result<Stage> {
+        self.step(name, false).await.map_err(|error| self.named("Advance", error))
+    }
+
+    /// Ends the reads by a declaration, so that programs without it may write. Its rows stay until its
+    /// programs are gone, and are not kept in step from then on. Two requests.
+    pub async fn retire(&self, name: &str) -> Result<Stage> {
+        self.step(name, true).await.map_err(|error| self.named("Retire", error))
+    }
+
+    async fn step(&self, name: &str, retires: bool) -> Result<Stage> {
+        let deciding = &self.inner.deciding;
+        let invalid = |what: String| Error::refused(ErrorKind::Invalid, what);
+        let Some(manifest) = self.inner.manifest.get() else {
+            return Err(
+                invalid("the store has no manifest".to_owned()).advise("call `Store::open`")
+            );
+        };
+        let missing = || invalid(format!("`{name}` is not in the manifest"));
+        let (mut entries, etag) = manifest.read(deciding).await?.ok_or_else(missing)?;
+        let at = entries.iter().position(|entry| entry.name == name).ok_or_else(missing)?;
+        let now = deciding.clock().now();
+        let age = u64::try_from(now.timestamp() - entries[at].since).unwrap_or_default();
+        let stage = match entries[at].stage {
+            stage if retires && stage != Stage::Retiring => Stage::Retiring,
+            Stage::Announced => Stage::Required,
+            Stage::Required | Stage::Retiring if age < STEP.as_secs() => {
+                let left = STEP.as_secs() - age;
+                let what = format!("programs may still act on the stage before: {left} s are left");
+                return Err(Error::refused(ErrorKind::Unavailable, what).advise("try again then"));
+            }
+            Stage::Required => {
+                if manifest.hash(name).is_none() {
+                    return Err(invalid(format!("this program does not declare `{name}`"))
+                        .advise("run the step from one that does: it builds what is missing"));
+                }
+                let report = self.repair().run().await.map_err(|interrupted| interrupted.error)?;
+                if !report.is_clean() {
+                    let what = format!("the table is not right: {:?}", report.total);
+                    return Err(invalid(what).advise("see `Store::verify`, and try again"));
+                }
+                Stage::Readable
+            }
+            Stage::Retiring => Stage::Gone,
+            stage @ (Stage::Readable | Stage::Gone) => return Ok(stage),
+        };
+        if stage == Stage::Gone {
+            entries.remove(at);
+        } else {
+            entries[at].stage = stage;
+            entries[at].since = now.timestamp();
+        }
+        if !manifest.write(deciding, &entries, Some(etag)).await? {
+            let what = "another program changed the manifest";
+            return Err(Error::refused(ErrorKind::Conflict, what).advise("try again"));
+        }
+        *manifest.held() = None;
+        Ok(stage)
+    }
+
+    async fn is_empty(&self) -> Result<bool> {
+        let table = self.inner.deciding.table();
+        let rows = table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow);
+        Ok(rows.project::<job::Keys>().page(1, None).await?.entities.is_empty())
+    }
+}
+
+/// A number that is the same in all programs.
+fn hash(template: &str) -> String {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", template.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}

@@ -1,0 +1,177 @@
+//! Two versions of a program write one table: the new one declares an index more.
+
+use std::time::Duration;
+
+use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount};
+use rowkey_server::Server;
+use rowkey_store::{Stage, Store};
+use rowkey_tests::TestResult;
+
+mod old {
+    use rowkey::Entity;
+
+    #[derive(Clone, Debug, PartialEq, Entity)]
+    #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    #[entity(index(name = by_owner, row = "owner_{owner}", many))]
+    pub(super) struct Task {
+        pub(super) team: String,
+        pub(super) id: u32,
+        pub(super) owner: String,
+        pub(super) tag: String,
+    }
+}
+
+mod new {
+    use rowkey::Entity;
+
+    #[derive(Clone, Debug, PartialEq, Entity)]
+    #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    #[entity(index(name = by_owner, row = "owner_{owner}", many))]
+    #[entity(index(name = by_tag, row = "tag_{tag}", many))]
+    pub(super) struct Task {
+        pub(super) team: String,
+        pub(super) id: u32,
+        pub(super) owner: String,
+        pub(super) tag: String,
+    }
+
+    /// The same name over something else.
+    pub(super) mod other {
+        use rowkey::Entity;
+
+        #[derive(Clone, Debug, PartialEq, Entity)]
+        #[entity(store, partition = "{team}", row = "task_{id:4}")]
+        #[entity(index(name = by_owner, row = "owner_{tag}", many))]
+        pub(in super::super) struct Task {
+            pub(in super::super) team: String,
+            pub(in super::super) id: u32,
+            pub(in super::super) tag: String,
+        }
+    }
+}
+
+/// A server and a client whose clocks are moved together.
+struct Setup {
+    server: Server,
+    clock: ManualClock,
+    account: StorageAccount,
+}
+
+impl Setup {
+    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+        let server = Server::builder().manual_clock().start().await?;
+        let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+        let account = StorageAccount::builder()
+            .connection_string(server.connection_string())?
+            .clock(clock.clone())
+            .build()?;
+        account.table("tasks").create().await?;
+        Ok(Self { server, clock, account })
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.server.clock().advance(Duration::from_secs(seconds));
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    async fn open<E>(&self) -> rowkey::Result<Store<E>>
+    where
+        E: Entity + Clone + Send + Sync + 'static,
+    {
+        Store::<E>::builder(self.account.table("tasks")).build()?.open().await
+    }
+}
+
+fn old_task(id: u32) -> old::Task {
+    old::Task { team: "core".into(), id, owner: "ada".into(), tag: "a".into() }
+}
+
+fn new_task(id: u32) -> new::Task {
+    new::Task { team: "core".into(), id, owner: "ada".into(), tag: "a".into() }
+}
+
+#[tokio::test]
+async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> TestResult {
+    let setup = Setup::start().await?;
+    let old = setup.open::<old::Task>().await?;
+    for id in 1..4 {
+        old.insert(&old_task(id)).await?;
+    }
+    // The first program on an empty table reads by all that it declares.
+    assert_eq!(old.query(old::Task::by_owner("core", "ada")).all().await?.len(), 3);
+
+    // Announced: both write, and neither reads by it.
+    let new = setup.open::<new::Task>().await?;
+    let by_tag = || new.query(new::Task::by_tag("core", "a"));
+    let refused = by_tag().all().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.index()), (ErrorKind::Invalid, Some("by_tag")));
+    assert!(refused.to_string().contains("announced"), "{refused}");
+    assert_eq!(new.query(new::Task::by_owner("core", "ada")).all().await?.len(), 3);
+    new.insert(&new_task(4)).await?;
+    new.insert(&new_task(5)).await?;
+    old.insert(&old_task(6)).await?;
+    old.update(old::Task::key("core", 4), |task| task.tag = "b".into()).await?;
+    // The old program leaves the copy of the new one.
+    assert!(old.delete(old::Task::key("core", 5)).await?);
+
+    // Required: the old program writes for as long as it holds the manifest.
+    assert_eq!(new.advance("by_tag").await?, Stage::Required);
+    old.insert(&old_task(7)).await?;
+    setup.pass(61);
+    let refused = old.insert(&old_task(8)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(refused.to_string().contains("`by_tag` is required"), "{refused}");
+    assert!(setup.open::<old::Task>().await.is_err());
+    assert!(old.delete(old::Task::key("core", 1)).await.is_err());
+    assert!(old.transaction().insert(&old_task(8)).submit().await.is_err());
+    new.insert(&new_task(9)).await?;
+    assert_eq!(by_tag().all().await.unwrap_err().index(), Some("by_tag"));
+    let early = new.advance("by_tag").await.unwrap_err();
+    assert_eq!(early.kind(), ErrorKind::Unavailable);
+
+    // Readable: complete, and without orphans.
+    setup.pass(660);
+    assert_eq!(new.advance("by_tag").await?, Stage::Readable);
+    let found = by_tag().all().await?;
+    let found: Vec<_> = found.into_iter().map(|task| task.entity.id).collect();
+    assert_eq!(found, [1, 2, 3, 6, 7, 9]);
+    assert_eq!(new.count(new::Task::by_tag("core", "a")).await?, 6);
+    assert_eq!(new.query(new::Task::by_tag("core", "b")).all().await?.len(), 1);
+    assert!(new.verify().run().await?.is_clean());
+
+    // Retiring, and gone: the old program may write again.
+    assert_eq!(new.retire("by_tag").await?, Stage::Retiring);
+    assert_eq!(by_tag().all().await.unwrap_err().index(), Some("by_tag"));
+    setup.pass(61);
+    old.insert(&old_task(10)).await?;
+    assert!(new.advance("by_tag").await.is_err(), "it is too early");
+    setup.pass(660);
+    assert_eq!(old.advance("by_tag").await?, Stage::Gone);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_declaration_with_another_template_is_refused() -> TestResult {
+    let setup = Setup::start().await?;
+    setup.open::<old::Task>().await?;
+    let refused = setup.open::<new::other::Task>().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(refused.to_string().contains("`by_owner` is declared with another template"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_on_a_table_without_a_manifest_announces_what_it_declares() -> TestResult {
+    let setup = Setup::start().await?;
+    let built = Store::<old::Task>::builder(setup.account.table("tasks")).build()?;
+    built.insert(&old_task(1)).await?;
+    let by_owner = || old::Task::by_owner("core", "ada");
+    assert_eq!(built.query(by_owner()).all().await?.len(), 1, "what is only built reads");
+    let opened = setup.open::<old::Task>().await?;
+    assert_eq!(opened.query(by_owner()).all().await.unwrap_err().index(), Some("by_owner"));
+    opened.advance("by_owner").await?;
+    setup.pass(721);
+    assert_eq!(opened.advance("by_owner").await?, Stage::Readable);
+    assert_eq!(opened.query(by_owner()).all().await?.len(), 1);
+    Ok(())
+}
