@@ -3,8 +3,8 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
-use rowkey::{Entity, ErrorCode, ManualClock, Outcome, Result, StorageAccount, Table, edm};
-use rowkey_server::{Fault, Operation, Server, Snapshot};
+use rowkey::{Entity, ManualClock, Outcome, Result, StorageAccount, Table, edm};
+use rowkey_server::{Fault, Operation, Server, Snapshot, Sweep};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{bank}", row = "account_{number:4}")]
@@ -82,37 +82,19 @@ async fn a_lost_answer_moves_no_money_twice() -> TestResult {
 
 /// Every fault: each request of the transfer fails once, in each way.
 // ANCHOR: sweep
-async fn no_failure_moves_money_twice_or_half() -> TestResult<u32> {
+async fn no_failure_moves_money_twice_or_half() -> TestResult<u64> {
     let prepared = prepared().await?;
-    let clean = prepared.fork().await?;
-    bank(&clean)?.transfer(1, 7, 8, 500).await?;
-    let requests = clean.journal().len();
-
-    let mut runs = 0;
-    for request in 1..=requests {
-        let this = || Fault::any().nth(request as u64);
-        for fault in [
-            this().close_before_commit(),
-            this().close_after_commit(),
-            this().reject(ErrorCode::SERVER_BUSY),
-        ] {
-            let server = prepared.fork().await?;
-            let injected = server.inject(fault);
-            let result = bank(&server)?.transfer(1, 7, 8, 500).await;
-            assert_eq!(injected.hits(), 1);
-            drop(injected);
-            // All or nothing, and when the caller was told that it is done, it is.
-            match result {
-                Ok(()) => assert_eq!(cents(&server.snapshot()), [500, 500]),
-                Err(_) => assert!([[500, 500], [1000, 0]].contains(&cents(&server.snapshot()))),
-            }
-            // Asking again is safe, whatever happened.
-            bank(&server)?.transfer(1, 7, 8, 500).await?;
+    let swept = Sweep::new(&prepared).run(
+        async |server| Ok(bank(server)?),
+        async |bank| bank.transfer(1, 7, 8, 500).await.is_ok(),
+        // Asking again is safe, whatever happened.
+        async |bank| Ok(bank.transfer(1, 7, 8, 500).await?),
+        async |server, _, _| {
             assert_eq!(cents(&server.snapshot()), [500, 500]);
-            runs += 1;
-        }
-    }
-    Ok(runs)
+            Ok(())
+        },
+    );
+    Ok(swept.await?.runs)
 }
 // ANCHOR_END: sweep
 

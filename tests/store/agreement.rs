@@ -107,7 +107,7 @@ async fn without_the_queue_the_backlog_takes_the_message() -> TestResult {
     drop(held);
     let found = orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?;
     assert_eq!(found, None, "it is not settled yet");
-    server.clock().advance(std::time::Duration::from_secs(61));
+    server.clock().advance(Duration::from_secs(61));
     let orders = store(&rowkey_tests::sweep::account(&server)?)?;
     orders.drain_backlog().await?;
     agreed(&server.snapshot(), true);

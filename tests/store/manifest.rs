@@ -41,7 +41,7 @@ mod new {
 
         #[derive(Clone, Debug, PartialEq, Entity)]
         #[entity(store, partition = "{team}", row = "task_{id:4}")]
-        #[entity(index(name = by_owner, row = "owner_{tag}", many))]
+        #[entity(index(name = by_owner, row = "person_{tag}", many))]
         pub(in super::super) struct Task {
             pub(in super::super) team: String,
             pub(in super::super) id: u32,

@@ -123,6 +123,22 @@ impl Announcer {
 
     /// Announces a write. One request; two if the queue does not take the message.
     pub(crate) async fn announce(&self, table: &Deciding, notice: &Notice) -> Result<Announced> {
+        self.announce_at(table, notice, &notice.op.1).await
+    }
+
+    /// Announces the void of another party's operation. Where the queue is down, its row of the backlog is
+    /// another one than that of the operation's writer, who deletes its own when it has ended.
+    pub(crate) async fn announce_void(&self, table: &Deciding, op: Keys) -> Result<()> {
+        let row_key = format!("{}_void", op.1);
+        self.announce_at(table, &Notice::new(op, Vec::new()), &row_key).await.map(drop)
+    }
+
+    async fn announce_at(
+        &self,
+        table: &Deciding,
+        notice: &Notice,
+        row_key: &str,
+    ) -> Result<Announced> {
         let now = table.clock().now();
         let is_resting = now < *self.resting();
         if !is_resting {
@@ -137,7 +153,7 @@ impl Announcer {
                 }
             }
         }
-        let keys = (backlog(&notice.op), notice.op.1.clone());
+        let keys = (backlog(&notice.op), row_key.to_owned());
         let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
         row.set(FORMAT, FORMAT_VERSION);
         row.set(NOTICE, notice.text()?);

@@ -2,7 +2,7 @@
 
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
-use super::announce::{Announcer, Notice};
+use super::announce::Announcer;
 use super::rounds::Rounds;
 use super::settle::is_lost;
 use crate::deciding::Deciding;
@@ -116,7 +116,7 @@ async fn give_up(table: &Deciding, announcer: &Announcer, claim: &Claim) -> Resu
     if fate(table, &ended).await?.is_some() {
         return Ok(());
     }
-    announcer.announce(table, &Notice::new(ended.clone(), Vec::new())).await?;
+    announcer.announce_void(table, ended.clone()).await?;
     end(table, &ended).await.map(drop)
 }
 

@@ -57,7 +57,8 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     name: String,
-    /// Of its template: two programs that declare another one under one name are told from each other.
+    /// Of its scope, the heads and the formats of its keys, and its copies: two programs that declare another
+    /// one under one name are told from each other. (The names of fields are not in it.)
     hash: String,
     stage: Stage,
     /// When it got there, in seconds since 1970.
