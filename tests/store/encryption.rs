@@ -112,7 +112,7 @@ async fn every_read_opens_what_every_write_sealed() -> TestResult {
         patients.find(Patient::by_number(1_u32)).await?,
         patients.query(Patient::partition("north")).page(1, None).await?.entities.pop(),
         patients.query(Patient::by_doctor("north", "kim")).page(1, None).await?.entities.pop(),
-        patients.list(Patient::by_tag("north", "kim")).await?.pop(),
+        patients.query(Patient::by_tag("north", "kim")).all().await?.pop(),
     ];
     for (at, found) in found.into_iter().enumerate() {
         assert_eq!(found.map(|found| found.entity), Some(patient(1)), "{at}");
@@ -174,7 +174,11 @@ async fn a_patch_reads_where_a_list_or_an_encrypted_property_needs_it() -> TestR
     let note = Plain { ward: "north".into(), number: 1, topic: "a".into() };
     notes.insert(&note).await?;
     notes.patch(Plain::key("north", 1)).set(Plain::TOPIC, "b").send().await?;
-    assert_eq!(notes.list(Plain::by_topic("north", "b")).await?.len(), 1, "the list follows");
+    assert_eq!(
+        notes.query(Plain::by_topic("north", "b")).all().await?.len(),
+        1,
+        "the list follows"
+    );
 
     let secrets = Store::<Secret>::builder(account.table("patients")).keys(ring(26)).build()?;
     secrets.insert(&Secret { number: 1, text: "hush".into(), open: true }).await?;
@@ -535,7 +539,7 @@ async fn reencryption_keeps_what_others_write_meanwhile() -> TestResult {
     let read = store(&account, KeyRing::new(of(27)))?;
     let expected = Patient { doctor: "doctor 0".into(), ..patient(1) };
     assert_eq!(read.get(key(1)).await?.map(|one| one.entity), Some(expected));
-    assert_eq!(read.list(Patient::by_tag("north", "doctor 0")).await?.len(), 1);
+    assert_eq!(read.query(Patient::by_tag("north", "doctor 0")).all().await?.len(), 1);
     assert!(read.verify().run().await?.is_clean());
     Ok(())
 }

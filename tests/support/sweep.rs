@@ -38,6 +38,7 @@ impl fmt::Display for Runs {
 ///
 /// The scenario gets an account that repeats what may be repeated, and whose waits take no time;
 /// [`once`] makes one of it that repeats nothing. Its result is shown to the other two.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep<T>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
@@ -49,6 +50,7 @@ pub async fn sweep<T>(
 
 /// A [`sweep`] of what uses more than one account of the server: `connect` makes what a program has,
 /// with [`account_named`].
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_on<A, T>(
     server: &Server,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
@@ -68,6 +70,7 @@ pub async fn sweep_on<A, T>(
 
 /// Runs `scenario` on copies of `server` and drops it at each of its requests. A minute later `recover`
 /// does what a new program would do, and `invariants` looks at the store.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request<T>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
@@ -78,6 +81,7 @@ pub async fn stopped_at_every_request<T>(
 }
 
 /// The same for what uses more than one account of the server, as [`sweep_on`] does.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request_on<A, T>(
     server: &Server,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
@@ -97,6 +101,7 @@ pub async fn stopped_at_every_request_on<A, T>(
 /// The sweeps of work that is done again until it is done: with an account that repeats requests, with
 /// one that does not, and [stopped](stopped_at_every_request) at each. In the end `recover` has the
 /// last word each time, and the store looks the same.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_every_way<T>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
@@ -112,6 +117,7 @@ pub async fn sweep_every_way<T>(
     Ok(())
 }
 
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn run<A, T>(
     server: &Server,
     faults: &[SweepFault],

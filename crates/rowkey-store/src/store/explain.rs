@@ -110,7 +110,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
     pub async fn load(&self, entities: &[E]) -> Result<Explanation> {
         let explained = async {
             let store = self.0.clone();
-            let groups = entities.to_vec().into_iter();
+            let groups = entities.iter().cloned();
             let groups = groups.map(move |entity| Group::of(store.clone(), false, entity));
             let mut groups = pack(stream::iter(groups));
             let mut all = Explanation::default();

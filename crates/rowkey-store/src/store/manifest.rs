@@ -65,11 +65,14 @@ struct Entry {
     since: i64,
 }
 
+/// The entries that were read last, and when.
+type Held = Option<(DateTime<Utc>, Arc<[Entry]>)>;
+
 /// What a store that was opened knows of its manifest.
 pub(super) struct Manifest {
     keys: Keys,
     declared: Vec<(String, String)>,
-    held: Mutex<Option<(DateTime<Utc>, Arc<[Entry]>)>>,
+    held: Mutex<Held>,
 }
 
 impl Manifest {
@@ -142,7 +145,7 @@ impl Manifest {
         Ok(())
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<(DateTime<Utc>, Arc<[Entry]>)>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,7 +164,7 @@ impl<E: Entity> Inner<E> {
     /// Refuses a write if a program of a newer version requires what this one does not know.
     pub(super) async fn check_writer(&self) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
-        manifest.check(&*manifest.entries(&self.deciding).await?)
+        manifest.check(&manifest.entries(&self.deciding).await?)
     }
 
     /// Refuses a read by a declaration that is not readable.
@@ -204,9 +207,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             loop {
                 let stored = manifest.read(deciding).await?;
                 let stage = match &stored {
-                    Some(_) => Stage::Announced,
                     None if self.is_empty().await? => Stage::Readable,
-                    None => Stage::Announced,
+                    _ => Stage::Announced,
                 };
                 let (mut entries, etag) = stored.map(|(e, tag)| (e, Some(tag))).unwrap_or_default();
                 manifest.check(&entries)?;

@@ -343,12 +343,11 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
             let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?;
             let expected = part.flatten().filter(|part| part.summary == keys).map(|part| part.row);
             Ok(match (stored.map(|stored| stored.entity), expected) {
-                (None, None) => Verdict::Right,
                 (Some(_), None) => Verdict::Orphaned,
                 (None, Some(_)) => Verdict::Missing,
                 (Some(stored), Some(expected)) if stored != expected => Verdict::Stale,
                 (Some(_), Some(_)) if summary.is_none() => Verdict::Missing,
-                (Some(_), Some(_)) => Verdict::Right,
+                _ => Verdict::Right,
             })
         }
         .boxed()
