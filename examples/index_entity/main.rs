@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: read
     let before = server.journal();
-    let hawaii = airports.list(Airport::by_state("USA", "HI")).await?;
+    let hawaii = airports.query(Airport::by_state("USA", "HI")).all().await?;
     assert_eq!(hawaii.len(), 16);
     assert!(hawaii.iter().all(|found| found.entity.state == "HI"));
     let requests = server.journal().since(&before);

@@ -110,8 +110,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
     pub async fn load(&self, entities: &[E]) -> Result<Explanation> {
         let explained = async {
             let store = self.0.clone();
-            let groups = entities.iter().cloned();
-            let groups = groups.map(move |entity| Group::of(store.clone(), false, entity));
+            let group = |entity: &E| Group::of(store.clone(), false, entity.clone());
+            let groups: Vec<_> = entities.iter().map(group).collect();
             let mut groups = pack(stream::iter(groups));
             let mut all = Explanation::default();
             while let Some(group) = groups.next().await {
