@@ -41,6 +41,17 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A [`rowkey::Table`] neither writes nor reads such a type. This does not compile:
+//!
+//! ```compile_fail
+//! # use rowkey::{Entity, StorageAccount};
+//! # #[derive(Clone, Debug, PartialEq, Entity)]
+//! # #[entity(store, partition = "{ward}", row = "patient_{number:6}")]
+//! # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String }
+//! # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+//! let _past_the_store = account.table("patients").get(Patient::key("north", 7));
+//! ```
+//!
 //! # The nouns
 //!
 //! - [`KeyRing`]: the key-encryption keys. The current one wraps, older ones unwrap.
