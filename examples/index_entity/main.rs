@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let table = snapshot.table("airports").ok_or("no table")?;
     let list = table.entity("USA", "list_iata_by_state_RI").ok_or("no list")?;
     let codes = "BID/OQU/PVD/SFZ/UUU/WST";
-    assert_eq!(list.get("Keys0"), Some(codes.into()));
+    assert_eq!(list.get("Keys"), Some(codes.into()));
     println!("Rhode Island's list is {codes}");
     Ok(())
 }
