@@ -5,7 +5,6 @@
 
 mod compound_key;
 mod heterogeneous;
-mod large_entity;
 mod lease_lock;
 mod log_blob;
 mod log_tail;

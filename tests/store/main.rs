@@ -5,6 +5,7 @@
 
 mod agreement;
 mod attack;
+mod blob_fields;
 mod blob_lists;
 mod bulk;
 mod bulk_delete;

@@ -60,6 +60,60 @@ macro_rules! pairs {
     };
 }
 
+/// What a field in a blob is called.
+const FIELD: &str = "field in a blob";
+
+macro_rules! with_a_field_in_a_blob {
+    ($($name:ident: $first:literal, $(#[$attribute:meta])*;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                #[derive(Clone, Debug, PartialEq, Entity)]
+                #[entity(store, partition = "all", row = "thing_{id}")]
+                $(#[$attribute])*
+                pub(super) struct Thing { id: u32, a: String, #[entity(blob)] b: String }
+
+                impl Pair for Thing {
+                    fn new(id: u32, a: &str, b: &str) -> Self {
+                        Self { id, a: a.to_owned(), b: b.to_owned() }
+                    }
+
+                    fn set(&mut self, a: &str, b: &str) {
+                        (self.a, self.b) = (a.to_owned(), b.to_owned());
+                    }
+                }
+
+                #[tokio::test]
+                async fn agree_in_the_end_whatever_fails() -> TestResult {
+                    check::<Thing>($first == "count").await
+                }
+            }
+        )*
+
+        /// What a field in a blob may meet, as the book lists it.
+        const WITH_A_FIELD: &[&str] = &[$($first),*];
+    };
+}
+
+with_a_field_in_a_blob! {
+    field_and_unique_index: "index, one entity a value",
+        #[entity(index(name = one, row = "one_{a}"))];
+    field_and_index: "index, many",
+        #[entity(index(name = many, row = "many_{a}", many))];
+    field_and_elsewhere: "index elsewhere",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))];
+    field_and_partial: "index elsewhere, partial",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(a)))];
+    field_and_value: "unique value",
+        #[entity(unique(name = value, value = "{a}"))];
+    field_and_list: "list",
+        #[entity(list(name = all, value = "{a}"))];
+    field_and_blob_list: "list in blobs",
+        #[entity(list(name = all, value = "{a}", blob))];
+    field_and_count: "count",;
+}
+
 pairs! {
     unique_index_and_index: "index, one entity a value", "index, many",
         #[entity(index(name = one, row = "one_{a}"))]
@@ -277,9 +331,11 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
             Ok(())
         },
         async |server, things, result| {
-            for report in [things.verify().run().await?, things.sweep().run().await?] {
-                assert!(report.is_clean(), "{report:?}");
-            }
+            let report = things.verify().run().await?;
+            assert!(report.is_clean(), "{report:?}");
+            // A blob of a write that was just given up is left alone for now.
+            let report = things.sweep().run().await?;
+            assert_eq!(report.total.orphaned, 0, "{report:?}");
             let snapshot = server.snapshot();
             let mut rows = snapshot.table("things").unwrap().entities();
             let is_plain = rows.any(|row| row.get("secret") == Some("hush".into()));
@@ -305,6 +361,11 @@ fn the_book_lists_the_pairs() {
         let row = format!("| {first} | {second} | agree |");
         assert!(page.contains(&row), "the page lacks: {row}");
     }
+    for first in WITH_A_FIELD {
+        let row = format!("| {first} | {FIELD} | agree |");
+        assert!(page.contains(&row), "the page lacks: {row}");
+    }
     let rows = page.lines().filter(|line| line.ends_with("| agree |")).count();
-    assert_eq!(rows, PAIRS.len(), "the page lists pairs that are not tested");
+    let tested = PAIRS.len() + WITH_A_FIELD.len();
+    assert_eq!(rows, tested, "the page lists pairs that are not tested");
 }

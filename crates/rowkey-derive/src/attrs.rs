@@ -65,6 +65,7 @@ pub(crate) struct Field {
     pub(crate) skip: Option<Span>,
     pub(crate) json: Option<Span>,
     pub(crate) encrypt: Option<Span>,
+    pub(crate) blob: Option<Span>,
     pub(crate) system: Option<(System, Span)>,
 }
 
@@ -240,7 +241,7 @@ impl Field {
     /// `system` if fields may receive the properties that every entity has.
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
-        let own = ["rename", "default", "skip", "json", "encrypt"];
+        let own = ["rename", "default", "skip", "json", "encrypt", "blob"];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
             let span = meta.path.span();
@@ -267,6 +268,12 @@ impl Field {
                         .error("`encrypt` is for entities: a projection is read as it is stored"));
                 }
                 "encrypt" => this.encrypt = Some(span),
+                "blob" if system => {
+                    return Err(
+                        meta.error("`blob` is for entities: a projection is read as it is stored")
+                    );
+                }
+                "blob" => this.blob = Some(span),
                 "partition_key" => this.system = Some((System::PartitionKey, span)),
                 "row_key" => this.system = Some((System::RowKey, span)),
                 _ => this.system = Some((System::Timestamp, span)),

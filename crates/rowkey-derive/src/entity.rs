@@ -10,6 +10,7 @@ use crate::keys;
 use crate::list;
 use crate::model::{Field, KIND, Keys, Model, Role, VERSION, at, option_of, plain};
 use crate::names::constant;
+use crate::store::POINTER;
 use crate::template::Template;
 
 /// The most names that the service takes in `$select`.
@@ -60,6 +61,11 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         quote! { #name: #value }
     });
     let columns = selected(model);
+    let blobs: Vec<_> = model.blobs().map(|name| (name, format!("{name}{POINTER}"))).collect();
+    let blobs = (!blobs.is_empty()).then(|| {
+        let blobs = blobs.iter().map(|(name, pointer)| quote! { (#name, #pointer) });
+        quote! { const BLOBS: &'static [(&'static str, &'static str)] = &[#(#blobs),*]; }
+    });
     let has_bucket =
         keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));
     let decoded = if has_bucket {
@@ -79,6 +85,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         impl #krate::entity::Projection for #ident {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
             #opened
+            #blobs
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
@@ -186,7 +193,7 @@ fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
 fn columns(model: &Model<'_>) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let columns = model.fields.iter().filter_map(|field| {
-        let Role::Property { name, json: false, encrypt, .. } = &field.role else {
+        let Role::Property { name, json: false, blob: false, encrypt, .. } = &field.role else {
             return None;
         };
         let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
@@ -239,6 +246,13 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
                 System::Timestamp => quote! { #row.timestamp()? },
             };
             quote_spanned! { span => <#ty as ::core::convert::From<_>>::from(#value) }
+        }
+        // Its value is not read with the row where it does not matter.
+        Role::Property { name, json: false, blob: true, .. } => quote_spanned! { span =>
+            #row.property_or::<#ty>(#name, <#ty as ::core::default::Default>::default)?
+        },
+        Role::Property { name, json: true, blob: true, .. } if option_of(ty).is_none() => {
+            quote_spanned! { span => #row.json::<#ty>(#name)?.unwrap_or_default() }
         }
         Role::Property { name, json: false, default: None, .. } => {
             quote_spanned! { span => #row.property::<#ty>(#name)? }

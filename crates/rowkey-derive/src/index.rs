@@ -120,6 +120,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
             Role::Skipped(_)
                 | Role::Property { json: true, .. }
                 | Role::Property { encrypt: true, .. }
+                | Role::Property { blob: true, .. }
         )
     }) {
         let what =
@@ -163,6 +164,10 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
         Some(Role::Property { encrypt: true, .. }) => Err(Error::new(
             ident.span(),
             format!("`{name}` is encrypted, and is read from the entity or from a whole copy"),
+        )),
+        Some(Role::Property { blob: true, .. }) => Err(Error::new(
+            ident.span(),
+            format!("`{name}` is stored in a blob, which copies do not name"),
         )),
         Some(Role::Property { name, .. }) => Ok(name.clone()),
         Some(Role::Key) => Err(Error::new(

@@ -231,6 +231,9 @@ use syn::DeriveInput;
 ///   needed on an `Option`, which is `None`.
 /// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
 ///   filtered on, so there is no column. An `Option` that is `None` is not stored.
+/// - `blob`: stored in a blob, by a store: a value of any size that becomes a String or Binary property, or
+///   with `json` any type. Its type has a `Default`, which stands in where the blob is not read. Such a field
+///   has no column and can be in no key, index, list or unique value.
 /// - `encrypt`: stored encrypted, by the store and the keys of the crate `rowkey-encryption`; a String
 ///   or Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads
 ///   it, and a store refuses a filter that compares it.

@@ -88,6 +88,9 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
                     "`{{{name}}}` is stored encrypted, and a list would show its values"
                 ));
             }
+            Role::Property { blob: true, .. } => {
+                return fail(format!("`{{{name}}}` is stored in a blob, and no list is of that"));
+            }
             Role::Property { json: true, .. } if vec_of(field.ty).is_some() => {
                 if !several.contains(&name) {
                     several.push(name);

@@ -54,7 +54,14 @@ pub(crate) enum Role {
     /// It is in a key template.
     Key,
     /// It is stored under this name.
-    Property { name: String, json: bool, encrypt: bool, default: Option<DefaultValue> },
+    Property {
+        name: String,
+        json: bool,
+        encrypt: bool,
+        /// Whether its value is in a blob.
+        blob: bool,
+        default: Option<DefaultValue>,
+    },
     /// It is not stored.
     Skipped(Option<DefaultValue>),
     /// It receives one of the properties that every entity has.
@@ -155,7 +162,7 @@ impl<'a> Model<'a> {
             let field = &self.fields[part.index];
             let is_shown = match field.role {
                 Role::Key => true,
-                Role::Property { json, encrypt, .. } => !json && !encrypt,
+                Role::Property { json, encrypt, blob, .. } => !json && !encrypt && !blob,
                 Role::Skipped(_) | Role::System(_) => false,
             };
             !is_shown || option_of(field.ty).is_some()
@@ -176,6 +183,14 @@ impl<'a> Model<'a> {
             _ => None,
         });
         encrypted.collect()
+    }
+
+    /// The names of the properties whose values are in blobs, in the order of the fields.
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter_map(|field| match &field.role {
+            Role::Property { name, blob: true, .. } => Some(name.as_str()),
+            _ => None,
+        })
     }
 
     /// The names of the stored properties, in the order of the fields.
@@ -259,29 +274,30 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
 }
 
 fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
-    let Attrs { rename, default, skip, json, encrypt, system } = attrs;
+    let Attrs { rename, default, skip, json, encrypt, blob, system } = attrs;
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
-    let conflict = |spans: [Option<Span>; 5], why: &str| match spans.into_iter().flatten().next() {
+    let conflict = |spans: [Option<Span>; 6], why: &str| match spans.into_iter().flatten().next() {
         Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
         None => Ok(()),
     };
     if is_key {
         conflict(
-            [renamed, defaulted, skip, json, encrypt],
+            [renamed, defaulted, skip, json, encrypt, blob],
             "is part of a key and not stored as a property",
         )?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
         conflict(
-            [renamed, defaulted, skip, json, encrypt],
+            [renamed, defaulted, skip, json, encrypt, blob],
             "receives a property that every entity has",
         )?;
         return Ok(Role::System(system));
     }
     if skip.is_some() {
-        conflict([renamed, json, encrypt, None, None], "is skipped and not stored as a property")?;
+        let why = "is skipped and not stored as a property";
+        conflict([renamed, json, encrypt, blob, None, None], why)?;
         return Ok(Role::Skipped(default));
     }
     let name = match (&rename, rename_all) {
@@ -291,7 +307,21 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
     };
     let span = renamed.unwrap_or_else(|| ident.span());
     check_property(&name).map_err(|what| Error::new(span, what))?;
-    Ok(Role::Property { name, json: json.is_some(), encrypt: encrypt.is_some(), default })
+    if let Some(blob) = blob.filter(|_| encrypt.is_some() || default.is_some()) {
+        let what = if encrypt.is_some() {
+            "a field in a blob is not encrypted; remove `encrypt`, and store bytes that are encrypted already"
+        } else {
+            "a field in a blob that is absent is `Default::default()`; remove `default`"
+        };
+        return Err(Error::new(blob, what));
+    }
+    Ok(Role::Property {
+        name,
+        json: json.is_some(),
+        encrypt: encrypt.is_some(),
+        blob: blob.is_some(),
+        default,
+    })
 }
 
 /// Refuses names that are taken, and more properties than the service keeps.
@@ -304,7 +334,7 @@ fn check_names(
     let limit = MAX_PROPERTIES - usize::from(kind) - usize::from(version);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
     for field in fields {
-        let Role::Property { name, json, .. } = &field.role else { continue };
+        let Role::Property { name, json, blob, .. } = &field.role else { continue };
         let ident = field.ident;
         if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
             let what = format!("the service itself keeps a property `{name}` in every entity");
@@ -321,7 +351,7 @@ fn check_names(
         }
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
-        if let Some((other, _)) = other.filter(|_| columns && !json) {
+        if let Some((other, _)) = other.filter(|_| columns && !json && !blob) {
             let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }

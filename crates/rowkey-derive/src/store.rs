@@ -4,10 +4,13 @@ use proc_macro2::Span;
 use syn::{Error, Result};
 
 use crate::index::Index;
-use crate::model::{Keys, Model, Role};
+use crate::model::{Field, Keys, Model, Role};
 
 /// What the RowKeys of a store's own rows begin with, in the partitions of entities.
 const OPERATIONS: &str = "op_";
+
+/// Ends the name of the property that says where the blob of another one is.
+pub(crate) const POINTER: &str = "_Blob";
 
 /// The property that tells which write a row comes from.
 const MARK: &str = "EntityOp";
@@ -23,7 +26,10 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
             .iter()
             .find(|field| matches!(field.role, Role::Property { encrypt: true, .. }));
         let sealed = sealed.map(|field| ("an encrypted field", field.ident.span()));
-        return match unique.or(list).or(sealed) {
+        let in_blob = |field: &&Field<'_>| matches!(field.role, Role::Property { blob: true, .. });
+        let blob = model.fields.iter().find(in_blob);
+        let blob = blob.map(|field| ("a field in a blob", field.ident.span()));
+        return match unique.or(list).or(sealed).or(blob) {
             Some((what, span)) => {
                 let what = format!("{what} is kept by a store; add `store`: #[entity(store, ..)]");
                 Err(Error::new(span, what))
@@ -48,6 +54,13 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
                  begin with {OPERATIONS:?}"
             );
             return Err(Error::new(keys.row.literal.span(), what));
+        }
+    }
+    for blob in model.blobs() {
+        let pointer = format!("{blob}{POINTER}");
+        if model.properties().any(|name| name == pointer) {
+            let what = format!("the property `{pointer}` says where the blob of `{blob}` is");
+            return Err(Error::new(model.ident.span(), what));
         }
     }
     for field in &model.fields {

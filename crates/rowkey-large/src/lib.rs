@@ -1,8 +1,7 @@
-//! The patterns of the Azure Table storage design guide that put bytes, logs and locks in blobs.
+//! The patterns of the Azure Table storage design guide that put logs and locks in blobs.
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
-//! | [`large_entity`] | large entities | no row names a blob that is not there; what no row names is swept |
 //! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes can be told by their fencing token |
 //! | [`log_blob`] | log data anti-pattern, turned round | every line that was flushed is in a blob once, whatever failed; ranges of time open only the blobs they need |
 //!
@@ -12,12 +11,8 @@
 //! |---|---|
 //! | `tracing-subscriber` | `LogWriter::layer`: events of `tracing` as lines of a log |
 
-mod guard;
-pub mod large_entity;
 pub mod lease_lock;
 pub mod log_blob;
-mod name;
 
-pub use large_entity::Large;
 pub use lease_lock::LeaseLock;
 pub use log_blob::BlobLog;

@@ -1,12 +1,20 @@
 //! The blobs of a store: in one container, under the name of its table.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rowkey::{Blob, ClientOptions, Container, RetryOptions};
 use sha2::{Digest as _, Sha256};
 
+use crate::row::Keys;
+
 /// Longer names are hashes: a name has at most 1,024 characters.
 const MAX_NAME: usize = 400;
+
+/// The metadata of the blob of a field; keys are the hexadecimal digits of their UTF-8.
+const PARTITION_KEY: &str = "partitionkey";
+const ROW_KEY: &str = "rowkey";
+const OP: &str = "op";
 
 /// The container of a store's blobs.
 #[derive(Clone, Debug)]
@@ -59,7 +67,40 @@ impl Blobs {
         self.name(&escaped(head).unwrap_or_default())
     }
 
-    fn name(&self, rest: &str) -> String {
+    /// The name of the blob of a field: no other operation uses it.
+    pub(crate) fn field_name(&self, of: &str, mark: &str, row_key: &str, property: &str) -> String {
+        let entity = hexadecimal(&Sha256::digest(row_key)[..8]);
+        let property = escaped(property).unwrap_or_else(|| hexadecimal(&Sha256::digest(property)));
+        self.name(&format!("{}{mark}_{entity}_{property}", Self::field_head(of)))
+    }
+
+    /// What the names of the fields of a type begin with, behind that of the table.
+    pub(crate) fn field_head(of: &str) -> String {
+        format!("blob_{}", escaped(of).unwrap_or_default())
+    }
+
+    /// The metadata of the blob of a field: the keys of its entity and the RowKey of its op row.
+    pub(crate) fn metadata(
+        partition_key: &str,
+        row_key: &str,
+        op: &str,
+    ) -> [(&'static str, String); 3] {
+        let hex = |text: &str| hexadecimal(text.as_bytes());
+        [(PARTITION_KEY, hex(partition_key)), (ROW_KEY, hex(row_key)), (OP, op.to_owned())]
+    }
+
+    /// What that metadata says: the keys of the entity and those of the op row.
+    pub(crate) fn origin(metadata: &BTreeMap<String, String>) -> Option<(Keys, Keys)> {
+        let value = |name: &str| {
+            let found = metadata.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.as_str())
+        };
+        let partition_key = unhexed(value(PARTITION_KEY)?)?;
+        let row_key = unhexed(value(ROW_KEY)?)?;
+        Some(((partition_key.clone(), row_key), (partition_key, value(OP)?.to_owned())))
+    }
+
+    pub(crate) fn name(&self, rest: &str) -> String {
         format!("{}/{rest}", self.table)
     }
 }
@@ -87,6 +128,12 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+fn unhexed(text: &str) -> Option<String> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    String::from_utf8(pairs.map(byte).collect::<Option<_>>()?).ok()
 }
 
 #[cfg(test)]
@@ -128,5 +175,18 @@ mod tests {
             assert!(name.matches('/').count() == 1 && !name.ends_with('.'), "{name}");
         }
         assert_eq!(blobs.list_name("list_o_O'Neil"), "orders/list_o_O=27Neil");
+    }
+
+    #[test]
+    fn the_blob_of_a_field_names_its_entity_and_its_operation() {
+        let metadata = Blobs::metadata("Größe", "order_7", "op_1").map(|(n, v)| (n.to_owned(), v));
+        let owner = ("Größe".to_owned(), "order_7".to_owned());
+        let op = ("Größe".to_owned(), "op_1".to_owned());
+        assert_eq!(Blobs::origin(&metadata.into()), Some((owner, op)));
+        assert_eq!(Blobs::origin(&BTreeMap::new()), None);
+        let longest = "\u{ffee}".repeat(512);
+        let metadata = Blobs::metadata(&longest, &longest, "op_1");
+        let size: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(size < 8 * 1024, "{size}");
     }
 }

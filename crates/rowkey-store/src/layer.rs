@@ -26,6 +26,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, Stored, Table};
 
+use crate::deciding::Deciding;
 use crate::plan::Plan;
 use crate::row::{Closed, Copy, Head, Keys, MARK, digest, index_keys, primary_keys, text};
 
@@ -48,8 +49,13 @@ pub(crate) trait Layer: Send + Sync {
     ) -> BoxFuture<'a, Result<()>>;
 
     /// The properties that copies lack.
-    fn not_copied(&self) -> &'static [&'static str] {
-        &[]
+    fn not_copied(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Whether decisions need what it opens: fields that keys, indexes and values are made of.
+    fn decides(&self) -> bool {
+        true
     }
 }
 
@@ -60,21 +66,35 @@ pub(crate) struct Closing<'p> {
     #[expect(dead_code, reason = "a sealer does not go by it")]
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
+    #[expect(dead_code, reason = "for what is read to close an entity")]
     pub(crate) table: &'p Table,
 }
 
 /// The layers of a type, in the order in which they close.
 #[derive(Clone, Default)]
-pub(crate) struct Layers(Option<Arc<[Box<dyn Layer>]>>);
+pub(crate) struct Layers {
+    layers: Option<Arc<[Box<dyn Layer>]>>,
+    /// Whether only those open that decisions need.
+    only_deciding: bool,
+}
+
+/// How often a head is read again that changes while it is opened.
+const ROUNDS: usize = 8;
 
 impl Layers {
     pub(crate) fn new(layers: Vec<Box<dyn Layer>>) -> Self {
-        Self(Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from))
+        let layers = Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from);
+        Self { layers, only_deciding: false }
     }
 
     /// Whether rows are decoded as they arrive.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.layers.is_none()
+    }
+
+    /// The same, which open what decisions need: fields in blobs have their defaults.
+    pub(crate) fn only_deciding(&self) -> Self {
+        Self { layers: self.layers.clone(), only_deciding: true }
     }
 
     /// Whether a copy of all properties has all that its entity has.
@@ -92,13 +112,39 @@ impl Layers {
             return table.get_as(key).await;
         }
         match table.get_as::<DynamicEntity>(key).await? {
-            Some(stored) => self.open(table, stored).await.map(Some),
+            Some(stored) => self.open(table, stored).await,
             None => Ok(None),
         }
     }
 
-    /// Opens a head that was read as it is stored.
+    /// Opens a head that was read as it is stored. If it changes meanwhile it is read again on the primary;
+    /// `None` if it is gone then.
     pub(crate) async fn open<E: Entity>(
+        &self,
+        table: &Table,
+        mut stored: Stored<DynamicEntity>,
+    ) -> Result<Option<Stored<Head<E>>>> {
+        let (partition_key, row_key) =
+            (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+        let mut rounds = ROUNDS;
+        loop {
+            let error = match self.open_once(table, stored).await {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(error) => error,
+            };
+            rounds -= 1;
+            if error.kind() != ErrorKind::Conflict || rounds == 0 {
+                return Err(error);
+            }
+            let key = Key::<DynamicEntity>::new(&*partition_key, &*row_key);
+            match Deciding::new(table).table().get(key).await? {
+                Some(now) => stored = now,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn open_once<E: Entity>(
         &self,
         table: &Table,
         stored: Stored<DynamicEntity>,
@@ -153,19 +199,26 @@ impl Layers {
     }
 
     async fn opened<E: Entity>(&self, table: &Table, mut row: DynamicEntity) -> Result<E> {
-        for layer in self.iter().rev() {
-            layer.open(table, &mut row).await?;
-        }
+        self.open_row(table, &mut row).await?;
         row.read_as()
     }
 
     fn closed(&self, row: DynamicEntity) -> Closed {
-        let not_copied = self.iter().flat_map(|layer| layer.not_copied()).copied().collect();
+        let not_copied = self.iter().flat_map(|layer| layer.not_copied()).collect();
         Closed { row, not_copied }
     }
 
+    async fn open_row(&self, table: &Table, row: &mut DynamicEntity) -> Result<()> {
+        for layer in self.iter().rev() {
+            if layer.decides() || !self.only_deciding {
+                layer.open(table, row).await?;
+            }
+        }
+        Ok(())
+    }
+
     fn iter(&self) -> impl DoubleEndedIterator<Item = &dyn Layer> {
-        self.0.iter().flat_map(|layers| layers.iter()).map(|layer| &**layer)
+        self.layers.iter().flat_map(|layers| layers.iter()).map(|layer| &**layer)
     }
 }
 
@@ -178,7 +231,7 @@ pub(crate) struct Demands {
 
 impl Demands {
     pub(crate) fn of<E: Entity>(layers: &Layers) -> Self {
-        Self { has: has::<E>, layers: layers.clone() }
+        Self { has: has::<E>, layers: layers.only_deciding() }
     }
 
     /// Whether the entity in `head`, as it is stored, has the row `keys` in the index at `position`.
@@ -193,9 +246,7 @@ impl Demands {
             return (self.has)(head, position, keys);
         }
         let mut head = head.clone();
-        for layer in self.layers.iter().rev() {
-            layer.open(table, &mut head).await?;
-        }
+        self.layers.open_row(table, &mut head).await?;
         (self.has)(&head, position, keys)
     }
 }

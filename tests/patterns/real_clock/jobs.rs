@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, Table};
-use rowkey_large::Large;
 use rowkey_patterns::lookup::Lookup;
 use rowkey_patterns::parallel::Parallel;
 use rowkey_patterns::rollover::{Period, Rollover};
@@ -34,12 +33,11 @@ struct Seat {
     room: String,
     number: u32,
     guest: String,
-    photo: Option<Vec<u8>>,
 }
 
 fn seat(number: u32) -> Seat {
     let guest = format!("guest {number}");
-    Seat { room: "blue".into(), number, guest, photo: None }
+    Seat { room: "blue".into(), number, guest }
 }
 
 async fn filled(table: Table) -> rowkey::Result<Table> {
@@ -87,18 +85,6 @@ async fn a_repair_and_a_sweep_end_after_their_last_page() -> TestResult {
     assert!(report?.is_clean());
     // A page, an entity with its copy, and a copy with its entity.
     assert!(sent.len() <= 1 + 4 * 30, "{} requests for 30 copies", sent.len());
-
-    let photos = Large::<Seat>::new(account.table("photos"), account.container("blobs"))
-        .threshold(100)
-        .guard(Duration::from_secs(600));
-    photos.table().create().await?;
-    photos.container().create().await?;
-    for number in 0..3 {
-        photos.insert(&Seat { photo: Some(vec![7; 1000]), ..seat(number) }).await?;
-    }
-    let (swept, sent) = requests_of(&server, photos.sweep().page_size(1).run()).await;
-    assert_eq!(swept?.freed, 0);
-    assert!(sent.len() <= 4 * 4, "{} requests for three pages", sent.len());
     Ok(())
 }
 

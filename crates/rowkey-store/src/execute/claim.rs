@@ -97,7 +97,7 @@ async fn take_over(
     let mark = head.and_then(|head| head.entity.0);
     let is_decided = mark.is_some_and(|mark| op::mark_of(&claim.op) == Some(&mark));
     if !is_decided {
-        give_up(table, announcer, claim).await?;
+        give_up(table, announcer, &(claim.owner.0.clone(), claim.op.clone())).await?;
         if !is_own && holds(table, new, &claim.owner).await? {
             return Err(taken(new));
         }
@@ -109,15 +109,14 @@ async fn take_over(
     }
 }
 
-/// Decides the operation that wrote a claim. One request if a row stands there, otherwise three: a void
+/// Decides an operation that is presumed dead, by its op row. One request if a row stands there, otherwise three: a void
 /// is announced, so that a worker removes it when it has done its work.
-async fn give_up(table: &Deciding, announcer: &Announcer, claim: &Claim) -> Result<()> {
-    let ended = (claim.owner.0.clone(), claim.op.clone());
-    if fate(table, &ended).await?.is_some() {
+pub(crate) async fn give_up(table: &Deciding, announcer: &Announcer, ended: &Keys) -> Result<()> {
+    if fate(table, ended).await?.is_some() {
         return Ok(());
     }
     announcer.announce_void(table, ended.clone()).await?;
-    end(table, &ended).await.map(drop)
+    end(table, ended).await.map(drop)
 }
 
 async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::blob::Check;
 use rowkey::{ETag, Error, Outcome, Result};
 
 use crate::deciding::Deciding;
@@ -34,6 +36,9 @@ const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
 /// How long an op row or a void stays that a late request may have to meet: the time in which the writer
 /// sends requests, the time in which they land, and what two clocks differ.
 pub(crate) const KEPT: Duration = HIDDEN.saturating_add(LATEST).saturating_add(SKEW);
+
+/// Blobs that are uploaded at a time.
+const UPLOADS: usize = 8;
 
 /// The property of an op row or a void with the types whose workers have settled it for the last time.
 const SETTLED: &str = "Settled";
@@ -60,7 +65,8 @@ pub(crate) enum Ran {
 }
 
 impl Executor {
-    /// Runs a plan: prepares, commits and settles.
+    /// Runs a plan: prepares, commits and settles. What a dropped future leaves is ended by a worker; its
+    /// blobs by a sweep.
     pub(crate) async fn run(&self, mut plan: Plan) -> Result<Ran> {
         if !plan.has_op_row() {
             // Checked before anything is sent, as below.
@@ -75,15 +81,26 @@ impl Executor {
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
         let announcer = self.announcer()?;
+        if let Err(error) = upload(&plan).await {
+            forget(&plan, false).await;
+            return Err(error.not_applied());
+        }
         // Nothing is committed before the transaction, even if a request before it was not answered.
         let announced = announcer.announce(&self.table, &notice).await;
-        let announced = announced.map_err(Error::not_applied)?;
+        let announced = match announced {
+            Ok(announced) => announced,
+            Err(error) => {
+                forget(&plan, false).await;
+                return Err(error.not_applied());
+            }
+        };
         let mut in_doubt = false;
         let mut claimed = Vec::new();
         for new in &plan.claims {
             claimed.push(new);
             let claim = claim::claim(&self.table, announcer, new, &plan.op, &mut in_doubt);
             if let Err(error) = claim.await {
+                forget(&plan, in_doubt).await;
                 self.undo(&op, claimed, announced, in_doubt).await;
                 return Err(error.not_applied());
             }
@@ -91,11 +108,13 @@ impl Executor {
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
             Ok(Committed::Yes(etags)) => etags,
             Ok(Committed::Stale(error)) => {
+                forget(&plan, in_doubt).await;
                 self.undo(&op, claimed, announced, in_doubt).await;
                 return Ok(Ran::Stale(error));
             }
             Err(error) if error.outcome() == Outcome::Unknown => return Err(error),
             Err(error) => {
+                forget(&plan, in_doubt).await;
                 self.undo(&op, claimed, announced, in_doubt).await;
                 return Err(error);
             }
@@ -322,6 +341,29 @@ impl Executor {
             Error::refused(rowkey::ErrorKind::Invalid, what)
                 .advise("give one to `StoreBuilder::queue`")
         })
+    }
+}
+
+/// Uploads the blobs of a plan. A request each.
+async fn upload(plan: &Plan) -> Result<()> {
+    let uploads = plan.uploads.iter().map(|upload| async move {
+        let [(partition, in_partition), (row, in_row), (op, of_op)] = &upload.metadata;
+        let metadata = [(*partition, &**in_partition), (*row, &**in_row), (*op, &**of_op)];
+        let put = upload.blob.put(upload.content.clone()).metadata(&metadata).check(Check::Crc64);
+        let sent = put.send().await;
+        sent.map_err(|error| error.during(format!("property `{}`", upload.property)))
+    });
+    let uploads: Vec<_> = uploads.collect();
+    stream::iter(uploads).buffer_unordered(UPLOADS).try_collect::<Vec<_>>().await.map(drop)
+}
+
+/// Deletes the blobs of a write that was not committed. What cannot be deleted is left to a sweep, and so
+/// is everything if the write may yet be committed.
+async fn forget(plan: &Plan, in_doubt: bool) {
+    for upload in plan.uploads.iter().filter(|_| !in_doubt) {
+        if let Err(error) = upload.blob.delete_if_exists().await {
+            tracing::debug!(%error, "a blob is left to be swept");
+        }
     }
 }
 

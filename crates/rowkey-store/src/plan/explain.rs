@@ -28,6 +28,10 @@ impl Explanation {
         }
         let Self { mut lines, reads, .. } = explained;
         let mut requests = 1;
+        for upload in &plan.uploads {
+            lines.push(format!("prepare: upload the blob of {}", upload.property));
+            requests += 1;
+        }
         if plan.has_op_row() {
             lines.push("prepare: put a message, hidden".to_owned());
             requests += 3;

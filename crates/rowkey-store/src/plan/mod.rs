@@ -2,7 +2,7 @@
 //!
 //! | phase | what it may do | file |
 //! |---|---|---|
-//! | prepare | claim values | `unique` |
+//! | prepare | upload blobs, claim values | `blob_field`, `unique` |
 //! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, `copies`, this file |
 //! | settle | make what is elsewhere agree with what is | `remote`, `remote_list`, `blob_list`, `view` |
 //!
@@ -15,6 +15,7 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::Encode
 use crate::layer::Demands;
 use crate::row::Keys;
 
+pub(crate) mod blob_field;
 pub(crate) mod blob_list;
 pub(crate) mod contributor;
 pub(crate) mod copies;
@@ -33,6 +34,7 @@ pub use explain::Explanation;
 pub use op::{Op, Target};
 pub use view::View;
 
+use blob_field::Upload;
 use op::{ClaimRef, OpRow};
 
 /// The most operations of an entity group transaction.
@@ -51,6 +53,8 @@ pub(crate) struct Plan {
     /// Values that are given up.
     pub(crate) released: Vec<ClaimRef>,
     pub(crate) targets: Vec<Target>,
+    /// Blobs that are uploaded before the message.
+    pub(crate) uploads: Vec<Upload>,
     /// Whether all that belongs to an entity is written again, not only what changes.
     pub(crate) rewrites: bool,
     /// How many entities were read to make the plan.
@@ -129,6 +133,7 @@ impl Plan {
             claims: Vec::new(),
             released: Vec::new(),
             targets: Vec::new(),
+            uploads: Vec::new(),
             rewrites: false,
             heads_read: 0,
         }
@@ -136,7 +141,10 @@ impl Plan {
 
     /// Whether the plan prepares or settles anything, which needs an op row and a message.
     pub(crate) fn has_op_row(&self) -> bool {
-        !(self.claims.is_empty() && self.released.is_empty() && self.targets.is_empty())
+        !(self.claims.is_empty()
+            && self.released.is_empty()
+            && self.targets.is_empty()
+            && self.uploads.is_empty())
     }
 
     /// Adds a target, once.

@@ -12,6 +12,7 @@ use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::layer::{Layer, Layers};
+use crate::plan::blob_field::BlobFields;
 use crate::plan::blob_list::BlobList;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
@@ -72,7 +73,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
-    /// The container of what is kept in blobs: `list(.., blob)`. Several stores may share one; the names of
+    /// The container of what is kept in blobs: fields with `blob`, and `list(.., blob)`. Several stores may share one; the names of
     /// a store's blobs begin with that of its table.
     pub fn blobs(mut self, container: Container) -> Self {
         self.container = Some(container);
@@ -112,12 +113,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         contributors.extend(RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _));
         let blobs = container.map(|container| Blobs::new(container, table.name()));
         let in_blobs = E::LISTS.iter().find(|list| list.place == ListPlace::Blob);
+        let in_blobs = in_blobs.map(|list| list.name).or(E::BLOBS.first().map(|(name, _)| *name));
         match (&blobs, in_blobs) {
             (Some(blobs), _) => {
                 contributors.extend(BlobList::all::<E>(blobs).map(|list| Box::new(list) as _));
+                if !E::BLOBS.is_empty() {
+                    contributors.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
+                }
             }
-            (None, Some(list)) => {
-                let what = format!("`{}` is kept in blobs, which needs a container", list.name);
+            (None, Some(name)) => {
+                let what = format!("`{name}` is kept in blobs, which needs a container");
                 return Err(refused(what).advise("give one to `StoreBuilder::blobs`"));
             }
             (None, None) => {}
@@ -142,7 +147,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         }
         let indexes = E::INDEXES.iter().filter(|index| index.scope != Scope::SamePartition);
         let lists = E::LISTS.iter().filter(|list| list.place != ListPlace::Partition);
-        let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name)).next();
+        let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name));
+        let elsewhere = elsewhere.chain(in_blobs).next();
         if queue.is_none() && (settles || elsewhere.is_some()) {
             let whom = elsewhere.unwrap_or("a contributor");
             let what = format!("`{whom}` is settled after the commit, which needs a queue");
@@ -165,6 +171,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let Some(sealer) = sealer.clone() {
             layers.push(Box::new(Sealed { sealer, names: E::ENCRYPTED }));
+        }
+        if let Some(blobs) = blobs.as_ref().filter(|_| !E::BLOBS.is_empty()) {
+            layers.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
         }
         let layers = Layers::new(layers);
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));

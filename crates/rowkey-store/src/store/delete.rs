@@ -9,7 +9,7 @@ use crate::execute::Ran;
 use crate::job::walk::PageStep;
 use crate::job::{Job, Pace, Report, Target, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
-use crate::row::{Keys, keys_of};
+use crate::row::{Head, Keys, keys_of};
 
 /// How often an entity is deleted again that other writers change meanwhile.
 const ROUNDS: u32 = 8;
@@ -94,7 +94,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
         let mut report = Report::default();
         let mut heads = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
-            heads.push(self.open(stored).await?);
+            heads.extend(self.open(stored).await?);
         }
         let contributors = &self.store.inner.contributors;
         let each = contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
@@ -117,10 +117,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
-    async fn open(&self, stored: Stored<DynamicEntity>) -> Result<(Keys, ReadHead<E>)> {
+    /// What a row holds; `None` if it is gone.
+    async fn open(&self, stored: Stored<DynamicEntity>) -> Result<Option<(Keys, ReadHead<E>)>> {
         let inner = &self.store.inner;
-        let stored = inner.layers.open::<E>(inner.deciding.table(), stored).await?;
-        Ok((keys_of(&stored.entity.entity)?, ReadHead::of(stored)))
+        let layers = inner.deciding_layers();
+        let opened = layers.open::<E>(inner.deciding.table(), stored).await?;
+        let keyed =
+            |stored: Stored<Head<E>>| Ok((keys_of(&stored.entity.entity)?, ReadHead::of(stored)));
+        opened.map(keyed).transpose()
     }
 
     async fn delete(&self, group: &[(Keys, ReadHead<E>)], pace: &Pace) -> Result<()> {
@@ -136,7 +140,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
                 let is_gone = self.store.inner.deciding.row(keys).await?.is_none();
                 return Ok(if is_gone { Verdict::Right } else { Verdict::Skipped });
             };
-            match self.delete(&[self.open(found).await?], pace).await {
+            let Some(head) = self.open(found).await? else { return Ok(Verdict::Right) };
+            match self.delete(&[head], pace).await {
                 Ok(()) => return Ok(Verdict::Right),
                 Err(error) if is_race(&error) => {}
                 Err(error) => return Err(error),

@@ -186,7 +186,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut right = BTreeSet::new();
         for one in &listed {
             let owner = owner(list, &keys.0, one, Inner::<E>::of());
-            let head = self.read(&owner).await?;
+            let head = self.read_before(&owner).await?;
             if head.is_some_and(|head| list_keys(&head.entity, position).contains(keys)) {
                 right.insert(one.clone());
             }

@@ -31,6 +31,7 @@ use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::job::Report;
 use crate::layer::Layers;
+use crate::plan::blob_field::{self, BlobFields};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Closed, Content, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::Sealer;
@@ -179,7 +180,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = keys_of(entity)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let before = self.read(&keys).await?;
+                let before = self.read_before(&keys).await?;
                 let error = match self.write(&keys, before, Some(entity), &mut rounds).await {
                     Ok((written, _)) => return Ok(version_of(&written)),
                     Err(error) => error,
@@ -260,7 +261,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(before) = self.read(&keys).await? else { return Ok(false) };
+                let Some(before) = self.read_before(&keys).await? else { return Ok(false) };
                 let after = before.entity.clone();
                 let rounds_left = &mut rounds;
                 let written =
@@ -281,7 +282,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(before) = self.read(&keys).await? else { return Ok(false) };
+                let Some(before) = self.read_before(&keys).await? else { return Ok(false) };
                 let Err(error) = self.write(&keys, Some(before), None, &mut rounds).await else {
                     return Ok(true);
                 };
@@ -403,6 +404,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         for contributor in &self.inner.contributors {
             self.contribute(plan, &**contributor, change).await?;
         }
+        // Blobs go last, when nothing that is settled needs them any more.
+        let stored = before.and_then(ReadHead::closed);
+        for blob in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
+            let (contributor, of) = (blob_field::NAME, Inner::<E>::of());
+            Contribution { plan, contributor, of, row_key: &keys.1, layers }.target(blob);
+        }
         Ok(())
     }
 
@@ -435,6 +442,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         contributor
             .contribute(change, &mut contribution)
             .map_err(|error| error.during(name.to_owned()))
+    }
+
+    /// Reads the head on the primary, as what is written over: fields in blobs are not read, unless a
+    /// contributor of the program may look at them.
+    async fn read_before(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
+        let read = self.inner.deciding.head(&self.inner.deciding_layers(), keys).await?;
+        Ok(read.map(ReadHead::of))
     }
 
     /// Reads the head on the primary.

@@ -384,7 +384,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
         let page = query.project::<DynamicEntity>().page(entities, from).await?;
         let opened = page.entities.into_iter().map(|stored| layers.open(table, stored));
-        let entities = stream::iter(opened).buffered(AT_A_TIME).try_collect().await?;
+        let entities: Vec<_> = stream::iter(opened).buffered(AT_A_TIME).try_collect().await?;
+        let entities = entities.into_iter().flatten().collect();
         Ok(rowkey::Page { entities, continuation: page.continuation })
     }
 

@@ -10,6 +10,7 @@ use rowkey::{Entity, Error, ErrorKind, Result, Rows};
 use super::Inner;
 use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release};
 use crate::layer::Demands;
+use crate::layer::Layers;
 use crate::plan::op::{ClaimRef, Target};
 use crate::row::Keys;
 
@@ -17,6 +18,12 @@ impl<E: Entity> Inner<E> {
     /// Whether the program gave contributors besides those that the type declares.
     pub(super) fn has_contributors(&self) -> bool {
         self.added > 0
+    }
+
+    /// The layers of entities that are read to be settled or written over. Fields in blobs decide nothing,
+    /// unless the program has contributors that may look at them.
+    pub(super) fn deciding_layers(&self) -> Layers {
+        if self.has_contributors() { self.layers.clone() } else { self.layers.only_deciding() }
     }
 
     /// The type, by the text that its RowKeys begin with.
@@ -50,7 +57,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let (of_one, others) = rest.split_at(same);
                 rest = others;
                 let keys = (op.0.clone(), first.row_key.clone());
-                let settling = Settling::<E>::new(self.deciding.clone(), keys, self.layers.clone());
+                let layers = self.deciding_layers();
+                let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
                 all = both(all, self.settle_one(&settling, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
             }

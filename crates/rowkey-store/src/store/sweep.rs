@@ -1,14 +1,21 @@
 //! Sweeping: a job over the blobs of a store, which looks for what no entity has.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::blob::BlobItem;
 use rowkey::index::ListPlace;
 use rowkey::{Entity, Result};
 
+use super::settle::no_queue;
 use super::{Inner, Store};
+use crate::blobs::Blobs;
+use crate::execute::KEPT;
+use crate::execute::claim::give_up;
 use crate::execute::settle::is_lost;
 use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
+use crate::plan::blob_field::{BlobFields, NAME as FIELDS};
 use crate::plan::blob_list::{self, Listed};
 use crate::plan::list::list_keys;
+use crate::plan::op;
 use crate::row::Keys;
 
 /// Entities that are read at a time.
@@ -20,18 +27,20 @@ pub struct Sweeping<E> {
     store: Store<E>,
     /// What the names of the blobs begin with.
     prefix: String,
-    /// The position of the list that they belong to.
-    list: usize,
+    /// The position of the list that they belong to; `None` for those of fields.
+    list: Option<usize>,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Looks at every blob of the store and removes what no entity has: keys in lists of
-    /// entities that are gone or have another value, which programs leave that write past the store.
+    /// Looks at every blob of the store and removes what no entity has: blobs of fields that a writer
+    /// uploaded and whose write was never committed, and keys in lists of entities that are gone or have
+    /// another value, which programs leave that write past the store.
     ///
-    /// Costs a listing, a read of each list, and a read of each entity that it names. Programs may write
-    /// meanwhile: a blob is changed on condition that it is as it was read before its entities were. What
-    /// entities have and blobs lack is found by [`verify`](Self::verify) and put there by
-    /// [`repair`](Self::repair).
+    /// Costs a listing, a read of the entity of each blob of a field, a read of each list, and a read of each
+    /// entity that it names. Programs may write meanwhile: a blob of a field is left alone for 41 minutes,
+    /// and its operation is ended before it is deleted; a list is changed on condition that it is as it was
+    /// read before its entities were. What entities have and blobs lack is found by
+    /// [`verify`](Self::verify); keys in lists are put there by [`repair`](Self::repair).
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -67,9 +76,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             lists.clone().map(|(position, list)| Sweeping {
                 store: self.clone(),
                 prefix: blobs.prefix(list.row_head),
-                list: position,
+                list: Some(position),
             })
         });
+        // The names begin with a random digit.
+        let fields = blobs.filter(|_| !E::BLOBS.is_empty()).into_iter().flat_map(|blobs| {
+            let head = Blobs::field_head(Inner::<E>::of());
+            (0..16).map(move |digit| Sweeping {
+                store: self.clone(),
+                prefix: blobs.name(&format!("{head}{digit:x}")),
+                list: None,
+            })
+        });
+        let units = units.chain(fields);
         let units = stream::iter(units.collect::<Vec<_>>());
         Job::load(format!("sweep {}", Inner::<E>::of()), &self.inner.table, units)
     }
@@ -103,9 +122,52 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
+    /// Deletes the blob of a field if its entity does not name it and no write ever will.
+    async fn sweep_field(&self, blob: &BlobItem, report: &mut Report) -> Result<()> {
+        let part = |property: Option<&'static str>| property.or(Some(FIELDS));
+        let Some((owner, op)) = Blobs::origin(&blob.properties.metadata) else {
+            // Another program wrote it.
+            report.note(part(None), Verdict::Skipped, 1);
+            return Ok(());
+        };
+        if let Some(property) = self.names(&owner, &blob.name).await? {
+            report.note(part(Some(property)), Verdict::Right, 1);
+            return Ok(());
+        }
+        let deciding = &self.inner.deciding;
+        let created = op::created_of(&op.1);
+        let age = created.map(|created| (deciding.clock().now() - created).to_std());
+        // A clock that is behind makes the age of a new one negative.
+        if !age.is_some_and(|age| age.is_ok_and(|age| age >= KEPT)) {
+            report.note(part(None), Verdict::Skipped, 1);
+            return Ok(());
+        }
+        // Nothing commits the operation once its void stands, or it was committed before. Then the
+        // entity says whether it has the blob, for good.
+        let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
+        give_up(deciding, announcer, &op).await?;
+        if let Some(property) = self.names(&owner, &blob.name).await? {
+            report.note(part(Some(property)), Verdict::Right, 1);
+            return Ok(());
+        }
+        report.note(part(None), Verdict::Orphaned, 1);
+        let blob = self.inner.blobs()?.deciding().blob(&blob.name);
+        if blob.delete_if_exists().await? {
+            report.repaired(part(None), 1);
+        }
+        Ok(())
+    }
+
+    /// The property of an entity whose value is in a blob.
+    async fn names(&self, owner: &Keys, blob: &str) -> Result<Option<&'static str>> {
+        let head = self.inner.deciding.row(owner).await?;
+        let named = head.map(|head| BlobFields::named(E::BLOBS, &head.entity)).unwrap_or_default();
+        Ok(named.into_iter().find(|(_, name)| name == blob).map(|(property, _)| property))
+    }
+
     /// The keys of an entity, if it belongs to a list.
     async fn if_listed(&self, keys: Keys, position: usize, row_key: &str) -> Result<Option<Keys>> {
-        let head = self.read(&keys).await?;
+        let head = self.read_before(&keys).await?;
         let is_listed = head.is_some_and(|head| {
             list_keys(&head.entity, position).contains(&(String::new(), row_key.to_owned()))
         });
@@ -125,11 +187,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
     async fn store(&self, _: Attempt) -> Result<Report> {
         let mut report = Report::default();
         let blobs = self.store.inner.blobs()?;
-        let mut listing = blobs.deciding().blobs().starting_with(&self.prefix).stream();
+        let listing = blobs.deciding().blobs().starting_with(&self.prefix).with_metadata();
+        let mut listing = listing.stream();
         while let Some(blob) = listing.try_next().await? {
-            match self.store.sweep_list(&blob.name, self.list, &mut report).await {
+            let swept = match self.list {
+                Some(list) => self.store.sweep_list(&blob.name, list, &mut report).await,
+                None => self.store.sweep_field(&blob, &mut report).await,
+            };
+            match swept {
                 Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
-                    let part = Some(E::LISTS[self.list].name);
+                    let part = Some(self.list.map_or(FIELDS, |list| E::LISTS[list].name));
                     report.problem(part, Verdict::Unreadable, (&blob.name, ""), &error);
                 }
                 result => result?,

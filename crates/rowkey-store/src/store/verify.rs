@@ -3,6 +3,7 @@
 //! | row | right if | otherwise |
 //! |---|---|---|
 //! | entity | each of its copies and claims is there and is its own, each of its lists names it | missing or stale: the entity is written again |
+//! | | the blobs of its fields are there | missing: reported |
 //! | copy | its entity has it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
@@ -27,6 +28,7 @@ use crate::execute::settle::{Settled, Settling, delete};
 use crate::execute::{KEPT, Resumed};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
+use crate::plan::blob_field::BlobFields;
 use crate::plan::list::list_keys;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
@@ -213,7 +215,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Looks at all that an entity demands, as it is now.
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         for _ in 0..ROUNDS {
-            let Some(head) = self.read(keys).await? else { return Ok(()) };
+            let Some(head) = self.read_before(keys).await? else { return Ok(()) };
             let mut found = Vec::new();
             for position in 0..E::INDEXES.len() {
                 let name = E::INDEXES[position].name;
@@ -227,7 +229,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 found.push((contributor.name(), verdict));
             }
             let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
-            if found.iter().any(is_wrong) && self.has_changed(keys, &head).await? {
+            let in_blobs = self.examine_blobs(&head).await?;
+            if found.iter().chain(&in_blobs).any(is_wrong) && self.has_changed(keys, &head).await? {
                 // What was seen is not of one time.
                 continue;
             }
@@ -240,7 +243,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 continue;
             }
             report.note(None, Verdict::Right, 1);
-            for (name, verdict) in &found {
+            for (name, verdict) in found.iter().chain(&in_blobs) {
                 report.note(Some(name), *verdict, 1);
             }
             repaired?;
@@ -262,7 +265,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Whether the rows of one declaration, or of one contributor, are as the entity demands now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
         for _ in 0..ROUNDS {
-            let Some(head) = self.read(keys).await? else { return Ok(true) };
+            let Some(head) = self.read_before(keys).await? else { return Ok(true) };
             let declared = E::INDEXES.len() + E::LISTS.len();
             let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
             let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
@@ -276,6 +279,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         // Its writers keep it in step.
         Ok(true)
+    }
+
+    /// Whether the blobs of the entity's fields are there. A request each.
+    async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
+        let mut found = Vec::new();
+        let named = head.closed().map(|closed| BlobFields::named(E::BLOBS, &closed.row));
+        for (property, blob) in named.unwrap_or_default() {
+            let blob = self.inner.blobs()?.deciding().blob(&blob);
+            let is_there = blob.properties().await?.is_some();
+            found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
+        }
+        Ok(found)
     }
 
     /// What stands where the entity demands a row in one of its declarations.
@@ -363,7 +378,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         report: &mut Report,
     ) -> Result<()> {
         let keys = parts(key)?;
-        let head = self.read(&keys).await?;
+        let head = self.read_before(&keys).await?;
         let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
         if plan.targets.iter().any(|target| target.address == address) {
             // It is counted with its entity.
@@ -383,7 +398,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {
-        let now = self.read(keys).await?;
+        let now = self.read_before(keys).await?;
         Ok(now.is_none_or(|now| now.etag != head.etag))
     }
 

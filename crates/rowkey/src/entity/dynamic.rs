@@ -72,7 +72,7 @@ impl DynamicEntity {
     }
 
     /// As [`of`](Self::of), with properties of any size and any name: for what stores a part of them
-    /// elsewhere, as `rowkey_large::Large` does.
+    /// elsewhere, as `rowkey_store::Store` does.
     ///
     /// Fails for a key that the service does not take. What is to be encrypted is there as it is.
     pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self> {

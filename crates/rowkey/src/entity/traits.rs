@@ -17,6 +17,9 @@ use crate::key::{KeyWriter, Piece};
 pub trait Projection: Sized {
     /// The properties to ask the service for, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
+    /// The properties whose values are in blobs, each with the property that says where: a
+    /// [`Table`](crate::Table) refuses at compile time to read the type, `rowkey_store::Store` reads it.
+    const BLOBS: &'static [(&'static str, &'static str)] = &[];
 
     /// Whether what is stored has to be opened before it is read, as encrypted fields have to be: then a
     /// [`Table`](crate::Table) refuses at compile time to read it.

@@ -418,6 +418,10 @@ impl<P: Projection> Stored<P> {
                 !P::IS_OPENED,
                 "this type has encrypted fields: read it through `rowkey_store::Store`, which opens them"
             );
+            assert!(
+                P::BLOBS.is_empty(),
+                "this type has fields in blobs, #[entity(blob)]: read it through `rowkey_store::Store`"
+            );
         }
         let etag = fields.etag.take();
         let row = RowReader::new(fields);
