@@ -4,7 +4,6 @@ use rowkey::queue::Body;
 use rowkey::{Entity, Outcome, StorageAccount, Table};
 use rowkey_eventual::worker::{Attempt, Done, Handler};
 use rowkey_eventual::{Task, Tasks};
-use rowkey_large::Large;
 use rowkey_store::{Store, View};
 use serde::{Deserialize, Serialize};
 
@@ -113,10 +112,11 @@ pub(crate) struct Summary {
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{album:6}", row = "photo")]
+#[entity(store, partition = "{album:6}", row = "photo")]
 pub(crate) struct Photo {
     pub(crate) album: u64,
     pub(crate) version: u64,
+    #[entity(blob)]
     pub(crate) image: String,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Places {
     pub(crate) tasks: Tasks<Job>,
     pub(crate) ledger: Table,
     pub(crate) people: Store<Resident>,
-    pub(crate) photos: Large<Photo>,
+    pub(crate) photos: Store<Photo>,
 }
 
 impl Places {
@@ -141,8 +141,10 @@ impl Places {
         .sum(Summary::SALARY, |person| i64::from(person.salary));
         let people = Store::builder(account.table("people")).queue(account.queue("people-changes"));
         let people = people.following(cities).build()?;
-        let photos = Large::new(account.table("photos"), account.container("images"))
-            .guard(std::time::Duration::from_secs(60));
+        let photos = Store::builder(account.table("photos"))
+            .queue(account.queue("photos-changes"))
+            .blobs(account.container("images"))
+            .build()?;
         let ledger = account.table("ledger");
         Ok(Self { account, tasks, ledger, people, photos })
     }
@@ -150,10 +152,10 @@ impl Places {
     pub(crate) async fn create(&self) -> rowkey::Result<()> {
         self.tasks.create_if_missing().await?;
         self.people.create_if_missing().await?;
-        for table in ["ledger", "cities", "photos"] {
+        self.photos.create_if_missing().await?;
+        for table in ["ledger", "cities"] {
             self.account.table(table).create_if_missing().await?;
         }
-        self.account.container("images").create_if_missing().await?;
         Ok(())
     }
 
@@ -236,13 +238,11 @@ impl Doer {
     async fn hang(&self, album: u64, version: u64, image: String) -> rowkey::Result<Done> {
         let photos = &self.0.photos;
         loop {
+            let new = Photo { album, version, image: image.clone() };
             let hung = match photos.get(Photo::key(album)).await? {
                 Some(known) if known.entity.version >= version => return Ok(Done::AlreadyApplied),
-                Some(known) => {
-                    let new = known.map(|it| (it.version, it.image) = (version, image.clone()));
-                    photos.replace(&new).await
-                }
-                None => photos.insert(&Photo { album, version, image: image.clone() }).await,
+                Some(known) => photos.replace_if(&new, &known.version).await,
+                None => photos.insert(&new).await,
             };
             match hung {
                 Ok(_) => return Ok(Done::Applied),

@@ -63,10 +63,8 @@ pub(crate) trait Layer: Send + Sync {
 pub(crate) struct Closing<'p> {
     pub(crate) plan: &'p mut Plan,
     /// The row as it is stored now.
-    #[expect(dead_code, reason = "a sealer does not go by it")]
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
-    #[expect(dead_code, reason = "for what is read to close an entity")]
     pub(crate) table: &'p Table,
 }
 

@@ -68,7 +68,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
             let opened = self.open_row(&keys, stored).await;
-            opened.map(|head| Some((keys.clone(), head))).map_err(|error| (keys, error))
+            let keyed = |head| (keys.clone(), head);
+            opened.map(|head| head.map(keyed)).map_err(|error| (keys.clone(), error))
         });
         let mut opened = stream::iter(rows).buffered(AT_A_TIME);
         let mut heads: Vec<(Keys, ReadHead<E>)> = Vec::new();
@@ -109,14 +110,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(report)
     }
 
-    async fn open_row(&self, keys: &Keys, stored: Stored<DynamicEntity>) -> Result<ReadHead<E>> {
+    /// What a row holds; `None` if it is gone.
+    async fn open_row(
+        &self,
+        keys: &Keys,
+        stored: Stored<DynamicEntity>,
+    ) -> Result<Option<ReadHead<E>>> {
         let table = self.inner.deciding.table();
-        let head = ReadHead::of(self.inner.layers.open::<E>(table, stored).await?);
+        let opened = self.inner.deciding_layers().open::<E>(table, stored).await?;
+        let Some(head) = opened.map(ReadHead::of) else { return Ok(None) };
         if keys_of(&head.entity)? != *keys {
             let what = "the entity makes another key than the one at which it is stored";
             return Err(Error::refused(ErrorKind::Decode, what));
         }
-        Ok(head)
+        Ok(Some(head))
     }
 
     async fn rewrite_group(&self, group: &[(Keys, ReadHead<E>)]) -> Result<()> {
