@@ -28,6 +28,7 @@ struct Said {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of an attribute")]
 struct Index {
     name: Option<Ident>,
     partition: Option<String>,
