@@ -202,7 +202,7 @@ impl Layers {
     }
 
     fn closed(&self, row: DynamicEntity) -> Closed {
-        let not_copied = self.iter().flat_map(|layer| layer.not_copied()).collect();
+        let not_copied = self.iter().flat_map(Layer::not_copied).collect();
         Closed { row, not_copied }
     }
 

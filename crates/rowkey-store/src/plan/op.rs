@@ -74,7 +74,7 @@ pub(crate) fn mark_of(row_key: &str) -> Option<&str> {
 /// When the operation began whose op row has this RowKey.
 pub(crate) fn created_of(row_key: &str) -> Option<DateTime<Utc>> {
     let (ticks, _) = row_key.strip_prefix(HEAD)?.split_once('_')?;
-    edm::DateTime::from_ticks(ticks.parse().ok()?).ok().map(|created| created.to_chrono())
+    edm::DateTime::from_ticks(ticks.parse().ok()?).ok().map(edm::DateTime::to_chrono)
 }
 
 /// Something elsewhere that a committed write has to be carried to.
