@@ -459,15 +459,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Reads the head on the primary; `None` if it is not of this version.
     async fn read_version(&self, keys: &Keys, version: &Version) -> Result<Option<ReadHead<E>>> {
-        let Inner { deciding, layers, .. } = &*self.inner;
+        let Inner { deciding, .. } = &*self.inner;
         if !version.has_digest() {
-            let head = self.read(keys).await?;
+            let head = self.read_before(keys).await?;
             return Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), None)));
         }
         let Some(stored) = deciding.row(keys).await? else { return Ok(None) };
         let digest = digest(&stored.entity);
-        let head = ReadHead::of(layers.open(deciding.table(), stored).await?);
-        Ok(Some(head).filter(|head| version.is(&head.etag, head.mark.as_deref(), Some(digest))))
+        let layers = self.inner.deciding_layers();
+        let head = layers.open(deciding.table(), stored).await?.map(ReadHead::of);
+        Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), Some(digest))))
     }
 
     fn executor(&self) -> Executor {
