@@ -29,6 +29,7 @@ mod refusals;
 mod remote_index;
 mod remote_index_entity;
 mod rows;
+mod schema;
 mod transactions;
 mod unique;
 mod value_lists;

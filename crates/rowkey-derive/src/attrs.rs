@@ -23,6 +23,8 @@ pub(crate) struct Container {
     pub(crate) row: Option<LitStr>,
     pub(crate) kind: Option<LitStr>,
     pub(crate) version: Option<i32>,
+    /// The type of the version before.
+    pub(crate) from: Option<syn::Type>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) lists: Vec<List>,
     /// Whether it is written through a store.
@@ -98,6 +100,7 @@ impl Container {
             row: None,
             kind: None,
             version: None,
+            from: None,
             indexes: Vec::new(),
             lists: Vec::new(),
             store: None,
@@ -130,6 +133,10 @@ impl Container {
             }
             if name == "version" {
                 this.version = Some(version(&meta.value()?.parse()?)?);
+                return Ok(());
+            }
+            if name == "from" {
+                this.from = Some(meta.value()?.parse()?);
                 return Ok(());
             }
             let text: LitStr = value(meta)?;

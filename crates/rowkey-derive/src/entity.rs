@@ -51,6 +51,15 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let row = format_ident!("__row", span = Span::mixed_site());
     let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#kind)?; });
     let version = model.version.map(|version| quote! { #row.version(#version)?; });
+    let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
+        quote_spanned! { at(from) =>
+            if #row.is_older(#version)? {
+                return ::core::result::Result::Ok(::core::convert::From::from(
+                    <#from as #krate::entity::Projection>::decode(#row)?,
+                ));
+            }
+        }
+    });
     let key_fields = keys.map(|keys| {
         let pattern = keys::tuple(keys::parsed(keys).map(keys::local));
         quote! { let #pattern = Self::parse_key(#row.partition_key()?, #row.row_key()?)?; }
@@ -91,6 +100,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
                 #kind
+                #older
                 #version
                 #key_fields
                 #decoded
@@ -120,6 +130,36 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         quote! { const ENCRYPTED: &'static [&'static str] = &[#(#names),*]; }
     });
     let version = model.version.map(|version| quote! { const VERSION: i32 = #version; });
+    let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
+        let row = format_ident!("__row", span = Span::mixed_site());
+        quote_spanned! { at(from) =>
+            const OLDER: #krate::entity::OlderRows = #krate::entity::OlderRows::of::<#from>();
+
+            fn older(
+                #row: &#krate::entity::RowReader<'_>,
+            ) -> ::core::result::Result<
+                ::core::option::Option<#krate::entity::Older>,
+                #krate::entity::DecodeError,
+            > {
+                const {
+                    ::core::assert!(
+                        <#from as #krate::entity::Entity>::VERSION < #version,
+                        "`from` names a version that is not older"
+                    );
+                    ::core::assert!(
+                        <#from as #krate::entity::Entity>::ENCRYPTED.is_empty()
+                            || !Self::ENCRYPTED.is_empty(),
+                        "the older version has encrypted fields, and this one has none: keep one"
+                    );
+                }
+                if #row.is_older(#version)? {
+                    #krate::entity::Older::of::<#from>(#row).map(::core::option::Option::Some)
+                } else {
+                    ::core::result::Result::Ok(::core::option::Option::None)
+                }
+            }
+        }
+    });
     let write_version = model.version.map(|version| quote! { #out.version(#version); });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(field, &out));
@@ -139,6 +179,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #store
             #indexes
             #lists
+            #older
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -169,7 +210,8 @@ fn selected(model: &Model<'_>) -> TokenStream {
         .chain(model.version.map(|_| VERSION))
         .chain(model.properties())
         .collect();
-    if names.len() > MAX_SELECT {
+    // An older version may have others.
+    if names.len() > MAX_SELECT || model.from.is_some() {
         // Decoding looks properties up by name, so all of them do as well.
         return quote! { ::core::option::Option::None };
     }

@@ -105,6 +105,9 @@ use syn::DeriveInput;
 /// - `index(..)`, `list(..)`: see below. They may be given several times.
 /// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
 ///   version is not read. From 2 on: an entity without the property is of version 1.
+/// - `version = 2, from = OrderV1`, with `store`: entities of the older version are read as that type,
+///   converted by `From<OrderV1>`, and stored as they are now when they are next written, or by
+///   `Store::migrate`. `OrderV1` is an entity of the same keys; it may have a `from` of its own.
 /// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
 ///   Without it they are errors, because they change nothing of how the entity is stored.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.

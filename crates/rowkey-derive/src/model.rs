@@ -31,6 +31,8 @@ pub(crate) struct Model<'a> {
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) kind: Option<LitStr>,
     pub(crate) version: Option<i32>,
+    /// The type of the version before.
+    pub(crate) from: Option<Type>,
 }
 
 /// The templates of an entity.
@@ -70,7 +72,8 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed = ["partition", "row", "kind", "version", "index", "list", "unique", "store"];
+        let allowed =
+            ["partition", "row", "kind", "version", "from", "index", "list", "unique", "store"];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -148,11 +151,14 @@ impl<'a> Model<'a> {
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let Container { krate, kind, version, .. } = container;
+        let Container { krate, kind, version, from, .. } = container;
         check_names(&fields, (kind.is_some(), version.is_some()), !system, &mut errors);
         match errors {
             Some(error) => Err(error),
-            None => Ok(Self { krate, vis: &input.vis, ident: &input.ident, fields, kind, version }),
+            None => {
+                let (vis, ident) = (&input.vis, &input.ident);
+                Ok(Self { krate, vis, ident, fields, kind, version, from })
+            }
         }
     }
 

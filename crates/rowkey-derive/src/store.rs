@@ -17,6 +17,13 @@ const MARK: &str = "EntityOp";
 
 /// Checks the declarations of a store, or refuses what only a store keeps.
 pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Result<()> {
+    if let Some(from) = &model.from
+        && (store.is_none() || model.version.is_none_or(|version| version < 2))
+    {
+        let what = "`from` names the version before this one, whose entities a store converts; say \
+                    `store` and which version this is: #[entity(store, version = 2, from = V1)]";
+        return Err(Error::new_spanned(from, what));
+    }
     let Some(store) = store else {
         let unique = keys.indexes.iter().find(|index| index.claims);
         let unique = unique.map(|index| ("a unique value", index.name.span()));

@@ -24,7 +24,9 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, Stored, Table};
+use rowkey::entity::Older;
+use rowkey::index::Index;
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result, Stored, Table};
 
 use crate::deciding::Deciding;
 use crate::plan::Plan;
@@ -154,8 +156,8 @@ impl Layers {
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
         let closed = Some(self.closed(row.clone()));
-        let entity = self.opened(table, row).await?;
-        Ok(Stored { entity: Head { entity, mark, closed }, etag, timestamp })
+        let opened: Head<E> = self.opened(table, row).await?;
+        Ok(Stored { entity: Head { mark, closed, ..opened }, etag, timestamp })
     }
 
     /// Opens a whole copy.
@@ -173,7 +175,7 @@ impl Layers {
         let mark = text(&row, MARK).map(str::to_owned);
         let digest = digest(&row);
         (row.partition_key, row.row_key) = primary.clone();
-        let value = self.opened(table, row).await?;
+        let value = self.opened::<Head<E>>(table, row).await?.entity;
         Ok(Copy { value, primary, mark, digest })
     }
 
@@ -196,7 +198,7 @@ impl Layers {
         Ok(Some(self.closed(row)))
     }
 
-    async fn opened<E: Entity>(&self, table: &Table, mut row: DynamicEntity) -> Result<E> {
+    async fn opened<P: Projection>(&self, table: &Table, mut row: DynamicEntity) -> Result<P> {
         self.open_row(table, &mut row).await?;
         row.read_as()
     }
@@ -250,11 +252,23 @@ impl Demands {
 }
 
 fn has<E: Entity>(head: &DynamicEntity, position: usize, keys: &Keys) -> Result<bool> {
-    Ok(has_keys(&head.read_as::<E>()?, position, keys))
+    let Head { entity, older, .. } = head.read_as::<Head<E>>()?;
+    Ok(match older {
+        // Its rows are those of the version that wrote it.
+        Some(older) => old_keys::<E>(&older, position).as_ref() == Some(keys),
+        None => has_keys(&entity, position, keys),
+    })
 }
 
 /// Whether an entity has the row `keys` in the index at `position`. One whose values make no valid key,
 /// because another program wrote it, has no row there.
 pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> bool {
     index_keys(entity, position).is_ok_and(|own| own.as_ref() == Some(keys))
+}
+
+/// The keys of the row that an older version of the type wrote into an index of this name.
+pub(crate) fn old_keys<E: Entity>(older: &Older, position: usize) -> Option<Keys> {
+    let own = &E::INDEXES[position];
+    let is_it = |index: &&Index| (index.name, index.scope) == (own.name, own.scope);
+    older.indexed.iter().find(|(index, _)| is_it(index)).map(|(_, keys)| keys.clone())
 }

@@ -9,13 +9,16 @@
 //! A mark tells which operation wrote a row, which is what decides a write without an answer.
 
 use rowkey::edm::Value;
-use rowkey::entity::{DecodeError, RowReader, RowWriter};
+use rowkey::entity::{DecodeError, Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Result, Rows};
 
 /// The property with the mark of the operation that wrote a row.
 pub(crate) const MARK: &str = "EntityOp";
+
+/// The property with the version of the type that wrote an entity; without it, it is 1.
+const VERSION: &str = "EntityVersion";
 
 /// The property with the version of the format of a store's own rows.
 pub(crate) const FORMAT: &str = "RowFormat";
@@ -93,7 +96,7 @@ impl<'e, E: Entity> Content<'e, E> {
             match (name, E::KIND, value) {
                 // These two are in partial copies as well.
                 ("EntityType", Some(kind), _) => out.kind(kind),
-                ("EntityVersion", _, Value::Int32(version)) => out.version(*version),
+                (VERSION, _, Value::Int32(version)) => out.version(*version),
                 _ => out.property(name, value),
             }
         }
@@ -207,6 +210,8 @@ pub(crate) struct Head<E> {
     pub(crate) mark: Option<String>,
     /// The row as it is stored, if the type has layers.
     pub(crate) closed: Option<Closed>,
+    /// What the version of the type that wrote it left beside it, if that is an older one.
+    pub(crate) older: Option<Older>,
 }
 
 impl<E: Entity> Head<E> {
@@ -220,7 +225,44 @@ impl<E: Entity> Projection for Head<E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { entity: E::decode(row)?, mark: row.property(MARK)?, closed: None })
+        check_version::<E>(row)?;
+        let (entity, older) = (E::decode(row)?, E::older(row)?);
+        if older.is_some() {
+            let keys = keys_of(&entity).ok();
+            let is_kept = keys.is_some_and(|(partition, key)| {
+                row.partition_key() == Ok(&*partition) && row.row_key() == Ok(&*key)
+            });
+            if !is_kept {
+                let what = "the conversion from an older version of the type gives it another key";
+                return Err(DecodeError::property("RowKey", what));
+            }
+        }
+        Ok(Self { entity, mark: row.property(MARK)?, closed: None, older })
+    }
+}
+
+/// Refuses an entity of a version that this program does not know. (A type that says which version it is
+/// looks at it itself.)
+fn check_version<E: Entity>(row: &RowReader<'_>) -> Result<(), DecodeError> {
+    if E::VERSION > 1 {
+        return Ok(());
+    }
+    // Where it is no number, it is a property of the type's own.
+    let stored = row.property::<Option<i32>>(VERSION).ok().flatten().unwrap_or(1);
+    if stored <= 1 {
+        return Ok(());
+    }
+    let what = format!(
+        "the entity is of version {stored} and the type of version 1; a newer program wrote it"
+    );
+    Err(DecodeError::property(VERSION, what))
+}
+
+/// The version of the type that wrote a row.
+pub(crate) fn version_of(row: &DynamicEntity) -> i32 {
+    match row.get(VERSION) {
+        Some(Value::Int32(version)) => *version,
+        _ => 1,
     }
 }
 
@@ -234,12 +276,13 @@ pub(crate) struct Copy<P> {
     pub(crate) digest: u64,
 }
 
-impl<P: Projection> Projection for Copy<P> {
+impl<E: Entity> Projection for Copy<E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
-        let value = P::decode(&row.with_keys(&primary.0, &primary.1))?;
+        check_version::<E>(row)?;
+        let value = E::decode(&row.with_keys(&primary.0, &primary.1))?;
         let digest = digest(&DynamicEntity::decode(row)?);
         Ok(Self { value, primary, mark: row.property(MARK)?, digest })
     }

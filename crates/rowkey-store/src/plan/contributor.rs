@@ -1,14 +1,15 @@
 //! What contributes to a plan: the one trait of the kit.
 
 use futures_util::future::BoxFuture;
+use rowkey::entity::Older;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, table::EncodedRow};
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
 use crate::execute::settle::{Settled, Settling};
 use crate::job::Verdict;
-use crate::layer::Layers;
-use crate::row::{Closed, Content, Keys, not_of_a_store};
+use crate::layer::{Layers, old_keys};
+use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
 
 /// A change of one entity: what it was and what it is to be.
 ///
@@ -25,6 +26,8 @@ pub struct Change<'a, E> {
     pub(crate) reads_copies: bool,
     /// What layers made of `after`.
     pub(crate) closed: Option<&'a Closed>,
+    /// What the version of the type that wrote `before` left, if that is an older one.
+    pub(crate) older: Option<&'a Older>,
 }
 
 impl<E> std::fmt::Debug for Change<'_, E> {
@@ -50,6 +53,15 @@ impl<'a, E: Entity> Change<'a, E> {
     /// What is written of `after`.
     pub(crate) fn content(&self, after: &'a E) -> Content<'a, E> {
         Content::of(after, self.closed)
+    }
+
+    /// The keys of the row that the entity has now in the index at `position`. What cannot be in the
+    /// index never was.
+    pub(crate) fn old_keys(&self, position: usize) -> Option<Keys> {
+        match self.older {
+            Some(older) => old_keys::<E>(older, position),
+            None => self.before.and_then(|entity| index_keys(entity, position).ok().flatten()),
+        }
     }
 }
 

@@ -33,20 +33,18 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
         if !change.reads_copies {
             return Ok(Vec::new());
         }
-        let entities = [change.before, change.after].into_iter().flatten();
-        let keys = entities.flat_map(|entity| {
-            Self::positions::<E>()
-                .filter_map(|position| index_keys(entity, position).ok().flatten())
+        let keys = Self::positions::<E>().flat_map(|position| {
+            let new = change.after.and_then(|entity| index_keys(entity, position).ok().flatten());
+            [change.old_keys(position), new]
         });
-        Ok(keys.map(|(_, row_key)| row_key).collect())
+        Ok(keys.flatten().map(|(_, row_key)| row_key).collect())
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         for position in Self::positions::<E>() {
             let is_own =
                 |row: &DynamicEntity| is_copy_of(row, E::INDEXES[position].name, change.keys);
-            // What cannot be in the index never was.
-            let old = change.before.and_then(|entity| index_keys(entity, position).ok().flatten());
+            let old = change.old_keys(position);
             let new = match change.after {
                 Some(entity) => index_keys(entity, position)?.map(|keys| (entity, keys)),
                 None => None,

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 
+use rowkey::entity::Older;
 use rowkey::index::{List, ListPlace};
 use rowkey::key::KeyError;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
@@ -120,11 +121,22 @@ pub(crate) fn edits<E: Entity>(
         Some(entity) => keys_to_write(entity, position)?,
         None => BTreeSet::new(),
     };
-    let old = change.before.map(|entity| list_keys(entity, position)).unwrap_or_default();
+    let old = match change.older {
+        Some(older) => old_list_keys::<E>(older, position),
+        None => change.before.map(|entity| list_keys(entity, position)).unwrap_or_default(),
+    };
     let joins = new.iter().filter(|keys| change.rewrites || !old.contains(*keys));
     let joins = joins.map(|keys| (keys.clone(), true));
     let leaves = old.difference(&new).map(|keys| (keys.clone(), false));
     Ok(joins.chain(leaves).collect())
+}
+
+/// The keys of the rows that an older version of the type wrote into a list of this name and place.
+pub(crate) fn old_list_keys<E: Entity>(older: &Older, position: usize) -> BTreeSet<Keys> {
+    let own = &E::LISTS[position];
+    let is_it = |list: &List| (list.name, list.place) == (own.name, own.place);
+    let listed = older.listed.iter().filter(|(list, _)| is_it(list));
+    listed.map(|(_, keys)| keys.clone()).collect()
 }
 
 /// The keys of the rows that a stored entity is in of the list at `position`. A value of which there

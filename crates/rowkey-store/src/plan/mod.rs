@@ -22,6 +22,7 @@ pub(crate) mod copies;
 pub(crate) mod explain;
 pub(crate) mod index;
 pub(crate) mod list;
+pub(crate) mod older;
 pub(crate) mod op;
 pub(crate) mod remote;
 pub(crate) mod remote_list;

@@ -143,10 +143,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
             EncodedRow::of(&CopyRow { content, index, keys: &keys, primary: change.keys, mark })?;
             plan.target(address(keys));
         }
-        // What cannot be in the index never was.
-        if let Some(entity) = change.before
-            && let Ok(Some(keys)) = index_keys(entity, self.position)
-        {
+        if let Some(keys) = change.old_keys(self.position) {
             plan.target(address(keys));
         }
         Ok(())

@@ -28,7 +28,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
             if index.scope != Scope::Claim {
                 continue;
             }
-            let old = change.before.and_then(|entity| index_keys(entity, position).ok().flatten());
+            let old = change.old_keys(position);
             let new = match change.after {
                 Some(entity) => index_keys(entity, position)?,
                 None => None,

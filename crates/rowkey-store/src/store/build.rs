@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
+use rowkey::entity::OlderRows;
 use rowkey::index::{ListPlace, Scope};
 use rowkey::{Container, Entity, Error, ErrorKind, Queue, Result, Table};
 
@@ -16,6 +17,7 @@ use crate::plan::blob_field::BlobFields;
 use crate::plan::blob_list::BlobList;
 use crate::plan::index::LocalIndexes;
 use crate::plan::list::Lists;
+use crate::plan::older::OlderVersions;
 use crate::plan::remote::RemoteIndex;
 use crate::plan::remote_list::RemoteList;
 use crate::plan::unique::UniqueValues;
@@ -109,6 +111,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
         let mut contributors: Vec<Box<dyn Contributor<E>>> =
             vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
+        if E::OLDER != OlderRows::NONE {
+            contributors.push(Box::new(OlderVersions));
+        }
         contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
         contributors.extend(RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _));
         let blobs = container.map(|container| Blobs::new(container, table.name()));
@@ -149,8 +154,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let lists = E::LISTS.iter().filter(|list| list.place != ListPlace::Partition);
         let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name));
         let elsewhere = elsewhere.chain(in_blobs).next();
-        if queue.is_none() && (settles || elsewhere.is_some()) {
-            let whom = elsewhere.unwrap_or("a contributor");
+        if queue.is_none() && (settles || elsewhere.is_some() || E::OLDER.elsewhere) {
+            let whom =
+                elsewhere.unwrap_or(if settles { "a contributor" } else { "an older version" });
             let what = format!("`{whom}` is settled after the commit, which needs a queue");
             return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
         }

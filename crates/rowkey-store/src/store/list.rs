@@ -11,7 +11,7 @@ use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
-use crate::plan::list::{check_room, list_keys, listed, owner, read, write};
+use crate::plan::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
 use crate::row::Keys;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -187,7 +187,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         for one in &listed {
             let owner = owner(list, &keys.0, one, Inner::<E>::of());
             let head = self.read_before(&owner).await?;
-            if head.is_some_and(|head| list_keys(&head.entity, position).contains(keys)) {
+            let has = |head: ReadHead<E>| match &head.older {
+                Some(older) => old_list_keys::<E>(older, position).contains(keys),
+                None => list_keys(&head.entity, position).contains(keys),
+            };
+            if head.is_some_and(has) {
                 right.insert(one.clone());
             }
         }

@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::{BoxFuture, try_join_all};
+use rowkey::entity::Older;
 use rowkey::table::EncodedRow;
 use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
@@ -385,10 +386,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             after,
             keys,
             op: &op,
-            rewrites: plan.rewrites,
+            // An entity of an older version is written with all that belongs to it now.
+            rewrites: plan.rewrites || before.is_some_and(|head| head.older.is_some()),
             // Without a mark another program may have written the entity, and it has no copies.
-            reads_copies: before.is_some_and(|head| plan.rewrites || head.mark.is_none()),
+            reads_copies: before.is_some_and(|head| {
+                plan.rewrites || head.mark.is_none() || head.older.is_some()
+            }),
             closed: closed.as_ref(),
+            older: before.and_then(|head| head.older.as_ref()),
         };
         let row = after.map(|entity| {
             let content = change.content(entity);
@@ -506,13 +511,14 @@ struct ReadHead<E> {
     entity: E,
     mark: Option<String>,
     closed: Option<Closed>,
+    older: Option<Older>,
     etag: ETag,
 }
 
 impl<E> ReadHead<E> {
     fn of(stored: Stored<Head<E>>) -> Self {
-        let Head { entity, mark, closed } = stored.entity;
-        Self { entity, mark, closed, etag: stored.etag }
+        let Head { entity, mark, closed, older } = stored.entity;
+        Self { entity, mark, closed, older, etag: stored.etag }
     }
 
     fn closed(&self) -> Option<&Closed> {

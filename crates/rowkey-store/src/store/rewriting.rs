@@ -7,13 +7,16 @@ use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
-use crate::row::{Keys, keys_of};
+use crate::row::{Keys, keys_of, version_of};
 
 /// Rows of a page that are opened together.
 const AT_A_TIME: usize = 16;
 
 /// The part of a report that sealed rows are counted under.
 const SEALED: &str = "encryption";
+
+/// The part of a report that entities of older versions are counted under.
+pub(super) const VERSIONS: &str = "versions";
 
 /// Whether a row is as this program writes it.
 type IsCurrent<E> = fn(&Store<E>, &DynamicEntity) -> bool;
@@ -37,6 +40,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let sealer = store.inner.sealer.as_ref();
             sealer.is_none_or(|sealer| sealer.is_current(E::ENCRYPTED, row))
         })
+    }
+
+    /// Writes every entity again that an older version of the type wrote, converted, with all that the
+    /// type declares now, and removes what the older version declared: after all programs know the new
+    /// version.
+    ///
+    /// Until it has passed, older entities are converted when they are read, and by each write. They
+    /// are in indexes that both versions declare, by name and template, and not in new ones.
+    ///
+    /// Those of an older version are counted as [`Verdict::Stale`] and, once written, as repaired. One
+    /// that cannot be read, because a newer program wrote it for instance, stays as it is, and the report
+    /// names it as [`Verdict::Unreadable`]. Costs what [`reencrypt`](Self::reencrypt) does.
+    pub fn migrate(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
+        self.rewriting("migrate", VERSIONS, |_, row| version_of(row) == E::VERSION)
     }
 
     fn rewriting(

@@ -20,6 +20,7 @@ use rowkey::index::Scope;
 use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Key, Page, Result, Rows, Stored, Table};
 
 use super::list::list_of;
+use super::rewriting::VERSIONS;
 use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::execute::announce::{Notice, is_backlog};
@@ -147,9 +148,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         if !is_head {
             return None;
         }
-        let Head { entity, mark, closed } = row.read_as::<Head<E>>().ok()?;
+        let Head { entity, mark, closed, older } = row.read_as::<Head<E>>().ok()?;
+        if older.is_some() {
+            // It has the rows of another version.
+            return None;
+        }
         let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
-        let head = ReadHead { entity, mark, closed, etag };
+        let head = ReadHead { entity, mark, closed, etag, older };
         let has_no_list = (0..E::LISTS.len()).all(|list| list_keys(&head.entity, list).is_empty());
         let agrees = |position: usize| -> Result<bool> {
             let Some(at) = index_keys(&head.entity, position)? else { return Ok(true) };
@@ -216,6 +221,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         for _ in 0..ROUNDS {
             let Some(head) = self.read_before(keys).await? else { return Ok(()) };
+            if head.older.is_some() {
+                // Its rows are those of another version, which `migrate` writes anew.
+                report.note(Some(VERSIONS), Verdict::Skipped, 1);
+                return Ok(());
+            }
             let mut found = Vec::new();
             for position in 0..E::INDEXES.len() {
                 let name = E::INDEXES[position].name;
@@ -336,6 +346,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             rewrites: true,
             reads_copies: false,
             closed: head.closed(),
+            older: head.older.as_ref(),
         };
         self.contribute(&mut plan, contributor, change).await?;
         Ok(plan)
@@ -429,6 +440,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             entity: after.clone(),
             mark: head.mark.clone(),
             closed: head.closed.clone(),
+            older: head.older.clone(),
             etag: head.etag.clone(),
         };
         let rounds = &mut self.rounds(keys);

@@ -8,6 +8,7 @@
 //! - [`dynamic`]: [`DynamicEntity`], a bag of any properties
 
 pub mod dynamic;
+mod older;
 pub mod property;
 pub mod row;
 #[doc(hidden)]
@@ -16,6 +17,7 @@ pub mod stored;
 pub mod traits;
 
 pub use dynamic::DynamicEntity;
+pub use older::{Older, OlderRows};
 pub use property::{Property, PropertyError};
 pub use row::{DecodeError, RowReader, RowWriter};
 pub(crate) use row::{KIND, VERSION};

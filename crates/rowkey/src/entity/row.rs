@@ -234,10 +234,14 @@ impl<'a> RowReader<'a> {
         if stored == version {
             return Ok(());
         }
-        let what = format!(
-            "the entity is of version {stored} and the type of version {version}; an `EntitySet` \
-             reads several versions"
-        );
+        let how = if stored > version {
+            "a newer program wrote it"
+        } else {
+            "an `EntitySet` reads several versions, and so does a type that names the older one: \
+             `from = V1`"
+        };
+        let what =
+            format!("the entity is of version {stored} and the type of version {version}; {how}");
         Err(DecodeError::property(VERSION, what))
     }
 
@@ -251,6 +255,12 @@ impl<'a> RowReader<'a> {
         }
         let expected = "the bucket of its entity; the number of buckets may have been another one";
         Err(DecodeError::key("PartitionKey", KeyReadError::malformed(expected)))
+    }
+
+    /// Whether a version before this one wrote the entity.
+    #[doc(hidden)]
+    pub fn is_older(&self, version: i32) -> Result<bool, DecodeError> {
+        Ok(self.stored_version()? < version)
     }
 
     pub(crate) fn stored_version(&self) -> Result<i32, DecodeError> {

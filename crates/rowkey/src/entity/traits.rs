@@ -1,5 +1,6 @@
 //! The two traits that the derives implement.
 
+use super::older::{Older, OlderRows};
 use super::row::{DecodeError, RowReader, RowWriter};
 use crate::index::{Index, List, Scope};
 use crate::key::stretch::RowKeys;
@@ -92,6 +93,15 @@ pub trait Entity: Projection {
 
     /// What the `EntityVersion` property says, from 2 on; entities without it are of version 1.
     const VERSION: i32 = 1;
+
+    /// What older versions of the type may have left beside an entity.
+    const OLDER: OlderRows = OlderRows::NONE;
+
+    /// What an older version of the type left beside this entity; `None` if the row is of this version.
+    fn older(row: &RowReader<'_>) -> Result<Option<Older>, DecodeError> {
+        let _ = row;
+        Ok(None)
+    }
 
     /// Writes the PartitionKey.
     fn partition_key(&self, out: &mut KeyWriter);

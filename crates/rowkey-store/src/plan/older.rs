@@ -1,0 +1,112 @@
+//! What an older version of a type left in declarations that the type has no more.
+//!
+//! Declarations that it still has, by their names, remove their old rows themselves.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::entity::Older;
+use rowkey::index::{Index, List, ListPlace, Scope};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+
+use super::remote::SEPARATOR;
+use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write, list};
+use crate::execute::settle::{Settled, Settling};
+use crate::layer::{Demands, has_keys};
+use crate::row::{Claim, Keys, primary_keys};
+
+/// Removes the rows of older versions of `E`.
+pub(crate) struct OlderVersions;
+
+/// The rows in indexes that `E` does not declare.
+fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, Keys)> {
+    older.indexed.iter().filter(|(index, _)| {
+        let is_it = |own: &Index| (own.name, own.scope) == (index.name, index.scope);
+        !E::INDEXES.iter().any(is_it)
+    })
+}
+
+/// The lists that `E` does not declare.
+fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Keys)> {
+    older.listed.iter().filter(|(list, _)| {
+        let is_it = |own: &List| (own.name, own.place) == (list.name, list.place);
+        !E::LISTS.iter().any(is_it)
+    })
+}
+
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
+    fn name(&self) -> &'static str {
+        "older versions"
+    }
+
+    fn operations(&self) -> usize {
+        E::OLDER.beside
+    }
+
+    fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
+        let older = change.older.into_iter();
+        Ok(older.flat_map(listed::<E>).map(|(_, keys)| keys.1.clone()).collect())
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        let Some(older) = change.older else { return Ok(()) };
+        for (index, (partition_key, row_key)) in indexed::<E>(older) {
+            if index.scope == Scope::SamePartition {
+                let copy = CopyOf {
+                    index: index.name,
+                    position: usize::MAX,
+                    owner: change.keys.clone(),
+                    demands: Demands::of::<E>(plan.layers),
+                };
+                let (write, source) = (Write::Delete(Match::Any), Source::Copy(copy));
+                plan.plan.push(Edit { row_key: row_key.clone(), write, source })?;
+            } else {
+                plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+            }
+        }
+        for (list, keys) in listed::<E>(older) {
+            if list.place != ListPlace::Partition {
+                let what = format!(
+                    "version {} of the type declares the list `{}` outside the partition, and this \
+                     version does not",
+                    older.version, list.name
+                );
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("keep the declaration until `migrate` has passed"));
+            }
+            let listed = list::listed(list, change.keys, plan.of);
+            plan.edit(&keys.1, |row| list::edit(row, keys, list, &listed, false))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a copy or a claim of the entity that it does not demand any more.
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        async move {
+            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
+                return Ok(Settled::Done);
+            };
+            let keys = (partition_key.to_owned(), row_key.to_owned());
+            let table = settling.table();
+            let Some(found) = table.row(&keys).await? else { return Ok(Settled::Done) };
+            let owner = primary_keys(&found.entity)
+                .or_else(|| Claim::read(&found.entity).ok().map(|claim| claim.owner));
+            let head = settling.head().await?;
+            let is_demanded = head.is_some_and(|head| {
+                let has = |position| has_keys(&head.entity, position, &keys);
+                // A row of an older version: a program of that version wrote it again.
+                head.older.is_some() || (0..E::INDEXES.len()).any(has)
+            });
+            if is_demanded || owner.as_ref() != Some(settling.keys()) {
+                return Ok(Settled::Done);
+            }
+            let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+            let deleted = table.transaction().delete(key, Match::ETag(found.etag));
+            settling.wrote(table.write(deleted).await)
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,102 @@
+//! What an older version of a type left beside its entities.
+
+use std::fmt;
+
+use super::row::{DecodeError, RowReader};
+use super::traits::Entity;
+use crate::index::{Index, List, ListPlace, Scope};
+use crate::key::KeyWriter;
+
+/// The rows that belong to an entity which a program of an older version of its type wrote: what a store
+/// has to remove when it writes the entity as it is now.
+#[derive(Clone)]
+pub struct Older {
+    /// The version of the entity as it is stored.
+    pub version: i32,
+    /// Its rows in the indexes that this version declared: PartitionKey and RowKey.
+    pub indexed: Vec<(&'static Index, (String, String))>,
+    /// The PartitionKeys and RowKeys of the lists that it is in; lists in blobs have no PartitionKey.
+    pub listed: Vec<(&'static List, (String, String))>,
+}
+
+/// What older versions of a type may have left at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OlderRows {
+    /// How many rows in the partition of an entity.
+    pub beside: usize,
+    /// Whether some are in other partitions.
+    pub elsewhere: bool,
+}
+
+impl OlderRows {
+    /// Of a type without older versions.
+    pub const NONE: Self = Self { beside: 0, elsewhere: false };
+
+    /// Of a type whose last older version is a `V`.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of<V: Entity>() -> Self {
+        let Self { mut beside, mut elsewhere } = V::OLDER;
+        let (mut own, mut at) = (0, 0);
+        while at < V::INDEXES.len() {
+            match V::INDEXES[at].scope {
+                Scope::SamePartition => own += 1,
+                Scope::OtherPartition | Scope::Claim => elsewhere = true,
+            }
+            at += 1;
+        }
+        at = 0;
+        while at < V::LISTS.len() {
+            match V::LISTS[at].place {
+                ListPlace::Partition => own += V::LISTS[at].max,
+                ListPlace::Elsewhere | ListPlace::Blob => elsewhere = true,
+            }
+            at += 1;
+        }
+        if own > beside {
+            beside = own;
+        }
+        Self { beside, elsewhere }
+    }
+}
+
+impl Older {
+    /// What a row has as an entity of `V`, or of a version before it.
+    #[doc(hidden)]
+    pub fn of<V: Entity>(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        if let Some(older) = V::older(row)? {
+            return Ok(older);
+        }
+        let entity = V::decode(row)?;
+        let mut indexed = Vec::new();
+        for (position, index) in V::INDEXES.iter().enumerate() {
+            let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+            // What makes no valid key never was in the index.
+            if entity.index_key(position, &mut partition, &mut row)
+                && let (Ok(partition), Ok(row)) = (partition.finish(), row.finish())
+            {
+                indexed.push((index, (partition, row)));
+            }
+        }
+        let mut listed = Vec::new();
+        for (position, list) in V::LISTS.iter().enumerate() {
+            entity.list_keys(position, &mut |partition, row| {
+                let partition = match list.place {
+                    ListPlace::Blob => Ok(String::new()),
+                    ListPlace::Partition | ListPlace::Elsewhere => partition.finish(),
+                };
+                if let (Ok(partition), Ok(row)) = (partition, row.finish()) {
+                    listed.push((list, (partition, row)));
+                }
+            });
+        }
+        Ok(Self { version: V::VERSION, indexed, listed })
+    }
+}
+
+impl fmt::Debug for Older {
+    /// Shows the version, and no keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Older").field("version", &self.version).finish_non_exhaustive()
+    }
+}
