@@ -389,9 +389,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // An entity of an older version is written with all that belongs to it now.
             rewrites: plan.rewrites || before.is_some_and(|head| head.older.is_some()),
             // Without a mark another program may have written the entity, and it has no copies.
-            reads_copies: before.is_some_and(|head| {
-                plan.rewrites || head.mark.is_none() || head.older.is_some()
-            }),
+            reads_copies: before
+                .is_some_and(|head| plan.rewrites || head.mark.is_none() || head.older.is_some()),
             closed: closed.as_ref(),
             older: before.and_then(|head| head.older.as_ref()),
         };
