@@ -124,7 +124,7 @@ async fn older_entities_are_converted_when_they_are_read() -> TestResult {
     assert_eq!(page.entities.into_iter().map(|one| one.entity).collect::<Vec<_>>(), both);
     let adas = second.query(Order::by_customer("leeds", "ada")).all().await?;
     assert_eq!(adas.into_iter().map(|one| one.entity).collect::<Vec<_>>(), both);
-    let urgent = second.list(Order::by_tag("leeds", "urgent")).await?;
+    let urgent = second.query(Order::by_tag("leeds", "urgent")).all().await?;
     assert_eq!(urgent.len(), 2);
     let number = second.find(Order::by_number("A1")).await?;
     assert_eq!(number.map(|one| one.entity), Some(order(1)));

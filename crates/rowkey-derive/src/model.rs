@@ -153,13 +153,8 @@ impl<'a> Model<'a> {
         }
         let Container { krate, kind, version, from, .. } = container;
         check_names(&fields, (kind.is_some(), version.is_some()), !system, &mut errors);
-        match errors {
-            Some(error) => Err(error),
-            None => {
-                let (vis, ident) = (&input.vis, &input.ident);
-                Ok(Self { krate, vis, ident, fields, kind, version, from })
-            }
-        }
+        let (vis, ident) = (&input.vis, &input.ident);
+        errors.map_or(Ok(Self { krate, vis, ident, fields, kind, version, from }), Err)
     }
 
     /// A bucket is of a value that every entity has and that the row shows.

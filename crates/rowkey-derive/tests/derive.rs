@@ -522,7 +522,7 @@ struct Patient {
 fn what_is_to_be_encrypted_is_listed_and_belongs_to_a_store() {
     assert_eq!(Patient::ENCRYPTED, ["Name", "History"]);
     assert_eq!(Person::ENCRYPTED, [""; 0]);
-    assert!(Patient::STORE && <Patient as rowkey::Projection>::IS_OPENED);
+    const { assert!(Patient::STORE && <Patient as Projection>::IS_OPENED) };
     assert_eq!(Patient::NAME.name(), "Name", "to patch it");
     let patient = Patient {
         ward: "a".into(),

@@ -180,7 +180,7 @@ impl Layers {
     }
 
     /// Closes an entity for a write; `None` if there is no layer, and it is encoded as it is.
-    pub(crate) async fn close<E: Entity>(
+    pub(crate) async fn close<E: Entity + Sync>(
         &self,
         table: &Table,
         plan: &mut Plan,

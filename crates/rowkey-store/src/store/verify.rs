@@ -154,7 +154,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return None;
         }
         let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
-        let head = ReadHead { entity, mark, closed, etag, older };
+        let head = ReadHead { entity, mark, closed, older, etag };
         let has_no_list = (0..E::LISTS.len()).all(|list| list_keys(&head.entity, list).is_empty());
         let agrees = |position: usize| -> Result<bool> {
             let Some(at) = index_keys(&head.entity, position)? else { return Ok(true) };
