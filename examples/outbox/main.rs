@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rowkey::{Entity, ErrorCode, StorageAccount};
+use rowkey::{Entity, ErrorCode, ManualClock, StorageAccount};
 use rowkey_eventual::outbox::Outbox as _;
 use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
 use rowkey_eventual::{Task, Tasks};
@@ -82,12 +82,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(down);
     assert_eq!(worker.step().await?, Step::Idle);
     // A worker of the store puts it. Programs let one run for good: `prices.run(shutdown)`. This is one
-    // of another program, which does not know that the queues were down.
+    // of another program, which does not know that the queues were down. It leaves what is younger than
+    // a minute to its writer, by the clock of its account.
+    server.clock().advance(Duration::from_secs(61));
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
+        .build()?;
     let another = Store::<Price>::builder(account.table("prices"))
         .queue(account.queue("prices"))
         .following(Tasks::<TellWatchers>::new(account.queue("watchers")))
         .build()?;
-    server.clock().advance(Duration::from_secs(61));
     another.drain_backlog().await?;
     assert_eq!(worker.step().await?, Step::Handled);
 
