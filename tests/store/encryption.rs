@@ -90,12 +90,12 @@ fn assert_sealed(snapshot: &Snapshot) {
         let Some(Value::String(metadata)) = row.get("_RowkeyEncryption") else { continue };
         let Some(Value::String(mark)) = row.get("EntityOp") else { panic!("it has a mark") };
         let owner = match row.get("PrimaryRowKey") {
-            Some(Value::String(owner)) => owner.to_owned(),
+            Some(Value::String(owner)) => owner.clone(),
             _ => row.row_key().to_owned(),
         };
         let bytes = names.map(|name| row.get(name).map(|value| format!("{value:?}")));
-        let all = (metadata.to_owned(), bytes);
-        let first = sealed.entry((owner, mark.to_owned())).or_insert_with(|| all.clone());
+        let all = (metadata.clone(), bytes);
+        let first = sealed.entry((owner, mark.clone())).or_insert_with(|| all.clone());
         assert_eq!(*first, all, "a copy holds what its entity holds");
     }
 }

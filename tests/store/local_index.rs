@@ -68,7 +68,8 @@ fn key(id: u32) -> Key<Employee> {
 }
 
 async fn start() -> Result<(TestTable, Store<Employee>), Box<dyn std::error::Error>> {
-    let table = Fixture::new().await?.table_with_server().await?;
+    let fixture = Fixture::new().await?;
+    let table = fixture.table_with_server().await?;
     let staff = Store::builder(Table::clone(&table)).build()?;
     Ok((table, staff))
 }
