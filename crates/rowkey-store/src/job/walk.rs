@@ -170,7 +170,7 @@ where
     /// Pages of one range come one after the other, those of several ranges at once. A step that
     /// returns a [retryable](rowkey::Error::is_retryable) error is given the page again, as it is after a
     /// pause; any other error ends the job. So a step does each item at least once: what it does must be
-    /// repeatable. It should send its requests through the job's [`Pace`](super::Pace).
+    /// repeatable. It should send its requests through the job's [`Pace`].
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Page, StorageAccount};

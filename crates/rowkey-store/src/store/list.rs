@@ -26,7 +26,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// entity, 16 at a time. An entity that was deleted or lost the value since the list was read is left
     /// out; one that got it since then is met if it lies behind the page before.
     ///
-    /// Fails with [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if what is stored is not the whole
+    /// Fails with [`ErrorKind::Decode`] if what is stored is not the whole
     /// list, and [`Error::index`] names it.
     ///
     /// # Limits
@@ -34,7 +34,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// A list has one row, which holds each RowKey without the text that all of the type begin with:
     /// 262,144 UTF-16 units with one between two keys, which is 37,449 keys of six characters. A write
     /// that would put one more on it is refused with
-    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge), and nothing is written. (That a list in
+    /// [`ErrorKind::TooLarge`], and nothing is written. (That a list in
     /// another partition is full shows after the commit: workers report it, and lookups of the value fail
     /// with the same error until there is room.) Each write that
     /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is

@@ -139,7 +139,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if `entities` is 0, and if the continuation is
+    /// [`ErrorKind::Invalid`] if `entities` is 0, and if the continuation is
     /// of another query: nothing is sent then.
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let mut found = Vec::new();
@@ -204,7 +204,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid), and nothing is sent, if the copies in the index lack
+    /// [`ErrorKind::Invalid`], and nothing is sent, if the copies in the index lack
     /// a property of `P`, or if rows of the type have to be opened before they are read.
     ///
     /// ```
