@@ -1,4 +1,4 @@
-//! What a mistake in an attribute looks like to whoever made it. Each file of `ui` makes one; its
+//! The compiler errors that mistakes in attributes cause. Each file of `ui` makes one mistake; its
 //! `.stderr` is the whole message.
 
 #[test]
