@@ -75,7 +75,8 @@ impl SweepFault {
 /// struct Client { endpoint: String }
 /// # impl Client {
 /// #     async fn connect(&self) -> std::io::Result<()> {
-/// #         let _ = tokio::net::TcpStream::connect(&self.endpoint).await?;
+/// #         let host = self.endpoint.trim_start_matches("http://").split('/').next();
+/// #         let _ = tokio::net::TcpStream::connect(host.unwrap_or_default()).await?;
 /// #         Ok(())
 /// #     }
 /// # }
@@ -93,7 +94,7 @@ impl SweepFault {
 ///         async |_client| Ok(()),
 ///         // What must hold then. A panic counts as an error.
 ///         async |_server, _client, result| match result {
-///             Some(false) => Err("the endpoint does not parse".into()),
+///             Some(false) => Err("it did not connect".into()),
 ///             Some(true) | None => Ok(()),
 ///         },
 ///     )
