@@ -123,7 +123,7 @@ async fn every_read_opens_what_every_write_sealed() -> TestResult {
     let moved = Patient { bed: 99, badge: 98, doctor: "lee".into(), ..renamed.entity };
     patients.replace_if(&moved, &renamed.version).await?;
     patients.upsert(&Patient { scan: None, ..patient(2) }).await?;
-    patients.patch(key(2)).set(Patient::NAME, "Bob").set(Patient::BED, 7_u32).send().await?;
+    patients.patch(key(2)).set(Patient::NAME, "Bob").set(Patient::BED, 70_u32).send().await?;
     let (three, four) = (patient(3), patient(4));
     patients.transaction().insert(&three).insert(&four).submit().await?;
     let report = patients.load(stream::iter((5..20).map(patient))).run().await?;
@@ -132,8 +132,8 @@ async fn every_read_opens_what_every_write_sealed() -> TestResult {
     assert_sealed(&server.snapshot());
     let all = patients.query(Patient::partition("north")).all().await?;
     let names: Vec<_> = all.iter().take(3).map(|one| (&*one.entity.name, one.entity.bed)).collect();
-    assert_eq!((all.len(), names), (19, vec![("Ada", 99), ("Bob", 7), ("Patient 3", 3)]));
-    let copy = patients.find(Patient::by_bed("north", 7_u32)).await?.ok_or("not there")?;
+    assert_eq!((all.len(), names), (19, vec![("Ada", 99), ("Bob", 70), ("Patient 3", 3)]));
+    let copy = patients.find(Patient::by_bed("north", 70_u32)).await?.ok_or("not there")?;
     patients.replace_if(&Patient { bed: 6, ..copy.entity }, &copy.version).await.unwrap_err();
     patients.replace_if(&Patient { bed: 20, ..patient(2) }, &copy.version).await?;
 
