@@ -148,7 +148,8 @@ async fn after_an_hour_of_workers_nothing_is_wrong_and_nothing_is_left() -> Test
         for _ in 0..60 {
             server.clock().advance(Duration::from_secs(61));
             let things = store(&account(&server)?)?;
-            things.drain_backlog().await?;
+            let drained = things.drain_backlog().await?;
+            assert_eq!(drained.failed, 0, "{drained:?}");
             let worked = things.work_once().await?;
             assert_eq!(worked.failed, 0, "{worked:?}");
         }

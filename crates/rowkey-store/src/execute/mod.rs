@@ -15,7 +15,7 @@ use rowkey::blob::Check;
 use rowkey::{ETag, Error, Outcome, Result};
 
 use crate::deciding::Deciding;
-use crate::plan::op::{ClaimRef, OpRow, Target, remove_targets};
+use crate::plan::op::{ClaimRef, OpRow, Target, created_of, remove_targets};
 use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
 
@@ -260,12 +260,21 @@ impl Executor {
     pub(crate) async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let op = &notice.op;
         let mut found = claim::fate(&self.table, op).await?;
-        if found.is_none() {
+        if found.is_none() && !self.is_over(op) {
             claim::end(&self.table, op).await?;
             found = claim::fate(&self.table, op).await?;
         }
-        let Some((_, row)) = found else { return Ok(Resumed::Done) };
         let none = Vec::new();
+        let Some((_, row)) = found else {
+            // Another announcement of it came first, and nothing of it can land any more.
+            let mut noted = Noted::default();
+            let settled = self.settle_surely(op, &none, &notice.claims, &mut noted).await?;
+            return Ok(match settled {
+                Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
+                Settled::Done => Resumed::Done,
+                Settled::Pending => Resumed::Soon,
+            });
+        };
         let (created, targets, claims) = match &row {
             OpRow::Committed { created, targets, claims } => (*created, targets, claims),
             OpRow::Void { created } => (*created, &none, &notice.claims),
@@ -292,6 +301,13 @@ impl Executor {
             self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
             Resumed::Done
         })
+    }
+
+    /// Whether an operation began so long ago that nothing of it can land, by what its RowKey says: a void
+    /// that stood for it has been removed, and needs no other one.
+    fn is_over(&self, op: &Keys) -> bool {
+        let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
+        age.is_some_and(|age| age.to_std().is_ok_and(|age| age >= KEPT))
     }
 
     /// Takes targets that are never settled again off an op row that stays. If that fails, they are.
