@@ -22,13 +22,23 @@ use crate::table::handle::{Row, body_error, key_error, property_error};
 /// entity.set("Email", "ada@contoso.com");
 /// assert_eq!(entity.get("Age"), Some(&36_i32.into()));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DynamicEntity {
     /// The PartitionKey, as it is stored.
     pub partition_key: String,
     /// The RowKey, as it is stored.
     pub row_key: String,
     properties: Vec<(String, Value)>,
+}
+
+/// Two are equal if they have the same keys and properties: these have no order, and a service may send
+/// them in another one than that in which they were written.
+impl PartialEq for DynamicEntity {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.partition_key, &self.row_key) == (&other.partition_key, &other.row_key)
+            && self.properties.len() == other.properties.len()
+            && self.iter().all(|(name, value)| other.get(name) == Some(value))
+    }
 }
 
 impl DynamicEntity {
@@ -170,6 +180,23 @@ mod tests {
     use rowkey_wire::edm::DateTime;
 
     use super::*;
+
+    #[test]
+    fn properties_have_no_order() {
+        let of = |names: [&str; 2]| {
+            let mut entity = DynamicEntity::new("p", "r");
+            for name in names {
+                entity.set(name, name);
+            }
+            entity
+        };
+        assert_eq!(of(["A", "B"]), of(["B", "A"]));
+        assert_ne!(of(["A", "B"]), of(["A", "C"]));
+        let mut more = of(["A", "B"]);
+        more.set("C", 1);
+        assert_ne!(of(["A", "B"]), more);
+        assert_ne!(more, of(["A", "B"]));
+    }
 
     fn everything() -> DynamicEntity {
         let mut entity = DynamicEntity::new("p'1", "r \"2\"");
