@@ -387,6 +387,10 @@ mod tests {
     async fn units_are_kept_in_order_and_all_of_them_when_the_writer_ends() {
         let hour = SyncPolicy::Interval(Duration::from_secs(3600));
         let (disk, journal, writer) = started(hour);
+        // A writer that has yet to start would find the units and write them.
+        while !journal.pending().is_idle {
+            std::thread::yield_now();
+        }
         for number in 0..100 {
             journal.append(unit(number));
         }
