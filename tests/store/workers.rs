@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
+use rowkey::queue::Body;
 use rowkey::{Entity, ManualClock, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_server::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
@@ -45,6 +46,24 @@ async fn a_transaction_of_two_types_that_is_left_to_workers_ends() -> TestResult
         let rows = server.snapshot().table("orders").unwrap().entities().count();
         assert_eq!(rows, if committed { 3 + 2 + 1 + 1 + 1 + 1 } else { 0 });
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_announcements_of_one_write_leave_no_void_after_the_other() -> TestResult {
+    let (server, account) = start().await?;
+    // The message of a settled write stays, and there is another one of it.
+    let _kept = server.inject(Fault::service(Service::Queue).nth(2).reject(ErrorCode::SERVER_BUSY));
+    store(&account)?.insert(&order(1)).await?;
+    let texts: Vec<_> = left(&server);
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    account.queue("orders").put(Body::text(&*texts[0])).never_expires().send().await?;
+    for _ in 0..45 {
+        server.clock().advance(Duration::from_secs(61));
+        store(&sweep::account(&server)?)?.work_once().await?;
+    }
+    assert_eq!(left(&server), Vec::<String>::new());
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
     Ok(())
 }
 
