@@ -274,21 +274,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Whether the rows of one declaration, or of one contributor, are as the entity demands now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
+        let declared = E::INDEXES.len() + E::LISTS.len();
         for _ in 0..ROUNDS {
             let Some(head) = self.read_before(keys).await? else { return Ok(true) };
-            let declared = E::INDEXES.len() + E::LISTS.len();
             let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
             let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
                 (Some(one), _) => self.examine_contributor(one, keys, &head).await?,
                 (None, None) => self.examine_demand(keys, &head, at).await?,
                 (None, Some(list)) => self.examine_lists(keys, &head, list).await?,
             };
-            if now == Verdict::Right || !self.has_changed(keys, &head).await? {
-                return Ok(now == Verdict::Right);
+            if now == Verdict::Right {
+                return Ok(true);
+            }
+            if let Some(one) = contributor {
+                // Entities that share a row elsewhere are repaired at the same time: another one came first.
+                let settling = self.settling(keys);
+                for target in self.rewritten(one, keys, Some(&head)).await?.targets {
+                    // What is pending is seen in the next round.
+                    let _ = one.settle(&settling, &target.address).await?;
+                }
+            } else if !self.has_changed(keys, &head).await? {
+                return Ok(false);
             }
         }
-        // Its writers keep it in step.
-        Ok(true)
+        // The writers of an entity that changes keep its own rows in step; what others share, workers do.
+        Ok(at < declared)
     }
 
     /// Whether the blobs of the entity's fields are there. A request each.
