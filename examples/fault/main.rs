@@ -87,7 +87,7 @@ async fn no_failure_moves_money_twice_or_half() -> TestResult<u64> {
     let swept = Sweep::new(&prepared).run(
         async |server| Ok(bank(server)?),
         async |bank| bank.transfer(1, 7, 8, 500).await.is_ok(),
-        // Asking again is safe, whatever happened.
+        // Asking again is safe in every case.
         async |bank| Ok(bank.transfer(1, 7, 8, 500).await?),
         async |server, _, _| {
             assert_eq!(cents(&server.snapshot()), [500, 500]);

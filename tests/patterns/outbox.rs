@@ -1,4 +1,4 @@
-//! Tasks of transactions: put if the transaction is committed and only then, whatever fails.
+//! Tasks of transactions: put if the transaction is committed and only then, through every failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Fields in blobs: no entity names a blob that is not there, whatever fails, and what no entity names is
+//! Fields in blobs: no entity names a blob that is not there, through every failure, and what no entity names is
 //! swept.
 
 use std::collections::BTreeSet;

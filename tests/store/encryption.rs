@@ -1,4 +1,4 @@
-//! Encrypted fields in a store: what is stored, what is refused, and rotation whatever fails.
+//! Encrypted fields in a store: what is stored, what is refused, and rotation through every failure.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

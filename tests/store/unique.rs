@@ -1,4 +1,4 @@
-//! Unique values: one entity of a table has each, whatever fails and however many want it.
+//! Unique values: one entity of a table has each, through every failure and for any number of writers.
 
 use futures_util::future::join_all;
 use rowkey::{ClientOptions, Entity, ErrorKind, ScanPolicy, StorageAccount};

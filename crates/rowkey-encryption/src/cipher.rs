@@ -154,7 +154,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Opens a row, whatever program wrote it, or says why it must not be taken for what it says.
+    /// Opens a row of any program, or says why it must not be taken for what it says.
     async fn open_row(
         &self,
         table: &str,

@@ -71,7 +71,7 @@ impl Explanation {
         Ok(Self { lines, reads, requests, operations: operations.len() })
     }
 
-    /// Adds so many requests that read.
+    /// Adds a number of requests that read.
     pub(crate) fn read(&mut self, what: &str, requests: usize) {
         self.lines.push(format!("read: {what}"));
         self.reads = self.reads.saturating_add(requests);

@@ -108,7 +108,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Paging.
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the entities of a list behind a place, at most so many of its keys.
+    /// Reads the entities of a list behind a place, at most a number of its keys.
     pub(super) async fn listed(
         &self,
         address: &ListKey<E>,

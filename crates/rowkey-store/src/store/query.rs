@@ -155,7 +155,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// What it takes to read a page of so many entities. Sends nothing.
+    /// What it takes to read a page of entities. Sends nothing.
     pub fn explain(&self, entities: u32) -> Explanation {
         let entities = usize::try_from(entities).unwrap_or(usize::MAX);
         let pages = entities.div_ceil(1000).max(1);
