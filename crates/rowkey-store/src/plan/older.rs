@@ -8,7 +8,7 @@ use rowkey::entity::Older;
 use rowkey::index::{Index, List, ListPlace, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::remote::SEPARATOR;
+use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write, list};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Demands, has_keys};
@@ -60,7 +60,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
                 let (write, source) = (Write::Delete(Match::Any), Source::Copy(copy));
                 plan.plan.push(Edit { row_key: row_key.clone(), write, source })?;
             } else {
-                plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+                plan.target(row_address(&(partition_key.clone(), row_key.clone())));
             }
         }
         for (list, keys) in listed::<E>(older) {
@@ -86,10 +86,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
-            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
-                return Ok(Settled::Done);
-            };
-            let keys = (partition_key.to_owned(), row_key.to_owned());
+            let keys = keys_at(address, "older versions")?;
             let table = settling.table();
             let Some(found) = table.row(&keys).await? else { return Ok(Settled::Done) };
             let owner = primary_keys(&found.entity)

@@ -98,6 +98,25 @@ impl fmt::Debug for Target {
     }
 }
 
+/// What separates the keys in the address of a target that is a row: no key has it.
+const SEPARATOR: char = '\n';
+
+/// The address of a target that is a row.
+pub(crate) fn row_address((partition_key, row_key): &Keys) -> String {
+    format!("{partition_key}{SEPARATOR}{row_key}")
+}
+
+/// The keys in the address of a target that is a row, of a declaration by its name.
+pub(crate) fn keys_at(address: &str, declaration: &str) -> Result<Keys> {
+    let keys = address.split_once(SEPARATOR);
+    keys.map(|(partition_key, row_key)| (partition_key.to_owned(), row_key.to_owned())).ok_or_else(
+        || {
+            let what = format!("a target of `{declaration}` has no keys");
+            Error::refused(ErrorKind::Decode, what)
+        },
+    )
+}
+
 /// A claim that a write made or gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -6,13 +6,11 @@ use rowkey::index::{Copied, Index, Scope};
 use rowkey::table::EncodedRow;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
+use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
 use crate::row::{CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
-
-/// Parts the keys of an address. No key has it.
-pub(crate) const SEPARATOR: char = '\n';
 
 /// One declared index of `E` in another partition.
 pub(crate) struct RemoteIndex {
@@ -131,8 +129,6 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        let address =
-            |(partition_key, row_key): Keys| format!("{partition_key}{SEPARATOR}{row_key}");
         // The new place first: a lookup may meet both, and meets one at least.
         if let Some(entity) = change.after
             && let Some(keys) = index_keys(entity, self.position)?
@@ -141,10 +137,10 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
             let (index, mark) = (self.index, change.op.mark());
             let content = change.content(entity);
             EncodedRow::of(&CopyRow { content, index, keys: &keys, primary: change.keys, mark })?;
-            plan.target(address(keys));
+            plan.target(row_address(&keys));
         }
         if let Some(keys) = change.old_keys(self.position) {
-            plan.target(address(keys));
+            plan.target(row_address(&keys));
         }
         Ok(())
     }
@@ -155,11 +151,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
-            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
-                let what = format!("a target of the index `{}` has no keys", self.index.name);
-                return Err(Error::refused(ErrorKind::Decode, what));
-            };
-            self.settle_at(settling, (partition_key.to_owned(), row_key.to_owned())).await
+            let keys = keys_at(address, self.index.name)?;
+            self.settle_at(settling, keys).await
         }
         .boxed()
     }

@@ -3,10 +3,10 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::index::{List, ListPlace};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
 use super::list::{edit, edits, list_keys, listed, note_full};
-use super::remote::SEPARATOR;
+use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
 use crate::row::Keys;
@@ -82,8 +82,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         // Lists that it joins come first: a lookup may meet it on both, and meets it on one at least.
-        for ((partition_key, row_key), _) in edits(change, self.position)? {
-            plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+        for (keys, _) in edits(change, self.position)? {
+            plan.target(row_address(&keys));
         }
         Ok(())
     }
@@ -94,11 +94,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
-            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
-                let what = format!("a target of the list `{}` has no keys", self.list.name);
-                return Err(Error::refused(ErrorKind::Decode, what));
-            };
-            self.settle_at(settling, (partition_key.to_owned(), row_key.to_owned())).await
+            let keys = keys_at(address, self.list.name)?;
+            self.settle_at(settling, keys).await
         }
         .boxed()
     }

@@ -20,7 +20,7 @@ use rowkey::{
     Table,
 };
 
-use super::remote::SEPARATOR;
+use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
@@ -304,8 +304,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
             return Ok(());
         }
         for part in new.into_iter().chain(old) {
-            let (partition_key, row_key) = part.summary;
-            plan.target(format!("{partition_key}{SEPARATOR}{row_key}"));
+            plan.target(row_address(&part.summary));
         }
         Ok(())
     }
@@ -316,11 +315,8 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
-            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
-                let what = format!("a target of the view `{}` has no keys", self.name);
-                return Err(Error::refused(ErrorKind::Decode, what));
-            };
-            self.settle_one(settling, &(partition_key.to_owned(), row_key.to_owned())).await
+            let keys = keys_at(address, self.name)?;
+            self.settle_one(settling, &keys).await
         }
         .boxed()
     }
@@ -331,10 +327,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
         address: &'a str,
     ) -> BoxFuture<'a, Result<Verdict>> {
         async move {
-            let Some((partition_key, row_key)) = address.split_once(SEPARATOR) else {
-                return Ok(Verdict::Right);
-            };
-            let keys = (partition_key.to_owned(), row_key.to_owned());
+            let keys = keys_at(address, self.name)?;
             let place = contribution(self.name, &keys, settling.keys())?;
             let stored = (place.partition_key, place.row_key);
             let (summary, stored) =
@@ -361,7 +354,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
         let mut reader = KeyReader::new(&row.row_key);
         reader.literal("from_").ok()?;
         let summary = reader.part::<String>(PART).ok()?;
-        let address = format!("{}{SEPARATOR}{summary}", row.partition_key);
+        let address = row_address(&(row.partition_key.clone(), summary));
         Some((Key::new(partition_key, row_key), address))
     }
 }
