@@ -389,7 +389,7 @@ mod tests {
         let (disk, journal, writer) = started(hour);
         // A writer that has yet to start would find the units and write them.
         while !journal.pending().is_idle {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         for number in 0..100 {
             journal.append(unit(number));
