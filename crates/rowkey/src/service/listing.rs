@@ -8,12 +8,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::limits::MAX_LISTING;
+use rowkey_wire::table::decode::Continuation as Token;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress, limits};
-use crate::table::Stream;
+use crate::table::{Continuation, Stream};
 use crate::transport::{Host, Reply};
 
 /// A listing of an account's queues or containers in the order of their names.
@@ -71,15 +72,6 @@ pub struct ListingContinuation {
     marker: String,
     /// Markers are good only where they came from.
     secondary: bool,
-}
-
-/// How a continuation is written.
-#[derive(Serialize, Deserialize)]
-struct Written {
-    q: String,
-    m: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    s: bool,
 }
 
 /// Reads the page that begins where it is told.
@@ -271,15 +263,13 @@ pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
     hash
 }
 
+/// It is written as the continuation of a query whose first token is the marker.
 impl fmt::Display for ListingContinuation {
     /// The text to store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let written = Written {
-            q: format!("{:016x}", self.listing),
-            m: self.marker.clone(),
-            s: self.secondary,
-        };
-        f.write_str(&serde_json::to_string(&written).map_err(|_| fmt::Error)?)
+        let token = Token { partition_key: self.marker.clone(), row_key: None };
+        let (token, secondary) = (Some(token), self.secondary);
+        Continuation { query: self.listing, part: 0, token, secondary }.fmt(f)
     }
 }
 
@@ -287,10 +277,15 @@ impl FromStr for ListingContinuation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refused = || Error::invalid("the text is not that of a listing's continuation token");
-        let written: Written = serde_json::from_str(text).map_err(|_| refused())?;
-        let listing = u64::from_str_radix(&written.q, 16).map_err(|_| refused())?;
-        Ok(Self { listing, marker: written.m, secondary: written.s })
+        match text.parse()? {
+            Continuation {
+                query: listing,
+                part: 0,
+                token: Some(Token { partition_key: marker, row_key: None }),
+                secondary,
+            } => Ok(Self { listing, marker, secondary }),
+            _ => Err(Error::invalid("the text is not that of a listing's continuation token")),
+        }
     }
 }
 
@@ -328,19 +323,28 @@ impl<T> fmt::Debug for Listing<T> {
 mod tests {
     use super::*;
 
+    fn token(marker: &str, secondary: bool) -> ListingContinuation {
+        ListingContinuation { listing: 7, marker: marker.to_owned(), secondary }
+    }
+
     #[test]
     fn a_token_survives_being_stored_as_text_and_other_text_is_refused_without_showing_it() {
         for secondary in [false, true] {
-            let token =
-                ListingContinuation { listing: 7, marker: "/acct/\"q\"".to_owned(), secondary };
-            assert_eq!(token.to_string().parse::<ListingContinuation>().unwrap(), token);
+            let token = token("/acct/\"q\"", secondary);
+            let text = token.to_string();
+            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')));
+            assert_eq!(text.parse::<ListingContinuation>().unwrap(), token);
             assert!(!format!("{token:?}").contains("acct"));
             let json = serde_json::to_string(&token).unwrap();
             assert_eq!(serde_json::from_str::<ListingContinuation>(&json).unwrap(), token);
         }
-        let stored = r#"{"q":"00000000000000ff","m":"/acct/jobs"}"#;
-        assert_eq!(stored.parse::<ListingContinuation>().unwrap().listing, 255);
-        for text in ["", "secret", "{}", r#"{"q":"x","m":"secret"}"#] {
+        let text = token("/acct/jobs", false).to_string();
+        assert_eq!(
+            text, "AQEHAAAAAAAAAAAACgAvYWNjdC9qb2JzOnMgmQ",
+            "tokens that are stored stay good"
+        );
+        let of_query = Continuation::behind(&["secret"], "secret", "secret").to_string();
+        for text in ["", "secret", "{}", &of_query] {
             let error = text.parse::<ListingContinuation>().unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"));
         }
