@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
-use rowkey::{ClientOptions, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table};
-use rowkey_patterns::spread::{Found, Gather, Order, Place, Spread, Traffic};
+use rowkey::{
+    ClientOptions, Continuation, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table,
+};
+use rowkey_patterns::spread::{Found, Gather, Order, Spread, Traffic};
 use rowkey_server::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
@@ -150,17 +152,56 @@ async fn rows_of_the_same_key_in_several_buckets_all_come_and_resume() -> TestRe
     let order: Vec<_> = all.iter().map(|found| (found.stored.entity.at, found.bucket)).collect();
     assert_eq!(order, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
     for (n, found) in all.iter().enumerate() {
-        let place: Place = found.place().to_string().parse()?;
-        assert_eq!(place, found.place());
-        let rest = spread.gather(&table, partition).resume(place).stream();
+        let token: Continuation = found.continuation().to_string().parse()?;
+        assert_eq!(token, found.continuation());
+        let rest = spread.gather(&table, partition).resume(token).stream();
         let rest: Vec<_> = rest.try_collect().await?;
         assert_eq!(rows(&rest), rows(&all)[n + 1..]);
     }
-    for text in ["", "7", "x:secret", "70000:secret"] {
-        let error = text.parse::<Place>().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(!error.to_string().contains("secret"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_of_all_buckets_are_filled_and_their_tokens_are_bound_to_the_reading() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(3)?;
+    for n in 0..20 {
+        table.insert(&event(&spread, n, &format!("device{n}"))).await?;
     }
+    let gather = || spread.gather(&table, partition);
+    let all: Vec<_> = gather().stream().try_collect().await?;
+    let all: Vec<_> = all.into_iter().map(|found| found.stored.entity).collect();
+    let (mut read, mut from) = (Vec::new(), None);
+    loop {
+        let page = gather().page(6, from).await?;
+        assert!(page.entities.len() == 6 || page.continuation.is_none(), "the page is filled");
+        read.extend(page.entities.into_iter().map(|stored| stored.entity));
+        let Some(token) = page.continuation else { break };
+        let text = token.to_string();
+        assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')));
+        from = Some(text.parse::<Continuation>()?);
+    }
+    assert_eq!(read, all);
+
+    // More buckets behind the others are the same reading; others are not, and nothing is sent.
+    let token = gather().page(6, None).await?.continuation.ok_or("there are more")?;
+    let more = Spread::over(4)?.gather(&table, partition).page(14, Some(token.clone())).await?;
+    assert_eq!(more.entities.len(), 14);
+    let before = server.journal();
+    let of_first = table.query(partition(0)).page(1, None);
+    let filtered = gather().filter(Event::SIZE.ge(3));
+    let other = spread.gather(&table, |bucket| Event::partition("other", bucket));
+    for error in [
+        filtered.page(6, Some(token.clone())).await.unwrap_err(),
+        other.page(6, Some(token.clone())).await.unwrap_err(),
+        gather().page(0, None).await.unwrap_err(),
+        table.query(partition(0)).page(6, Some(token)).await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+    assert!(server.journal().since(&before).is_empty());
+    let of_first = of_first.await?.continuation.ok_or("there are more")?;
+    assert_eq!(gather().page(6, Some(of_first)).await.unwrap_err().kind(), ErrorKind::Invalid);
     Ok(())
 }
 
@@ -278,7 +319,7 @@ async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
     let read = async |table: Table, mut found: Vec<Found<Event>>| {
         let mut gather = spread.gather(&table, partition).page_size(2);
         if let Some(last) = found.last() {
-            gather = gather.resume(last.place());
+            gather = gather.resume(last.continuation());
         }
         let mut stream = gather.stream();
         while let Ok(Some(next)) = stream.try_next().await {
@@ -333,7 +374,7 @@ async fn gathering_agrees_with_a_sorted_list() -> TestResult {
         loop {
             let mut gather = spread.gather(&table, |bucket| Event::partition(&day, bucket));
             if let Some(last) = found.last() {
-                gather = gather.resume(last.place().to_string().parse()?);
+                gather = gather.resume(last.continuation().to_string().parse()?);
             }
             let stop_after = usize::try_from(random.within(30) + 1)?;
             let stream = gather.page_size(page_size).stream();

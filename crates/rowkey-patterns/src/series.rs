@@ -4,7 +4,8 @@
 //! reads it, and a merge sets one slot without reading anything.
 //!
 //! - [`Series`]: how a period is laid out; sets, counts, reads
-//! - [`Period`]: an entity with its slots, gaps included · [`Point`]: a slot of many
+//! - [`Period`]: an entity with its slots, gaps included · [`Periods`]: all of a partition · [`Point`]: a
+//!   slot of many
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
@@ -41,8 +42,8 @@ use rowkey::edm::Value;
 use rowkey::entity::RowReader;
 use rowkey::table::Stream;
 use rowkey::{
-    DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Projection,
-    Property, Result, Stored, Table,
+    Continuation, DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Page,
+    Partition, Projection, Property, Query, Result, Stored, Table,
 };
 
 use crate::rounds::{Rounds, was_lost};
@@ -91,6 +92,42 @@ pub struct Point<E, V> {
     pub slot: usize,
     /// Its value, or `None` for a gap.
     pub value: Option<V>,
+}
+
+/// The periods of a partition, or of a part of one. Made by [`Series::periods`].
+#[must_use = "nothing is read before `page` or `stream`"]
+pub struct Periods<E, V> {
+    series: Series<V>,
+    query: Query<Raw<E>>,
+}
+
+impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
+    /// Reads `periods` of them, or all that are left if those are fewer, from the beginning or from
+    /// where a page before this one ended: as [`Query::page`], with its cost and its errors.
+    pub async fn page(
+        self,
+        periods: u32,
+        from: Option<Continuation>,
+    ) -> Result<Page<Period<E, V>>> {
+        let Page { entities, continuation } = self.query.page(periods, from).await?;
+        let entities = entities.into_iter().map(|stored| self.series.period(stored));
+        Ok(Page { entities: entities.collect::<Result<_>>()?, continuation })
+    }
+
+    /// Reads them one by one.
+    pub fn stream(self) -> Stream<Stored<Period<E, V>>> {
+        let series = self.series;
+        self.query
+            .stream()
+            .and_then(move |stored| std::future::ready(series.period(stored)))
+            .boxed()
+    }
+}
+
+impl<E, V> fmt::Debug for Periods<E, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Periods").field("series", &self.series).finish_non_exhaustive()
+    }
 }
 
 impl<V: Property> Series<V> {
@@ -202,18 +239,12 @@ impl<V: Property> Series<V> {
 
     /// The periods of a partition, or of a part of one, in the order of their keys. A period that
     /// was never set is not among them.
-    pub fn periods<E>(&self, partition: Partition<E>) -> Stream<Stored<Period<E, V>>>
+    pub fn periods<E>(&self, partition: Partition<E>) -> Periods<E, V>
     where
         E: Entity + Send + 'static,
-        V: Send + 'static,
     {
-        let series = self.clone();
-        self.table
-            .query(partition)
-            .project::<Raw<E>>()
-            .stream()
-            .and_then(move |stored| std::future::ready(series.period(stored)))
-            .boxed()
+        let query = self.table.query(partition).project::<Raw<E>>();
+        Periods { series: self.clone(), query }
     }
 
     /// All slots of the periods of a partition, or of a part of one, as one ordered stream, gaps
@@ -224,6 +255,7 @@ impl<V: Property> Series<V> {
         V: Send + 'static,
     {
         self.periods(partition)
+            .stream()
             .map_ok(|stored| {
                 let Period { entity, slots } = stored.entity;
                 let entity = Arc::new(entity);

@@ -2,33 +2,39 @@
 
 use std::fmt;
 use std::ops::Bound;
-use std::str::FromStr;
+use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::table::Stream;
-use rowkey::{Entity, Error, ErrorKind, Filter, Partition, Query, Result, Stored, Table};
+use rowkey::{
+    Continuation, Entity, Error, ErrorKind, Filter, Page, Partition, Query, Result, Stored, Table,
+};
 
 use crate::parallel::Parallel;
 
 /// Buckets that are read at a time.
 const AT_ONCE: usize = 16;
+/// Entities that a request asks for at most.
+const LARGEST_PAGE: u32 = 1000;
+/// What tokens of a gathered reading are bound to, before the reading itself.
+const GATHER: &str = "gather";
 
 /// Reads several partitions as one, in the order of the RowKey, and of the bucket where that is the
 /// same.
 ///
 /// Made by [`Spread::gather`](super::Spread::gather) and [`of`](Self::of); nothing is sent before
-/// [`stream`](Self::stream). Each bucket is one query, and in memory is at most one page of each:
-/// make pages smaller ([`page_size`](Self::page_size)) where buckets are many.
+/// [`page`](Self::page) or [`stream`](Self::stream). Each bucket is one query, and in memory is at most one
+/// page of each: make pages smaller ([`page_size`](Self::page_size)) where buckets are many.
 ///
 /// It costs a request for each page of each bucket, at least one a bucket. Rows that are written
 /// while it runs are found if their place lies ahead.
-#[must_use = "nothing is read before `stream`"]
+#[must_use = "nothing is read before `page` or `stream`"]
 pub struct Gather<E> {
     table: Table,
     partitions: Vec<Partition<E>>,
     filter: Option<Filter>,
     page_size: Option<u32>,
-    after: Option<Place>,
+    after: Option<Continuation>,
 }
 
 /// An entity, and where it was found.
@@ -40,16 +46,7 @@ pub struct Found<E> {
     pub row_key: String,
     /// The entity.
     pub stored: Stored<E>,
-}
-
-/// A place in the order of all rows of all buckets, to go on after it.
-///
-/// Text (`to_string` and `parse`) to be stored; it contains a RowKey, so treat it as you treat the
-/// data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    bucket: u16,
-    row_key: String,
+    reading: Arc<str>,
 }
 
 impl<E: Entity + Send + 'static> Gather<E> {
@@ -69,45 +66,89 @@ impl<E: Entity + Send + 'static> Gather<E> {
         self
     }
 
-    /// How many entities a page of a bucket has at most, 1 to 1000. Default: as many as the service
-    /// sends, up to 1,000.
+    /// How many entities a request asks a bucket for at most, 1 to 1000. Default: as many as the service
+    /// sends, up to 1,000; for [`page`](Self::page), as many as the page has.
     pub fn page_size(mut self, entities: u32) -> Self {
         self.page_size = Some(entities);
         self
     }
 
-    /// Goes on after the place of an entity that was found before, in this process or another. The
-    /// number of buckets may have grown since.
-    pub fn resume(mut self, after: Place) -> Self {
+    /// Goes on behind an entity that was found before, in this process or another: see
+    /// [`Found::continuation`]. Buckets may have been added since, behind the others.
+    pub fn resume(mut self, after: Continuation) -> Self {
         self.after = Some(after);
         self
     }
 
-    /// Reads. An error ends the stream; resume after the last entity that came.
+    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
+    /// where a page before this one ended.
+    ///
+    /// At least one request a bucket, 16 at a time. (If the page ends with the last entity that there is,
+    /// its continuation leads to an empty page.)
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from
+    /// another query: nothing is sent then.
+    pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+        if entities == 0 {
+            return Err(self.refused("a page has at least 1 entity"));
+        }
+        self.after = from.or(self.after);
+        self.page_size = self.page_size.or(Some(entities.min(LARGEST_PAGE)));
+        let wanted = usize::try_from(entities).unwrap_or(usize::MAX);
+        let mut found: Vec<_> = self.stream().take(wanted).try_collect().await?;
+        let last = found.last().filter(|_| found.len() == wanted);
+        let continuation = last.map(Found::continuation);
+        Ok(Page { entities: found.drain(..).map(|found| found.stored).collect(), continuation })
+    }
+
+    /// Reads. An error ends the stream; resume behind the last entity that came.
     pub fn stream(self) -> Stream<Found<E>> {
-        let buckets: Vec<_> = (0..).zip(&self.partitions).map(|at| self.bucket(at)).collect();
+        let (reading, buckets) = match self.buckets() {
+            Ok(buckets) => buckets,
+            Err(error) => return stream::once(async { Err(error) }).boxed(),
+        };
         Parallel::new(buckets)
             .by_row_key()
             .in_flight(AT_ONCE)
             .stream()
-            .map_ok(|found| {
+            .map_ok(move |found| Found {
                 // There are as many partitions as buckets.
-                let bucket = u16::try_from(found.query).unwrap_or(u16::MAX);
-                Found { bucket, row_key: found.row_key, stored: found.stored }
+                bucket: u16::try_from(found.query).unwrap_or(u16::MAX),
+                row_key: found.row_key,
+                stored: found.stored,
+                reading: Arc::clone(&reading),
             })
             .map_err(|failure| failure.error)
             .boxed()
     }
 
-    fn bucket(&self, (number, partition): (u16, &Partition<E>)) -> Query<E> {
-        let mut rows = partition.clone();
-        if let Some(after) = &self.after {
-            let row = &*after.row_key;
-            // Of equal RowKeys, those of earlier buckets came before.
-            let from =
-                if number > after.bucket { Bound::Included(row) } else { Bound::Excluded(row) };
-            rows = rows.row_keys((from, Bound::Unbounded));
-        }
+    /// The queries, and what tokens of this reading are bound to: what is read of the first bucket.
+    fn buckets(&self) -> Result<(Arc<str>, Vec<Query<E>>)> {
+        let first = self.partitions.first().map(|first| self.query(first.clone()).fingerprint());
+        let reading: Arc<str> = format!("{:016x}", first.transpose()?.unwrap_or_default()).into();
+        let after = self.after.as_ref().map(|after| {
+            let (bucket, row_key) = after.place_in(&[GATHER, &reading])?;
+            let bucket: u16 = bucket.parse().map_err(|_| self.refused("the token is damaged"))?;
+            Ok((bucket, row_key))
+        });
+        let after =
+            after.transpose().map_err(|error: Error| error.of("Gather", self.table.name()))?;
+        let buckets = (0..).zip(&self.partitions).map(|(number, partition)| {
+            let mut rows = partition.clone();
+            if let Some((bucket, row)) = after {
+                // Of equal RowKeys, those of earlier buckets came before.
+                let from =
+                    if number > bucket { Bound::Included(row) } else { Bound::Excluded(row) };
+                rows = rows.row_keys((from, Bound::Unbounded));
+            }
+            self.query(rows)
+        });
+        Ok((reading, buckets.collect()))
+    }
+
+    fn query(&self, rows: Partition<E>) -> Query<E> {
         let mut query = self.table.query(rows);
         if let Some(filter) = &self.filter {
             query = query.filter(filter.clone());
@@ -117,34 +158,16 @@ impl<E: Entity + Send + 'static> Gather<E> {
         }
         query
     }
+
+    fn refused(&self, what: &'static str) -> Error {
+        Error::refused(ErrorKind::Invalid, what).of("Gather", self.table.name())
+    }
 }
 
 impl<E> Found<E> {
-    /// Where to go on after this entity.
-    pub fn place(&self) -> Place {
-        Place { bucket: self.bucket, row_key: self.row_key.clone() }
-    }
-}
-
-impl fmt::Display for Place {
-    /// The text to store.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.bucket, self.row_key)
-    }
-}
-
-impl FromStr for Place {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parts = text.split_once(':');
-        let place = parts.and_then(|(bucket, row_key)| {
-            Some(Self { bucket: bucket.parse().ok()?, row_key: row_key.to_owned() })
-        });
-        place.ok_or_else(|| {
-            let what = "the text is not that of a place in gathered buckets";
-            Error::refused(ErrorKind::Invalid, what)
-        })
+    /// Where to go on behind this entity. The token contains the RowKey: treat it as you treat the data.
+    pub fn continuation(&self) -> Continuation {
+        Continuation::behind(&[GATHER, &self.reading], &self.bucket.to_string(), &self.row_key)
     }
 }
 

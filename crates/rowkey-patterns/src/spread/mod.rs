@@ -4,7 +4,7 @@
 //! takes about 2,000 entities a second, however many the account takes. A bucket in the PartitionKey
 //! makes many ends of one.
 //!
-//! - [`Spread`]: which bucket; the ordered read over all of them · [`Gather`], [`Found`], [`Place`]
+//! - [`Spread`]: which bucket; the ordered read over all of them · [`Gather`], [`Found`]
 //! - [`Traffic`]: what this client writes where, and a [`Report`] of hot and append-only partitions
 //!
 //! ```
@@ -47,7 +47,7 @@ use rowkey::{Entity, Error, ErrorKind, Partition, Result, Table};
 mod gather;
 mod traffic;
 
-pub use gather::{Found, Gather, Place};
+pub use gather::{Found, Gather};
 pub use traffic::{Load, Order, Report, Traffic};
 
 /// Buckets that a reader still asks in one go.

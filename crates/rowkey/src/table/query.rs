@@ -239,6 +239,12 @@ impl<P: Projection + Send + 'static> Query<P> {
         Reader::new(self.table, plan, wanted, self.resume, self.limits)
     }
 
+    /// A number for what it reads, the same in every process: tokens over several queries are bound to it.
+    #[doc(hidden)]
+    pub fn fingerprint(&self) -> Result<u64> {
+        self.plan().map(|plan| plan.fingerprint(self.table.name()))
+    }
+
     fn plan(&self) -> Result<Plan> {
         if let Some((kind, what)) = &self.error {
             let error = match kind {
