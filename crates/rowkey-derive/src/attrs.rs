@@ -68,6 +68,8 @@ pub(crate) struct Field {
     pub(crate) json: Option<Span>,
     pub(crate) encrypt: Option<Span>,
     pub(crate) blob: Option<Span>,
+    /// Whether its entries are properties of their own.
+    pub(crate) rest: Option<Span>,
     pub(crate) system: Option<(System, Span)>,
 }
 
@@ -248,7 +250,7 @@ impl Field {
     /// `system` if fields may receive the properties that every entity has.
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
-        let own = ["rename", "default", "skip", "json", "encrypt", "blob"];
+        let own = ["rename", "default", "skip", "json", "encrypt", "blob", "rest"];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
             let span = meta.path.span();
@@ -281,6 +283,12 @@ impl Field {
                     );
                 }
                 "blob" => this.blob = Some(span),
+                "rest" if system => {
+                    return Err(
+                        meta.error("`rest` is for entities: a projection names what it reads")
+                    );
+                }
+                "rest" => this.rest = Some(span),
                 "partition_key" => this.system = Some((System::PartitionKey, span)),
                 "row_key" => this.system = Some((System::RowKey, span)),
                 _ => this.system = Some((System::Timestamp, span)),

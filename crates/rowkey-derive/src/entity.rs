@@ -162,7 +162,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     });
     let write_version = model.version.map(|version| quote! { #out.version(#version); });
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
-    let properties = model.fields.iter().filter_map(|field| write(field, &out));
+    let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
@@ -211,7 +211,7 @@ fn selected(model: &Model<'_>) -> TokenStream {
         .chain(model.properties())
         .collect();
     // An older version may have others.
-    if names.len() > MAX_SELECT || model.from.is_some() {
+    if names.len() > MAX_SELECT || model.from.is_some() || model.has_rest() {
         // Decoding looks properties up by name, so all of them do as well.
         return quote! { ::core::option::Option::None };
     }
@@ -250,8 +250,18 @@ fn columns(model: &Model<'_>) -> TokenStream {
     quote! { #(#columns)* }
 }
 
+/// The names of properties that fields have, which no entry of an open field may have.
+fn taken(model: &Model<'_>) -> Vec<String> {
+    let pointers = model.blobs().map(|name| format!("{name}{POINTER}"));
+    model.properties().map(str::to_owned).chain(pointers).collect()
+}
+
 /// Writes a field that is stored as a property.
-fn write(field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
+fn write(model: &Model<'_>, field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
+    if let Role::Rest = field.role {
+        let (ident, taken) = (field.ident, taken(model));
+        return Some(quote_spanned! { at(field.ty) => #out.rest(&self.#ident, &[#(#taken),*]); });
+    }
     let Role::Property { name, json, encrypt, .. } = &field.role else { return None };
     let (ident, ty) = (field.ident, field.ty);
     let mark = encrypt.then(|| quote! { #out.must_encrypt(#name); });
@@ -280,6 +290,10 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         Role::Skipped(default) => {
             let default = default_path(default.as_ref());
             quote_spanned! { span => #default() }
+        }
+        Role::Rest => {
+            let taken = taken(model);
+            quote_spanned! { span => #row.rest(&[#(#taken),*])? }
         }
         Role::System(system) => {
             let value = match system {

@@ -117,7 +117,8 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
-            Role::Skipped(_)
+            Role::Rest
+                | Role::Skipped(_)
                 | Role::Property { json: true, .. }
                 | Role::Property { encrypt: true, .. }
                 | Role::Property { blob: true, .. }
@@ -173,6 +174,10 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
         Some(Role::Key) => Err(Error::new(
             ident.span(),
             format!("`{name}` is part of a key, which every copy has"),
+        )),
+        Some(Role::Rest) => Err(Error::new(
+            ident.span(),
+            format!("`{name}` is no property: its entries are, and which there are is data"),
         )),
         Some(_) => Err(Error::new(ident.span(), format!("`{name}` is not stored"))),
         None => {

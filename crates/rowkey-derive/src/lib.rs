@@ -240,6 +240,10 @@ use syn::DeriveInput;
 /// - `encrypt`: stored encrypted, by the store and the keys of the crate `rowkey-encryption`; a String
 ///   or Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads
 ///   it, and a store refuses a filter that compares it.
+/// - `rest`: on one `BTreeMap<String, V>`, where `V` is any type of a property, `edm::Value` included: each
+///   entry is a property of its own, for names that are data. It takes what no other field names. An entry
+///   with the name of another field, or with one that the service or a store writes (`Timestamp`,
+///   `EntityType`, `EntityOp` and such), is refused when the entity is written.
 /// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
 ///
 /// ```

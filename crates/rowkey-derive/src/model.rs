@@ -64,6 +64,8 @@ pub(crate) enum Role {
         blob: bool,
         default: Option<DefaultValue>,
     },
+    /// Each of its entries is stored under its own name.
+    Rest,
     /// It is not stored.
     Skipped(Option<DefaultValue>),
     /// It receives one of the properties that every entity has.
@@ -164,7 +166,7 @@ impl<'a> Model<'a> {
             let is_shown = match field.role {
                 Role::Key => true,
                 Role::Property { json, encrypt, blob, .. } => !json && !encrypt && !blob,
-                Role::Skipped(_) | Role::System(_) => false,
+                Role::Rest | Role::Skipped(_) | Role::System(_) => false,
             };
             !is_shown || option_of(field.ty).is_some()
         });
@@ -192,6 +194,11 @@ impl<'a> Model<'a> {
             Role::Property { name, blob: true, .. } => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// Whether a field takes the properties that no other field names.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.role, Role::Rest))
     }
 
     /// The names of the stored properties, in the order of the fields.
@@ -275,31 +282,36 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
 }
 
 fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
-    let Attrs { rename, default, skip, json, encrypt, blob, system } = attrs;
+    let Attrs { rename, default, skip, json, encrypt, blob, rest, system } = attrs;
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
-    let conflict = |spans: [Option<Span>; 6], why: &str| match spans.into_iter().flatten().next() {
+    let conflict = |spans: [Option<Span>; 7], why: &str| match spans.into_iter().flatten().next() {
         Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
         None => Ok(()),
     };
     if is_key {
         conflict(
-            [renamed, defaulted, skip, json, encrypt, blob],
+            [renamed, defaulted, skip, json, encrypt, blob, rest],
             "is part of a key and not stored as a property",
         )?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
         conflict(
-            [renamed, defaulted, skip, json, encrypt, blob],
+            [renamed, defaulted, skip, json, encrypt, blob, rest],
             "receives a property that every entity has",
         )?;
         return Ok(Role::System(system));
     }
     if skip.is_some() {
         let why = "is skipped and not stored as a property";
-        conflict([renamed, json, encrypt, blob, None, None], why)?;
+        conflict([renamed, json, encrypt, blob, rest, None, None], why)?;
         return Ok(Role::Skipped(default));
+    }
+    if rest.is_some() {
+        let why = "is no property: each of its entries is one, under its own name";
+        conflict([renamed, defaulted, json, encrypt, blob, None, None], why)?;
+        return Ok(Role::Rest);
     }
     let name = match (&rename, rename_all) {
         (Some(name), _) => name.value(),
@@ -334,6 +346,14 @@ fn check_names(
 ) {
     let limit = MAX_PROPERTIES - usize::from(kind) - usize::from(version);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
+    let mut open = fields.iter().filter(|field| matches!(field.role, Role::Rest));
+    if let (Some(first), Some(second)) = (open.next(), open.next()) {
+        let what = format!(
+            "`{}` takes the properties that no field names already; one field has `rest`",
+            first.ident
+        );
+        combine(errors, Error::new(second.ident.span(), what));
+    }
     for field in fields {
         let Role::Property { name, json, blob, .. } = &field.role else { continue };
         let ident = field.ident;

@@ -1,6 +1,7 @@
 //! What an entity is written to and read from.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rowkey_wire::edm::{DateTime, Value, ValueRef};
@@ -15,6 +16,22 @@ pub(crate) const KIND: &str = "EntityType";
 
 /// The property that tells the version of the type; an entity without it is of version 1.
 pub(crate) const VERSION: &str = "EntityVersion";
+
+/// The properties that are no data of an entity: those of the service, of the type, and of the rows that
+/// `rowkey_store::Store` writes. No open field has one of them.
+const OWN: [&str; 11] = [
+    "PartitionKey",
+    "RowKey",
+    "Timestamp",
+    KIND,
+    VERSION,
+    "EntityOp",
+    "EntityRows",
+    "IndexName",
+    "PrimaryPartitionKey",
+    "PrimaryRowKey",
+    "RowFormat",
+];
 
 /// The properties of an entity on their way to the service.
 pub struct RowWriter {
@@ -63,6 +80,23 @@ impl RowWriter {
         match serde_json::to_string(value) {
             Ok(text) => self.property(name, &text),
             Err(_) => self.fail(name, PropertyError::new("the value cannot be written as JSON")),
+        }
+    }
+
+    /// Writes each entry as a property of its own. One with a name of `taken`, which other fields have, or
+    /// with a name that the service, the type or a store writes is an error.
+    pub fn rest<P: Property>(&mut self, entries: &BTreeMap<String, P>, taken: &[&str]) {
+        for (name, value) in entries {
+            if !self.takes(name) {
+                continue;
+            }
+            if taken.contains(&&**name) || OWN.contains(&&**name) {
+                let what = "an entry of the open field has this name, and another field, the service or \
+                            the store writes this property; give the entry another name";
+                self.fail(name, PropertyError::new(what));
+                return;
+            }
+            self.property(name, value);
         }
     }
 
@@ -218,6 +252,18 @@ impl<'a> RowReader<'a> {
         serde_json::from_str(&text)
             .map(Some)
             .map_err(|_| DecodeError::property(name, "its JSON is not of the field's type"))
+    }
+
+    /// The properties that no other field names: none with a name of `taken`, and none that the service,
+    /// the type or a store writes.
+    pub fn rest<P: Property>(&self, taken: &[&str]) -> Result<BTreeMap<String, P>, DecodeError> {
+        let is_open = |name: &str| !taken.contains(&name) && !OWN.contains(&name);
+        let open = self.values()?.into_iter().filter(|(name, _)| is_open(name));
+        open.map(|(name, value)| match P::from_value(value.as_ref()) {
+            Ok(value) => Ok((name, value)),
+            Err(error) => Err(DecodeError::property(&name, error.reason())),
+        })
+        .collect()
     }
 
     #[doc(hidden)]

@@ -1,0 +1,92 @@
+//! Open fields, `#[entity(rest)]`: properties whose names are data.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Entity, EntitySet, ErrorKind, Projection};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{city}", row = "year_{year:4}", kind = "year")]
+struct Year {
+    city: String,
+    year: u16,
+    #[entity(rename = "Unit")]
+    unit: String,
+    #[entity(rest)]
+    hours: BTreeMap<String, f64>,
+}
+
+fn year(hours: &[(&str, f64)]) -> Year {
+    let hours = hours.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    Year { city: "Seattle".into(), year: 2010, unit: "F".into(), hours }
+}
+
+#[test]
+fn each_entry_is_a_property_and_is_read_back() {
+    let stored = DynamicEntity::of(&year(&[("H00", 39.5), ("H01", 40.0)])).unwrap();
+    let names: Vec<_> = stored.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["EntityType", "Unit", "H00", "H01"]);
+    assert_eq!(stored.get("H01"), Some(&40.0.into()));
+    assert_eq!(stored.read_as::<Year>().unwrap(), year(&[("H00", 39.5), ("H01", 40.0)]));
+    assert_eq!(<Year as Projection>::COLUMNS, None, "all columns are asked for");
+}
+
+#[test]
+fn what_the_service_the_type_and_a_store_write_is_no_entry() {
+    let mut stored = DynamicEntity::of(&year(&[("H00", 39.5)])).unwrap();
+    for name in ["EntityOp", "EntityRows", "IndexName", "PrimaryRowKey", "RowFormat"] {
+        stored.set(name, "x");
+    }
+    assert_eq!(stored.read_as::<Year>().unwrap(), year(&[("H00", 39.5)]));
+}
+
+#[test]
+fn an_entry_with_the_name_of_something_else_is_refused() {
+    for name in ["Unit", "PartitionKey", "Timestamp", "EntityType", "EntityOp", "EntityRows"] {
+        let entity = year(&[("H00", 1.0), (name, 2.0)]);
+        for error in [
+            DynamicEntity::of(&entity).unwrap_err(),
+            DynamicEntity::of_any_size(&entity).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let said = error.to_string();
+            assert!(said.contains(name) && said.contains("another name"), "{said}");
+        }
+    }
+    // What is no name of a property is refused as it is anywhere.
+    let error = DynamicEntity::of(&year(&[("no name", 1.0)])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn an_entry_of_another_type_names_its_property_and_not_its_value() {
+    let mut stored = DynamicEntity::of(&year(&[])).unwrap();
+    stored.set("H07", "secret");
+    let said = stored.read_as::<Year>().unwrap_err().to_string();
+    assert!(said.contains("`H07`") && !said.contains("secret"), "{said}");
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "bags", row = "bag_{id}")]
+struct Bag {
+    id: u32,
+    #[entity(rest)]
+    entries: BTreeMap<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, EntitySet)]
+enum Thing {
+    Year(Year),
+    Bag(Bag),
+}
+
+#[test]
+fn values_of_any_type_are_entries_and_sets_hold_such_types() {
+    let entries = [("Name", Value::from("Ada")), ("Size", 7.into()), ("Large", 7_i64.into())];
+    let entries = entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let bag = Bag { id: 1, entries };
+    let stored = DynamicEntity::of(&bag).unwrap();
+    assert_eq!(stored.read_as::<Thing>().unwrap(), Thing::Bag(bag));
+}
