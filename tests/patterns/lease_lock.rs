@@ -98,6 +98,29 @@ async fn who_waits_gets_it_when_it_is_free() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_date_that_is_set_back_does_not_make_the_term_longer() -> TestResult {
+    let (server, clock, account) = start().await?;
+    let held = lock(&account).acquire().await?;
+    clock.set_date(clock.now() - Duration::from_secs(60));
+    assert_eq!(held.remaining(), TERM);
+    let passed = TERM + Duration::from_secs(1);
+    clock.advance(passed);
+    server.clock().advance(passed);
+    assert_eq!(held.remaining(), Duration::ZERO, "another may hold it");
+    assert!(lock(&account).try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_date_that_is_set_forward_does_not_end_the_term() -> TestResult {
+    let (_server, clock, account) = start().await?;
+    let held = lock(&account).acquire().await?;
+    clock.set_date(clock.now() + Duration::from_secs(60));
+    assert_eq!(held.remaining(), TERM);
+    Ok(())
+}
+
+#[tokio::test]
 async fn work_keeps_it_by_renewing_it() -> TestResult {
     let (server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;

@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{Either, select};
 use rowkey::blob::{Conditions, Insertion, Lease};
 use rowkey::{Blob, Clock, Error, ErrorKind, Result};
@@ -58,7 +57,8 @@ pub struct Held {
     blob: Blob,
     term: Duration,
     token: u64,
-    until: Mutex<DateTime<Utc>>,
+    /// In the time that [`Clock::elapsed`] counts, which no change of the date moves.
+    until: Mutex<Duration>,
 }
 
 /// What became of work under the lock.
@@ -100,11 +100,11 @@ impl LeaseLock {
     /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
     pub async fn try_acquire(&self) -> Result<Option<Held>> {
         let clock = self.blob.account().clock();
-        let mut asked = clock.now();
+        let mut asked = clock.elapsed();
         let lease = match self.blob.acquire_lease(self.term).await {
             Err(error) if error.is_not_found() => {
                 self.create().await?;
-                asked = clock.now();
+                asked = clock.elapsed();
                 self.blob.acquire_lease(self.term).await?
             }
             lease => lease?,
@@ -119,7 +119,7 @@ impl LeaseLock {
                 return Err(error);
             }
         };
-        let until = Mutex::new(end(asked, self.term));
+        let until = Mutex::new(asked + self.term);
         Ok(Some(Held { lease, blob: self.blob.clone(), term: self.term, token, until }))
     }
 
@@ -177,17 +177,18 @@ impl Held {
     /// How long the lock is held for certain if nobody breaks it; zero when it may be lost.
     ///
     /// Counted from before the request that took or renewed it was sent, so the service's count ends
-    /// later.
+    /// later; by [`Clock::elapsed`], which setting the machine's date does not move, and which counts the
+    /// time for which the machine was suspended where its documentation says so.
     pub fn remaining(&self) -> Duration {
-        let left = *self.until() - self.clock().now();
-        left.to_std().unwrap_or(Duration::ZERO)
+        let until = *self.until();
+        until.saturating_sub(self.clock().elapsed())
     }
 
     /// Begins the term anew. Fails with [`ErrorKind::Leased`] when the lock is lost.
     pub async fn renew(&self) -> Result<()> {
-        let asked = self.clock().now();
+        let asked = self.clock().elapsed();
         self.lease.renew().await?;
-        *self.until() = end(asked, self.term);
+        *self.until() = asked + self.term;
         Ok(())
     }
 
@@ -241,13 +242,9 @@ impl Held {
         self.blob.account().clock()
     }
 
-    fn until(&self) -> std::sync::MutexGuard<'_, DateTime<Utc>> {
+    fn until(&self) -> std::sync::MutexGuard<'_, Duration> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn end(asked: DateTime<Utc>, term: Duration) -> DateTime<Utc> {
-    asked + TimeDelta::from_std(term).unwrap_or_default()
 }
 
 impl<T> Guarded<T> {

@@ -94,6 +94,16 @@ impl StorageAccount {
         Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
     }
 
+    /// The same account with connections of its own, which belong to the runtime that makes requests on
+    /// them: for requests that must not wait for the threads of another runtime. Reading the system's
+    /// certificates makes it as expensive as [`build`](StorageAccountBuilder::build).
+    ///
+    /// An account with an HTTP client of the program's own keeps that client and its connections.
+    pub fn with_own_connections(&self) -> Result<Self> {
+        let pipeline = self.0.pipeline.with_own_connections()?;
+        Ok(Self(Arc::new(Inner { name: self.0.name.clone(), pipeline })))
+    }
+
     /// Where the account takes the time from, and how it waits. Whatever is built on the account
     /// takes them from here, too, so that one [`Clock`] moves all of it in tests.
     pub fn clock(&self) -> &dyn Clock {

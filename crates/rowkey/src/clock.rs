@@ -18,14 +18,26 @@ pub use manual::ManualClock;
 /// [`SystemClock`] is the default. Tests that must not wait use `ManualClock` (feature
 /// `test-util`).
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time now.
+    /// The date and time now, which an operator or NTP may set forward and back.
     fn now(&self) -> DateTime<Utc>;
+
+    /// The time that has passed since a moment that stays the same while the program runs.
+    ///
+    /// Leases and guards are measured with it, so it must not go back, and should go on while the machine
+    /// is suspended. The default is derived from [`now`](Self::now), which is right for clocks of tests.
+    fn elapsed(&self) -> Duration {
+        self.now().signed_duration_since(DateTime::UNIX_EPOCH).to_std().unwrap_or_default()
+    }
 
     /// Completes when `duration` has passed.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// The machine's clock. Sleeping needs a running tokio runtime with its timer enabled.
+///
+/// [`elapsed`](Clock::elapsed) is `CLOCK_BOOTTIME` on Linux and Android, and the performance counter on
+/// Windows: both go on while the machine is suspended. On other systems it is
+/// [`Instant`](std::time::Instant), which on macOS stands still meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -33,6 +45,26 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
+    }
+
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    fn elapsed(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        // Since the machine was started, so neither is negative.
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or_default(),
+            u32::try_from(time.tv_nsec).unwrap_or_default(),
+        )
+    }
+
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]
+    fn elapsed(&self) -> Duration {
+        use std::sync::LazyLock;
+        use std::time::Instant;
+
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]

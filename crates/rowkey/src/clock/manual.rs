@@ -22,6 +22,7 @@ pub struct ManualClock(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     now: DateTime<Utc>,
+    elapsed: Duration,
     auto_advance: bool,
     slept: Vec<Duration>,
     sleepers: Vec<Waker>,
@@ -39,7 +40,8 @@ impl ManualClock {
     }
 
     fn with(now: DateTime<Utc>, auto_advance: bool) -> Self {
-        let state = State { now, auto_advance, slept: Vec::new(), sleepers: Vec::new() };
+        let elapsed = Duration::ZERO;
+        let state = State { now, elapsed, auto_advance, slept: Vec::new(), sleepers: Vec::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -47,11 +49,16 @@ impl ManualClock {
     pub fn advance(&self, duration: Duration) {
         let sleepers = {
             let mut state = self.state();
-            state.now += duration;
+            state.pass(duration);
             std::mem::take(&mut state.sleepers)
         };
         // Those who must sleep on put themselves back.
         sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sets the date, as an operator or NTP does: no time passes, and sleepers are not woken.
+    pub fn set_date(&self, now: DateTime<Utc>) {
+        self.state().now = now;
     }
 
     /// Every duration that somebody asked to sleep, in order.
@@ -65,18 +72,29 @@ impl ManualClock {
     }
 }
 
+impl State {
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.elapsed += duration;
+    }
+}
+
 impl Clock for ManualClock {
     fn now(&self) -> DateTime<Utc> {
         self.state().now
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.state().elapsed
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let until = {
             let mut state = self.state();
             state.slept.push(duration);
-            let until = state.now + duration;
+            let until = state.elapsed.saturating_add(duration);
             if state.auto_advance {
-                state.now = until;
+                state.pass(duration);
             }
             until
         };
@@ -86,7 +104,7 @@ impl Clock for ManualClock {
 
 struct Sleep<'a> {
     clock: &'a ManualClock,
-    until: DateTime<Utc>,
+    until: Duration,
 }
 
 impl Future for Sleep<'_> {
@@ -94,7 +112,7 @@ impl Future for Sleep<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.clock.state();
-        if state.now >= self.until {
+        if state.elapsed >= self.until {
             return Poll::Ready(());
         }
         if !state.sleepers.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -151,6 +169,15 @@ mod tests {
         }
         assert_eq!(clock.now(), start() + Duration::from_secs(7));
         assert_eq!(clock.slept(), [Duration::from_secs(3), Duration::from_secs(4)]);
+    }
+
+    #[test]
+    fn setting_the_date_lets_no_time_pass() {
+        let clock = ManualClock::new(start());
+        clock.advance(Duration::from_secs(5));
+        clock.set_date(start() - Duration::from_secs(60));
+        assert_eq!(clock.now(), start() - Duration::from_secs(60));
+        assert_eq!(clock.elapsed(), Duration::from_secs(5));
     }
 
     #[test]

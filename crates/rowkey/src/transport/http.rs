@@ -25,7 +25,11 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A pool of connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Http(reqwest::Client);
+pub(crate) struct Http {
+    client: reqwest::Client,
+    /// Whether the program gave the client's builder, which cannot be copied.
+    is_given: bool,
+}
 
 /// An answer, whatever its status; the body may have been cut off.
 #[derive(Debug)]
@@ -97,7 +101,12 @@ impl Http {
         if direct {
             builder = builder.no_proxy();
         }
-        Self::build(tls(builder, secure)?)
+        Ok(Self { is_given: false, ..Self::build(tls(builder, secure)?)? })
+    }
+
+    /// A pool of the same kind; the same one if the program gave it.
+    pub(crate) fn another(&self, secure: bool, direct: bool) -> Result<Self> {
+        if self.is_given { Ok(self.clone()) } else { Self::new(secure, direct) }
     }
 
     /// A pool of the caller's making, but for what only this crate may decide. A client that is built
@@ -120,7 +129,7 @@ impl Http {
             .map_err(|error| {
                 Error::invalid("the HTTP client cannot be built").with_source(error.without_url())
             })?;
-        Ok(Self(client))
+        Ok(Self { client, is_given: true })
     }
 
     /// Sends a request once and reads the whole answer, or the head of a success.
@@ -129,7 +138,7 @@ impl Http {
         request: reqwest::Request,
         take: Take,
     ) -> std::result::Result<Answer, Broken> {
-        let mut response = self.0.execute(request).await.map_err(Broken::sending)?;
+        let mut response = self.client.execute(request).await.map_err(Broken::sending)?;
         let status = response.status();
         if take == Take::Head && status.is_success() {
             let headers = std::mem::take(response.headers_mut());

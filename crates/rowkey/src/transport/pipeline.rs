@@ -29,13 +29,13 @@ use crate::options::ClientOptions;
 /// behaves differently.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
+    http: Http,
     shared: Arc<Shared>,
     options: Arc<ClientOptions>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    http: Http,
     endpoints: Endpoints,
     signer: Signer,
     clock: Arc<dyn Clock>,
@@ -53,13 +53,21 @@ impl Pipeline {
     ) -> Self {
         let jitter = Arc::new(jitter);
         let signer = Signer::new(credential, Arc::clone(&clock), Arc::clone(&jitter));
-        let shared = Shared { http, endpoints, signer, clock, jitter };
-        Self { shared: Arc::new(shared), options: Arc::new(options) }
+        let shared = Shared { endpoints, signer, clock, jitter };
+        Self { http, shared: Arc::new(shared), options: Arc::new(options) }
     }
 
     /// The same connections with other settings.
     pub(crate) fn with_options(&self, options: ClientOptions) -> Self {
-        Self { shared: Arc::clone(&self.shared), options: Arc::new(options) }
+        let (http, shared) = (self.http.clone(), Arc::clone(&self.shared));
+        Self { http, shared, options: Arc::new(options) }
+    }
+
+    /// The same with connections of its own, or those of the caller's client if there is one.
+    pub(crate) fn with_own_connections(&self) -> Result<Self> {
+        let endpoints = self.endpoints();
+        let http = self.http.another(endpoints.is_secure(), endpoints.is_direct())?;
+        Ok(Self { http, ..self.clone() })
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {
@@ -257,7 +265,7 @@ impl Pipeline {
         take: Take,
         limit: Duration,
     ) -> std::result::Result<Answer, Broken> {
-        match tokio::time::timeout(limit, self.shared.http.send(signed.request, take)).await {
+        match tokio::time::timeout(limit, self.http.send(signed.request, take)).await {
             Ok(result) => result,
             Err(_) => Err(Broken::timeout()),
         }
