@@ -68,6 +68,30 @@ async fn two_hours(container: &Container) -> Result<(BlobLog, LogWriter), rowkey
 }
 
 #[tokio::test]
+async fn a_line_of_the_future_does_not_date_the_lines_that_follow() -> TestResult {
+    let (_server, clock, container) = start().await?;
+    let log = BlobLog::new(container, "web");
+    let writer = log.writer()?;
+    for (ahead, text) in [(30 * 86_400, "in a month"), (120, "in two minutes")] {
+        writer.log_at(after(ahead), text).await?;
+        clock.advance(Duration::from_secs(1));
+        writer.log(&format!("after {text}")).await?;
+    }
+    writer.close().await?;
+    let lines: Vec<_> = lines(&log).await?;
+    let shown: Vec<_> = lines.iter().map(|line| (line.time, line.text.as_str())).collect();
+    assert_eq!(
+        shown,
+        [
+            (after(1), "after in a month"),
+            (after(2), "after in two minutes"),
+            (after(120), "in two minutes"),
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn lines_come_back_as_they_were_logged() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = fixture.account.container(&unique_name());

@@ -11,6 +11,9 @@ use super::{line, name};
 /// The longest block: what every version of the service appends at once.
 const MAX_BLOCK: usize = 4 << 20;
 
+/// How far a line may be ahead of the clock before lines of now leave it behind in a blob of its own.
+const AHEAD: TimeDelta = TimeDelta::minutes(1);
+
 /// Lines of one period, that are appended at once.
 pub(super) struct Block {
     /// When their period begins.
@@ -54,8 +57,13 @@ impl Buffer {
         }
     }
 
-    /// Takes a line, unless there is no room for it.
-    pub(super) fn push(&mut self, time: DateTime<Utc>, text: &str) -> Result<bool> {
+    /// Takes a line, unless there is no room for it. `now` is the time of the clock.
+    pub(super) fn push(
+        &mut self,
+        time: DateTime<Utc>,
+        now: DateTime<Utc>,
+        text: &str,
+    ) -> Result<bool> {
         line::check(text)?;
         if !(0..10_000).contains(&time.year()) {
             let what = "the year of the line has not four digits, as names of blobs have";
@@ -69,10 +77,19 @@ impl Buffer {
         if self.bytes + length > self.capacity {
             return Ok(false);
         }
+        let time = line::truncated(time);
+        let latest = now.checked_add_signed(AHEAD).unwrap_or(now);
+        if self.last > latest && time <= latest {
+            // A line of the future, or a clock that was ahead. What follows would all get its time.
+            self.last = time;
+        }
         // Readers rely on the order of times in a blob, which clocks do not always keep.
-        let time = line::truncated(time).max(self.last);
+        let time = time.max(self.last);
         let begin = name::begin(time, self.period);
-        let joins = |block: &Block| block.begin == begin && block.bytes.len() + length <= MAX_BLOCK;
+        let joins = |block: &Block| {
+            let fits = block.bytes.len() + length <= MAX_BLOCK;
+            block.begin == begin && block.last <= time && fits
+        };
         if !self.blocks.back().is_some_and(joins) {
             let bytes = BytesMut::new();
             self.blocks.push_back(Block { begin, first: time, last: time, lines: 0, bytes });
@@ -97,7 +114,7 @@ impl Buffer {
     ) {
         self.notice = notice;
         self.tell(time);
-        if !matches!(self.push(time, text), Ok(true)) {
+        if !matches!(self.push(time, time, text), Ok(true)) {
             self.dropped += 1;
         }
     }
@@ -105,7 +122,7 @@ impl Buffer {
     /// Logs how many lines were dropped, if there is room.
     pub(super) fn tell(&mut self, time: DateTime<Utc>) {
         let untold = self.dropped - self.told;
-        if untold > 0 && matches!(self.push(time, &(self.notice)(untold)), Ok(true)) {
+        if untold > 0 && matches!(self.push(time, time, &(self.notice)(untold)), Ok(true)) {
             self.told = self.dropped;
         }
     }

@@ -160,7 +160,8 @@ impl Open {
 
     fn takes(&self, block: &Sending, log: &BlobLog) -> bool {
         let fits = self.length == 0 || self.length + block.bytes.len() as u64 <= log.max_blob;
-        self.begin == block.begin && fits && self.blocks < MAX_BLOCKS
+        let follows = self.last.is_none_or(|last| last <= block.first);
+        self.begin == block.begin && fits && follows && self.blocks < MAX_BLOCKS
     }
 
     /// Appends the block where the blob ends, or finds that it is there already. `false`: the blob is

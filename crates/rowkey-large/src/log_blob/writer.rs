@@ -67,7 +67,10 @@ impl LogWriter {
     }
 
     /// Logs a line of another time, for lines that come from elsewhere. One that is earlier than the
-    /// line before it gets the time of that one: times never go back within a writer.
+    /// line before it gets the time of that one: times never go back within a blob.
+    ///
+    /// A line of more than a minute ahead of the clock is left in its blob by the next line that is not,
+    /// which begins another one and keeps its own time.
     pub async fn log_at(&self, time: DateTime<Utc>, text: &str) -> Result<()> {
         while !self.push(time, text)? {
             self.flush().await?;
@@ -149,7 +152,7 @@ impl LogWriter {
     }
 
     fn push(&self, time: DateTime<Utc>, text: &str) -> Result<bool> {
-        let pushed = self.buffer().push(time, text);
+        let pushed = self.buffer().push(time, self.now(), text);
         self.wake();
         pushed.map_err(|error| error.of("WriteLog", self.shared.log.container.name()))
     }
