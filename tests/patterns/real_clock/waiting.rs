@@ -71,10 +71,17 @@ async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
     let (server, account) = start().await?;
     let tasks = jobs(&account).await?;
     tasks.put(&Job { number: 1 }).await?;
-    let (journal, clock) = (&server, &account);
-    let handler = |_: Job, _: Attempt| async move {
-        until(clock, || journal.journal().count(Operation::UpdateMessage) > 0).await;
-        Ok(Done::Applied)
+    let handler = move |_: Job, attempt: Attempt| {
+        let account = account.clone();
+        async move {
+            let mut left = attempt.remaining();
+            // Until it was renewed.
+            until(&account, || {
+                attempt.remaining() > std::mem::replace(&mut left, attempt.remaining())
+            })
+            .await;
+            Ok(Done::Applied)
+        }
     };
     let worker = Worker::new(tasks, handler).visibility(Duration::from_secs(9));
     let (step, sent) = requests_of(&server, worker.step()).await;

@@ -209,7 +209,7 @@ async fn a_task_with_characters_that_xml_does_not_have_arrives() -> TestResult {
     let tasks = Tasks::<Welcome>::new(account.queue("jobs"));
     let odd = "a\u{0}\u{1f}\u{fffe}\u{ffff}\u{10ffff}\"\\<&>]]>\r\n\tz";
     tasks.put(&Welcome { to: odd.to_owned(), language: None }).await?;
-    let worker = Worker::new(tasks, |task: Welcome, _: Attempt| async move {
+    let worker = Worker::new(tasks, move |task: Welcome, _: Attempt| async move {
         assert_eq!(task.to, odd);
         Ok(Done::Applied)
     });

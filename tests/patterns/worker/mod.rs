@@ -6,6 +6,7 @@ mod model;
 mod poisoned;
 mod renewal;
 mod running;
+mod runtime;
 mod sweeps;
 
 use std::time::Duration;
@@ -55,8 +56,8 @@ impl Handler<Resize> for Resizer {
     async fn handle(&self, task: Resize, attempt: Attempt) -> rowkey::Result<Done> {
         match task.deed {
             Deed::Poison => return Ok(Done::Poison("it is no picture".to_owned())),
-            Deed::Fail => return Err(unavailable()),
-            Deed::FailFirst if attempt.number() == 1 => return Err(unavailable()),
+            Deed::Fail => return Err(broken()),
+            Deed::FailFirst if attempt.number() == 1 => return Err(broken()),
             Deed::FailFirst | Deed::Succeed => {}
         }
         let pixels = i32::try_from(task.pixels.len()).unwrap();
@@ -65,8 +66,9 @@ impl Handler<Resize> for Resizer {
     }
 }
 
-fn unavailable() -> Error {
-    Error::refused(ErrorKind::Unavailable, "the resizer is down")
+/// A failure that counts as an attempt.
+fn broken() -> Error {
+    Error::refused(ErrorKind::Unexpected, "the resizer is down").advise("try again later")
 }
 
 fn resize(picture: u64, deed: Deed) -> Resize {

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use rowkey::StorageAccount;
 use rowkey::queue::Body;
 use rowkey_eventual::worker::Step;
-use rowkey_server::{Fault, JournalEntry, Operation};
+use rowkey_server::{Fault, JournalEntry, Operation, Server};
 use rowkey_tests::TestResult;
 use serde_json::Value;
 
@@ -133,17 +134,28 @@ async fn a_message_too_long_to_say_its_reason_is_kept_whole() -> TestResult {
     Ok(())
 }
 
+/// Ends a worker while it works on what it received.
+async fn die(server: &Server, account: &StorageAccount) {
+    let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).hold());
+    let worker = worker(account).max_attempts(3);
+    let (step, held) = (pin!(worker.step()), pin!(held.wait_until_held()));
+    // The worker is dropped with what it does.
+    assert!(matches!(select(held, step).await, Either::Left(_)));
+    server.clock().advance(VISIBILITY);
+}
+
 #[tokio::test]
-async fn a_task_whose_workers_die_is_put_aside_without_being_tried_again() -> TestResult {
+async fn a_task_whose_workers_died_is_tried_alone_before_it_is_put_aside() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     for _ in 0..3 {
-        let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).hold());
-        let worker = worker(&account);
-        let (step, held) = (pin!(worker.step()), pin!(held.wait_until_held()));
-        // The worker is dropped with what it does.
-        assert!(matches!(select(held, step).await, Either::Left(_)));
-        server.clock().advance(VISIBILITY);
+        die(&server, &account).await;
+    }
+    assert_eq!(worker(&account).max_attempts(3).step().await?, Step::Handled);
+
+    tasks(&account).put(&resize(8, Deed::Succeed)).await?;
+    for _ in 0..4 {
+        die(&server, &account).await;
     }
     let before = server.journal();
     assert_eq!(worker(&account).max_attempts(3).step().await?, Step::Poisoned);
@@ -152,7 +164,7 @@ async fn a_task_whose_workers_die_is_put_aside_without_being_tried_again() -> Te
     let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
     assert_eq!(
         text["reason"],
-        "it was received 4 times and is tried 3 times; no worker came to an end with it"
+        "it was received 5 times, and no worker came to an end with it, though it was tried alone"
     );
     Ok(())
 }

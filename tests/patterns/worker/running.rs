@@ -25,9 +25,9 @@ async fn it_works_on_as_many_tasks_as_it_is_told_and_receives_them_together() ->
     for picture in 0..64 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
     }
-    let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let (now, most) = (&now, &most);
-    let handler = |_: Resize, _: Attempt| async move {
+    let (now, most): (&AtomicUsize, &AtomicUsize) =
+        (Box::leak(Box::default()), Box::leak(Box::default()));
+    let handler = move |_: Resize, _: Attempt| async move {
         most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         while now.load(Ordering::Relaxed) < 32 && most.load(Ordering::Relaxed) < 32 {
             tokio::task::yield_now().await;
@@ -48,9 +48,8 @@ async fn one_at_a_time_is_the_default() -> TestResult {
     for picture in 0..5 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
     }
-    let order = Mutex::new(Vec::new());
-    let order = &order;
-    let handler = |task: Resize, _: Attempt| async move {
+    let order: &Mutex<Vec<u64>> = Box::leak(Box::default());
+    let handler = move |task: Resize, _: Attempt| async move {
         order.lock().unwrap().push(task.picture);
         tokio::task::yield_now().await;
         order.lock().unwrap().push(task.picture);

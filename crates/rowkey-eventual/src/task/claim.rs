@@ -20,6 +20,8 @@ const POISONED: &str = "poisoned";
 pub(crate) enum Loaded<T> {
     /// The claim's blob is not there.
     Gone,
+    /// A program that knows more tasks wrote it.
+    Newer(String),
     Task(T),
     /// Why it cannot be read; repeating does not help.
     Unreadable(String),
@@ -55,7 +57,7 @@ impl<T: Task> Tasks<T> {
     ///
     /// Fails with [`ErrorKind::Damaged`] when the blob does not hold what was put there.
     pub(crate) async fn load(&self, letter: &Letter) -> Result<Loaded<T>> {
-        let parsed = match &letter.content {
+        Ok(match &letter.content {
             Content::Inline(task) => Self::parse(task.get().as_bytes()),
             Content::Claim { name, sha256 } => {
                 let blob = self.claim(name)?;
@@ -67,8 +69,14 @@ impl<T: Task> Tasks<T> {
                 }
                 Self::parse(&content.bytes)
             }
-        };
-        Ok(parsed.map_or_else(Loaded::Unreadable, Loaded::Task))
+        })
+    }
+
+    /// Whether a blob of this name is one that holds a task of this queue. Any writer of messages can write
+    /// names, and what is named is read, marked and deleted.
+    pub(crate) fn is_claim(&self, name: &str) -> bool {
+        let own = name.strip_prefix(self.queue().name()).and_then(|rest| rest.strip_prefix('/'));
+        own.is_some_and(|id| id.split('/').all(|part| !matches!(part, "" | "." | "..")))
     }
 
     /// Deletes the blob of a letter whose message was deleted.
@@ -122,6 +130,10 @@ impl<T: Task> Tasks<T> {
     }
 
     fn claim(&self, name: &str) -> Result<Blob> {
+        if !self.is_claim(name) {
+            let what = "the message names a blob that is not one of its queue's claims";
+            return Err(Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name()));
+        }
         self.container().map(|container| container.blob(name)).ok_or_else(|| {
             let what = "the message names a claim, and these tasks have no container for claims";
             let error = Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name());

@@ -20,6 +20,12 @@ pub(crate) struct Letter {
     pub(crate) content: Content,
     /// When the task was first put, if not with this message.
     pub(crate) first_seen: Option<String>,
+    /// How many attempts were counted.
+    pub(crate) attempts: u32,
+    /// How often the message had been received when an attempt last had a known end.
+    pub(crate) receptions: u32,
+    /// Whether the reception after that was an attempt that no other task took part in.
+    pub(crate) alone: bool,
     pub(crate) history: Vec<Failure>,
 }
 
@@ -63,6 +69,10 @@ pub(super) struct Fields<'a> {
     pub(super) reason: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) receptions: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) alone: Option<bool>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) first_seen: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "<[Failure]>::is_empty")]
@@ -81,6 +91,8 @@ impl<'a> Fields<'a> {
             text: None,
             reason: None,
             attempts: None,
+            receptions: None,
+            alone: None,
             first_seen: None,
             history: Vec::new().into(),
         }
@@ -94,7 +106,15 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
 
 impl Letter {
     pub(crate) fn new(id: String, content: Content) -> Self {
-        Self { id, content, first_seen: None, history: Vec::new() }
+        Self {
+            id,
+            content,
+            first_seen: None,
+            attempts: 0,
+            receptions: 0,
+            alone: false,
+            history: Vec::new(),
+        }
     }
 
     /// Reads a message that may have been written by hand: an envelope or the task alone, as it is
@@ -122,6 +142,9 @@ impl Letter {
             id: fields.id.map_or_else(|| id.to_owned(), Cow::into_owned),
             content,
             first_seen: fields.first_seen.map(Cow::into_owned),
+            attempts: fields.attempts.unwrap_or_default(),
+            receptions: fields.receptions.unwrap_or_default(),
+            alone: fields.alone.unwrap_or_default(),
             history: fields.history.into_owned(),
         })
     }
@@ -141,6 +164,9 @@ impl Letter {
             task,
             claim: claim.map(Into::into),
             sha256: sha256.map(Into::into),
+            attempts: (self.attempts > 0).then_some(self.attempts),
+            receptions: (self.receptions > 0).then_some(self.receptions),
+            alone: self.alone.then_some(true),
             first_seen: self.first_seen.as_deref().map(Into::into),
             history: self.history.as_slice().into(),
             ..Fields::of_kind(kind)

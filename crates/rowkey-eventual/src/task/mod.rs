@@ -57,6 +57,14 @@ const RESERVED: usize = 4 * 1024;
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// What such tasks are called in messages. Messages of another kind are not taken for it.
     const KIND: &'static str;
+
+    /// What the task is about, if a worker is to work on one task about it at a time. Default: `None`.
+    ///
+    /// A task that waits for another one keeps its place among the worker's
+    /// [`concurrency`](crate::worker::Worker::concurrency). Other workers know nothing of it.
+    fn key(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A queue of tasks, its poison queue, and the container for tasks that are too large for a message.
@@ -215,18 +223,39 @@ impl<T: Task> Tasks<T> {
     }
 
     /// What a message holds, or why it cannot be read.
-    pub(crate) fn open(message: &Message) -> Result<Letter, String> {
-        Letter::read(message.text(), &message.id, T::KIND)
+    pub(crate) fn open(&self, message: &Message) -> Result<Letter, String> {
+        let letter = Letter::read(message.text(), &message.id, T::KIND)?;
+        match &letter.content {
+            Content::Claim { name, .. } if !self.is_claim(name) => {
+                Err("it names a blob that is not one of its queue's claims".to_owned())
+            }
+            _ => Ok(letter),
+        }
     }
 
     /// The task of a letter.
-    pub(crate) fn parse(json: &[u8]) -> Result<T, String> {
-        serde_json::from_slice(json).map_err(|error| {
-            // Without the error's own words, which quote the task.
-            let (line, column) = (error.line(), error.column());
-            format!("it is no task `{}`: see line {line}, column {column} of its JSON", T::KIND)
-        })
+    pub(crate) fn parse(json: &[u8]) -> Loaded<T> {
+        let error = match serde_json::from_slice(json) {
+            Ok(task) => return Loaded::Task(task),
+            Err(error) => error,
+        };
+        // Without the error's own words, which quote the task.
+        let (line, column) = (error.line(), error.column());
+        let reason =
+            format!("it is no task `{}`: see line {line}, column {column} of its JSON", T::KIND);
+        if is_unknown_variant(&error) { Loaded::Newer(reason) } else { Loaded::Unreadable(reason) }
     }
+}
+
+/// Whether the JSON is that of an enum with a variant that this program does not know.
+///
+/// serde says it in words alone: those of `serde::de::Error::unknown_variant`, and of derived code for
+/// enums without a tag.
+fn is_unknown_variant(error: &serde_json::Error) -> bool {
+    let text = error.to_string();
+    error.is_data()
+        && (text.starts_with("unknown variant `")
+            || text.starts_with("data did not match any variant of untagged enum"))
 }
 
 /// A new task's letter.

@@ -55,6 +55,7 @@ impl<T: Task> Tasks<T> {
         };
         fields.reason = Some(reason.into());
         fields.attempts = Some(message.dequeue_count);
+        (fields.receptions, fields.alone) = (None, None);
         fields.first_seen.get_or_insert_with(|| time(message.inserted).into());
         loop {
             let text = envelope::json(&fields);
@@ -121,7 +122,9 @@ impl<T: Task> Tasks<T> {
         }
         let id = fields.id.as_deref().unwrap_or_default();
         match Letter::read(&json, id, T::KIND) {
-            Ok(letter) if fields.reason.is_some() => {
+            Ok(mut letter) if fields.reason.is_some() => {
+                // Tried as often as a new one.
+                letter.attempts = 0;
                 (self.body(&letter.text(T::KIND)), Some(letter))
             }
             // Something else put it there, such as Azure Functions.

@@ -17,8 +17,11 @@ impl Task for Archive {
 fn read(text: &str) -> Result<(Letter, Archive), String> {
     let letter = Letter::read(text, "m1", Archive::KIND)?;
     let Content::Inline(task) = &letter.content else { return Err("a claim".to_owned()) };
-    let task = Tasks::<Archive>::parse(task.get().as_bytes())?;
-    Ok((letter, task))
+    match Tasks::<Archive>::parse(task.get().as_bytes()) {
+        Loaded::Task(task) => Ok((letter, task)),
+        Loaded::Newer(reason) | Loaded::Unreadable(reason) => Err(reason),
+        Loaded::Gone => Err("a claim".to_owned()),
+    }
 }
 
 #[test]
@@ -102,4 +105,44 @@ fn history_keeps_the_latest_failures_and_the_beginning_of_their_texts() {
     assert_eq!(letter.history.len(), 16);
     assert!(letter.history[0].error.starts_with("4 "));
     assert_eq!(letter.history[15].error.chars().count(), 301);
+}
+
+#[test]
+fn a_variant_that_is_not_known_is_of_a_newer_program_and_a_wrong_field_is_not() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    enum External {
+        Move { id: u64 },
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(tag = "type")]
+    enum Internal {
+        Move { id: u64 },
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        Move { id: u64 },
+    }
+    impl Task for External {
+        const KIND: &'static str = "external";
+    }
+    impl Task for Internal {
+        const KIND: &'static str = "internal";
+    }
+    impl Task for Untagged {
+        const KIND: &'static str = "untagged";
+    }
+    let newer = |json: &str| {
+        let json = json.as_bytes();
+        (
+            matches!(Tasks::<External>::parse(json), Loaded::Newer(_)),
+            matches!(Tasks::<Internal>::parse(json), Loaded::Newer(_)),
+            matches!(Tasks::<Untagged>::parse(json), Loaded::Newer(_)),
+        )
+    };
+    assert_eq!(newer(r#"{"Stay":{"id":7}}"#), (true, false, true));
+    assert_eq!(newer(r#"{"type":"Stay","id":7}"#), (true, true, false));
+    assert_eq!(newer(r#"{"Move":{"id":"7"}}"#), (false, false, true));
+    assert_eq!(newer(r#"{"type":"Move","id":"7"}"#), (true, false, true));
+    assert_eq!(newer("no json"), (false, false, false));
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey::Result;
+use tokio::sync::watch;
 
 use super::hold::Hold;
 
@@ -17,16 +18,23 @@ use super::hold::Hold;
 /// dropped at any await, when its message was lost: what it has done by then stays, and the next
 /// attempt does it again.
 ///
-/// An error is for what may pass: the task is tried again later. What cannot succeed is
-/// [`Done::Poison`].
-pub trait Handler<T>: Send + Sync {
+/// How it ends decides what becomes of the task:
+///
+/// | end | the task | counted as an attempt |
+/// |---|---|---|
+/// | [`Done::Applied`], [`Done::AlreadyApplied`] | is done | |
+/// | [`Done::Later`] | comes again after that time | no |
+/// | [`Done::Poison`] | is a dead letter at once | |
+/// | an error of [`Throttled`](rowkey::ErrorKind::Throttled) or [`Unavailable`](rowkey::ErrorKind::Unavailable) | comes again | no, for as long as the worker's [patience](super::Worker::patience) |
+/// | another error, a panic, the [time limit](super::Worker::time_limit) | comes again, at last as a dead letter | yes |
+pub trait Handler<T>: Send + Sync + 'static {
     /// Does the task, or finds that it has been done.
     fn handle(&self, task: T, attempt: Attempt) -> impl Future<Output = Result<Done>> + Send;
 }
 
 impl<T, F, Fut> Handler<T> for F
 where
-    F: Fn(T, Attempt) -> Fut + Send + Sync,
+    F: Fn(T, Attempt) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Done>> + Send,
 {
     fn handle(&self, task: T, attempt: Attempt) -> impl Future<Output = Result<Done>> + Send {
@@ -41,8 +49,27 @@ pub enum Done {
     AlreadyApplied,
     /// It is done.
     Applied,
-    /// It can never be done, and this is why: it goes to the poison queue at once.
+    /// It cannot be done yet, and comes again after this time, 7 days at most. Not an attempt.
+    Later(Duration),
+    /// It can never be done, and this is why: it is a dead letter at once.
     Poison(String),
+}
+
+/// How far a worker is with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Running,
+    /// No more messages are received, and what was received is finished.
+    Stopping,
+    /// What has not been finished is handed back.
+    Over,
+}
+
+/// Completes when the worker has come to this phase; never if it goes without.
+pub(super) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// An attempt at a task. Clones are of the same attempt.
@@ -52,16 +79,17 @@ pub struct Attempt {
     pub(super) number: u32,
     pub(super) first_seen: DateTime<Utc>,
     pub(super) hold: Arc<Hold>,
+    pub(super) phase: watch::Receiver<Phase>,
 }
 
 impl Attempt {
-    /// The task's id: the same in each attempt, and after the poison queue. Systems that can tell
+    /// The task's id: the same in each attempt, and after it was redriven. Systems that can tell
     /// repetitions apart can be given this to tell them by.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Which attempt it is, counted from 1.
+    /// How often the message was received, counted from 1.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -71,12 +99,23 @@ impl Attempt {
         self.first_seen
     }
 
-    /// How long nobody else gets the message for certain; zero when somebody may have it.
+    /// How long no other worker receives the message for certain; zero when one may have it.
     ///
-    /// The worker renews this while the handler waits. Work that computes for long without an await
-    /// can look here before it writes.
+    /// The worker renews this while the handler works, also while it computes or blocks.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
+    }
+
+    /// Completes when the worker is to stop: what takes long can end itself then, with
+    /// [`Done::Later`]. What has not ended at the worker's
+    /// [deadline](super::Worker::shutdown_deadline) is dropped.
+    pub async fn shutdown(&self) {
+        reached(&mut self.phase.clone(), Phase::Stopping).await;
+    }
+
+    /// Whether the worker is to stop.
+    pub fn is_shutting_down(&self) -> bool {
+        *self.phase.borrow() >= Phase::Stopping
     }
 }
 

@@ -2,37 +2,38 @@
 //!
 //! - [`Worker`]: what it takes, how much of it, and when it stops
 //! - [`Handler`], [`Attempt`], [`Done`]: what does the work, and what it is told
-//! - `hold`: the message stays hidden from others while it is worked on
+//! - `run`: receiving, the circuit breaker and the shutdown
+//! - `attempt`: whether there is to be one, and the handler in a task of its own
+//! - `hold`, `keeper`: the message stays hidden from others while it is worked on
 //! - `settle`: what becomes of the message afterwards
 
 use std::fmt;
-use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher as _, RandomState};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::queue::Message;
-use rowkey::{Clock, Result};
+use rowkey::{Clock, ErrorKind, Queue, Result};
+use tokio::sync::{RwLock, watch};
 
+mod attempt;
 mod handler;
 mod hold;
+mod keeper;
+mod run;
 mod settle;
 
 pub use handler::{Attempt, Done, Handler};
 
 use crate::task::{Task, Tasks};
+use attempt::Keys;
+use handler::Phase;
 
 /// The shortest wait of an idle worker. Without one, a `least` of zero would be doubled to zero for
 /// ever, and the queue asked without pause.
 const SHORTEST_IDLE: Duration = Duration::from_millis(10);
-
-/// The most messages that one request receives.
-const MAX_RECEIVED: usize = 32;
 
 /// Takes tasks from a queue and has them done by a [`Handler`].
 ///
@@ -64,35 +65,60 @@ const MAX_RECEIVED: usize = 32;
 /// # }
 /// ```
 ///
-/// A message is deleted after its task was done. Whoever dies before leaves it to become visible
+/// A message is deleted after its task was done. A worker that dies before leaves it to become visible
 /// again; so **each task is done at least once**, sometimes twice, and now and then by two workers at
 /// the same time. Handlers have to bear that.
 ///
-/// A worker spawns nothing: it works while it is polled, and several may run in one program, in many
-/// programs, on many machines. It takes the time from the account's clock; with a clock that moves on
-/// when somebody waits, messages are lost as soon as they are waited for.
+/// Each handler runs in a task of its own of the tokio runtime that the worker is polled in: its panic is
+/// a failure of its message and of no other. Messages are renewed by a thread of their own, one in the
+/// process, so code that blocks costs no neighbour its message. A worker that is dropped ends its handlers
+/// at the await that they have reached. Several may run in one program, in many programs, on many machines.
+///
+/// It takes the time from the account's clock; with a clock that moves on when something waits, messages
+/// are lost as soon as they are waited for.
 pub struct Worker<T, H> {
     tasks: Tasks<T>,
-    handler: H,
+    handler: Arc<H>,
     max_attempts: u32,
     visibility: Duration,
     concurrency: usize,
     idle: (Duration, Duration),
     retry: (Duration, Duration),
+    time_limit: Duration,
+    patience: Duration,
+    breaker: u32,
+    shutdown_deadline: Duration,
+    observer: Option<Observer>,
+    /// The queue with the connections of the thread that renews.
+    renewals: Mutex<Option<Queue>>,
+    /// Handlers that have not ended.
+    running: Arc<AtomicUsize>,
+    /// Written by the task that is tried alone.
+    alone: RwLock<()>,
+    keys: Keys,
+    /// For messages that no running worker has received.
+    steps: watch::Sender<Phase>,
     counts: Mutex<Counts>,
     random: RandomState,
     drawn: AtomicU64,
 }
 
+type Observer = Box<dyn Fn(&Report<'_>) + Send + Sync>;
+
 /// What became of the message that [`Worker::step`] received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it says whether there was anything to do"]
 pub enum Step {
+    /// The task comes again, and that was no attempt: what it depends on is not available, the handler
+    /// asked for it, or a newer program put it.
+    Deferred,
+    /// The worker stopped before the task was done, and others receive it at once.
+    HandedBack,
     /// The task was done.
     Handled,
     /// There was none to receive.
     Idle,
-    /// The message became somebody else's before its task was done, or before it was deleted.
+    /// Another worker received the message before its task was done, or before it was deleted.
     Lost,
     /// The task is in the poison queue.
     Poisoned,
@@ -106,22 +132,49 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
+    /// Handlers that have not ended: those at work, and those that block after their time was over.
+    pub at_work: usize,
+    /// Receptions that were no attempts: see [`Step::Deferred`].
+    pub deferred: u64,
+    /// Messages that others received at once when the worker stopped.
+    pub handed_back: u64,
     /// Tasks that were done.
     pub handled: u64,
-    /// Messages that became somebody else's before their tasks were done or they were deleted.
+    /// Messages that another worker received before their tasks were done or they were deleted.
     pub lost: u64,
+    /// Attempts that took longer than their time limit.
+    pub overrun: u64,
     /// Tasks that went to the poison queue.
     pub poisoned: u64,
     /// Attempts that failed and are followed by another.
     pub retried: u64,
     /// Tasks that had been done before.
     pub suppressed: u64,
-    /// Messages of which nobody knows whether they were deleted, hidden or poisoned. They come again
+    /// Messages of which it is unknown whether they were deleted, hidden or poisoned. They come again
     /// if they were not.
     pub unsettled: u64,
     /// How long ago the oldest of the tasks that were received last was put: how far the workers are
     /// behind. Zero when there were none.
     pub oldest: Duration,
+}
+
+/// The end of a message, for [`Worker::observe`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Report<'r> {
+    /// What became of it; `None` if that is unknown.
+    pub step: Option<Step>,
+    /// The kind of error that the handler or a request failed with, if it was one.
+    pub error: Option<ErrorKind>,
+    /// Why it failed: the text of an error or a panic, or what the handler said. May hold what the handler
+    /// wrote into it.
+    pub reason: Option<&'r str>,
+    /// How often it was received.
+    pub attempt: u32,
+    /// How long before its reception it was put.
+    pub age: Duration,
+    /// How long it was worked on.
+    pub took: Duration,
 }
 
 /// How it is set up.
@@ -130,20 +183,34 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     pub fn new(tasks: Tasks<T>, handler: H) -> Self {
         Self {
             tasks,
-            handler,
+            handler: Arc::new(handler),
             max_attempts: 5,
             visibility: Duration::from_secs(30),
             concurrency: 1,
             idle: (Duration::from_secs(1), Duration::from_secs(30)),
             retry: (Duration::from_secs(2), Duration::from_secs(600)),
+            time_limit: Duration::from_secs(3600),
+            patience: Duration::from_secs(3 * 24 * 3600),
+            breaker: 5,
+            shutdown_deadline: Duration::from_secs(25),
+            observer: None,
+            renewals: Mutex::default(),
+            running: Arc::default(),
+            alone: RwLock::default(),
+            keys: Keys::default(),
+            steps: watch::Sender::new(Phase::Running),
             counts: Mutex::default(),
             random: RandomState::new(),
             drawn: AtomicU64::new(0),
         }
     }
 
-    /// How often a task is tried before it goes to the poison queue. Default: 5. Attempts that ended
-    /// with their worker count, too.
+    /// How often a task is tried before it goes to the poison queue. Default: 5. The table at [`Handler`]
+    /// says what counts.
+    ///
+    /// Receptions of unknown end (the worker died, an answer was lost) are not attempts. After as many of
+    /// them in a row the task is tried once while this worker does nothing else, because the worker may
+    /// have died of another task; if that has no known end either, it goes to the poison queue.
     #[must_use = "the worker itself is what is set up"]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);
@@ -155,6 +222,51 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     #[must_use = "the worker itself is what is set up"]
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = visibility;
+        self
+    }
+
+    /// How long a handler may take. Default: an hour. After it the handler is dropped at the await it has
+    /// reached, and the attempt has failed; the message is renewed no longer.
+    ///
+    /// Code that blocks cannot be stopped. It keeps its thread, but neither its message nor its place:
+    /// another task is received. [`Counts::at_work`] counts it until it ends.
+    #[must_use = "the worker itself is what is set up"]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// How old a message becomes before its transient failures, and being a task that this program does
+    /// not know, count as attempts. Default: 3 days.
+    #[must_use = "the worker itself is what is set up"]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// After how many transient failures in a row [`run_until`](Self::run_until) stops receiving. Default:
+    /// 5. It waits as long as an [idle](Self::idle_backoff) worker does, at least as long as the service
+    /// asked for (`Retry-After`), and then receives one message; when that one ends otherwise, it goes on.
+    #[must_use = "the worker itself is what is set up"]
+    pub fn breaker(mut self, failures: u32) -> Self {
+        self.breaker = failures.max(1);
+        self
+    }
+
+    /// How long [`run_until`](Self::run_until) lets handlers go on after `shutdown`. Default: 25 seconds,
+    /// less than the 30 that Kubernetes leaves. Then they are dropped, and other workers receive their
+    /// messages at once; that is no attempt.
+    #[must_use = "the worker itself is what is set up"]
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.shutdown_deadline = deadline;
+        self
+    }
+
+    /// Calls `observer` when a message has ended, for counters and gauges. It is called in the worker's own
+    /// task, and must not block; a panic in it is logged.
+    #[must_use = "the worker itself is what is set up"]
+    pub fn observe(mut self, observer: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
         self
     }
 
@@ -193,85 +305,12 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     pub async fn step(&self) -> Result<Step> {
         let Batch { asked, messages } = self.receive(1).await?;
         let Some(message) = messages.into_iter().next() else { return Ok(Step::Idle) };
-        self.work(message, asked).await
-    }
-
-    /// Receives and works until `shutdown` completes; then tasks that were received are finished, and
-    /// no more are taken. Returns what this worker has done so far.
-    ///
-    /// What fails now and then is logged, and waited for. Fails with what does not pass by itself, as
-    /// a queue that is missing or a credential that is refused, after tasks that were received are
-    /// finished.
-    pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
-        let mut shutdown = pin!(shutdown);
-        let mut at_work = FuturesUnordered::new();
-        // A request that receives is let come to its end: what it received would be hidden from
-        // everybody for a while.
-        let mut taking = None;
-        let mut pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
-        let mut quiet = 0;
-        let mut stopping = false;
-        let mut failure = None;
-        loop {
-            let room = self.room(at_work.len());
-            if !stopping && taking.is_none() && pause.is_none() && room > 0 {
-                taking = Some(Box::pin(self.receive(room)));
-            }
-            if stopping && taking.is_none() && at_work.is_empty() {
-                break;
-            }
-            let event = poll_fn(|context| {
-                if !stopping && shutdown.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Event::Shutdown);
-                }
-                if let Poll::Ready(Some(result)) = at_work.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Settled(result));
-                }
-                if let Some(taking) = &mut taking {
-                    return taking.as_mut().poll(context).map(Event::Received);
-                }
-                match &mut pause {
-                    Some(pause) if !stopping => {
-                        pause.as_mut().poll(context).map(|()| Event::Paused)
-                    }
-                    _ => Poll::Pending,
-                }
-            });
-            match event.await {
-                Event::Paused => pause = None,
-                Event::Received(received) => {
-                    taking = None;
-                    match received {
-                        Ok(Batch { messages, .. }) if messages.is_empty() => {}
-                        Ok(Batch { asked, messages }) => {
-                            quiet = 0;
-                            at_work.extend(messages.into_iter().map(|it| self.work(it, asked)));
-                            continue;
-                        }
-                        Err(error) if error.is_retryable() => {
-                            tracing::warn!(%error, "nothing could be received");
-                        }
-                        Err(error) => {
-                            failure = Some(error);
-                            stopping = true;
-                        }
-                    }
-                    pause = Some(self.clock().sleep(self.wait(self.idle, quiet)));
-                    quiet += 1;
-                }
-                Event::Settled(Err(error)) => {
-                    tracing::warn!(%error, "a message is not settled, and may come again");
-                }
-                Event::Settled(Ok(_)) => {}
-                Event::Shutdown => stopping = true,
-            }
-        }
-        failure.map_or_else(|| Ok(self.counts()), Err)
+        Ok(self.work(message, asked, self.steps.subscribe()).await?.step)
     }
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
-        *self.counting()
+        Counts { at_work: self.at_work(), ..*self.counting() }
     }
 
     /// The tasks that it takes.
@@ -280,24 +319,17 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 }
 
-/// What a running worker waits for.
-enum Event {
-    Paused,
-    Received(Result<Batch>),
-    Settled(Result<Step>),
-    Shutdown,
-}
-
 /// Messages, and when they were asked for: what hides them began later.
 struct Batch {
-    asked: DateTime<Utc>,
+    /// By [`Clock::elapsed`].
+    asked: Duration,
     messages: Vec<Message>,
 }
 
 impl<T: Task, H: Handler<T>> Worker<T, H> {
     async fn receive(&self, room: usize) -> Result<Batch> {
         let count = u32::try_from(room).unwrap_or(u32::MAX);
-        let asked = self.clock().now();
+        let asked = self.clock().elapsed();
         let messages = self.tasks.queue().receive(count, self.visibility).await?;
         let now = self.clock().now();
         let ages = messages.iter().filter_map(|message| (now - message.inserted).to_std().ok());
@@ -305,9 +337,23 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(Batch { asked, messages })
     }
 
-    /// How many messages there is room for.
-    fn room(&self, at_work: usize) -> usize {
-        self.concurrency.saturating_sub(at_work).min(MAX_RECEIVED)
+    /// The queue for renewals, with connections that no other thread drives.
+    fn renewals(&self) -> Result<Queue> {
+        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = &*renewals {
+            return Ok(queue.clone());
+        }
+        let queue = self.tasks.queue();
+        let account = queue.account().with_own_connections()?;
+        let own = account.queue(queue.name()).with_options(queue.options().clone());
+        Ok(renewals.insert(own).clone())
+    }
+
+    fn report(&self, report: &Report<'_>) {
+        let Some(observer) = &self.observer else { return };
+        if catch_unwind(AssertUnwindSafe(|| observer(report))).is_err() {
+            tracing::error!("the observer of a worker panicked");
+        }
     }
 
     /// `least`, doubled as often as that, at most `most`, and of this between a half and all.

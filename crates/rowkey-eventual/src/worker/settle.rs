@@ -4,27 +4,78 @@
 //! message is deleted before the blob that it names, and what is put aside is in the poison queue
 //! before it leaves this one. Whatever is cut off in between is done again, and nothing is lost.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use futures_util::future::{Either, select};
 use rowkey::queue::Message;
-use rowkey::{Outcome, Result};
+use rowkey::{ErrorKind, Outcome, Result};
+use tokio::sync::{oneshot, watch};
 use tracing::Instrument as _;
 
+use super::attempt::{Failure, Running, Turn, Working, turn};
+use super::handler::{Phase, reached};
 use super::hold::{Hold, Lost};
-use super::{Attempt, Done, Handler, Step, Worker};
-use crate::task::{Letter, Loaded, Poison, Task, Tasks};
+use super::{Attempt, Done, Handler, Report, Step, Worker};
+use crate::task::{Letter, Loaded, Poison, Task};
+
+/// How long a handler that was told to end is waited for. One at an await ends at once.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a task of a newer program waits first, and at most.
+const NEWER: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+
+/// The longest time for which a message can be hidden.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What is to become of a message.
 enum End {
     Delete(Step),
-    Fail(String),
+    Fail(Failure),
+    /// It comes again after this time, and that was no attempt.
+    Later(Duration),
+    /// A worker of a newer program may know the task.
+    Newer(String),
+    /// The worker stops before the handler has ended.
+    Over,
     Poison(String),
+}
+
+/// How a message ended, and what that says of what tasks depend on.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) step: Step,
+    pub(super) dependency: Dependency,
+    kind: Option<ErrorKind>,
+    reason: Option<String>,
+}
+
+/// Whether what tasks depend on is available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dependency {
+    /// It is not, and asked to be left alone for this time.
+    Down(Option<Duration>),
+    /// It says nothing of it.
+    Unsaid,
+    Up,
+}
+
+impl Settled {
+    fn new(step: Step) -> Self {
+        Self { step, dependency: Dependency::Unsaid, kind: None, reason: None }
+    }
 }
 
 impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Works on a message that was asked for at this time, and counts what became of it.
-    pub(super) async fn work(&self, message: Message, asked: DateTime<Utc>) -> Result<Step> {
+    pub(super) async fn work(
+        &self,
+        message: Message,
+        asked: Duration,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<Settled> {
         let kind = T::KIND;
         let span = tracing::info_span!(
             "task",
@@ -32,107 +83,246 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             id = tracing::field::Empty,
             attempt = message.dequeue_count
         );
-        let step = Box::pin(self.settled(message, asked)).instrument(span).await;
-        let mut counts = self.counting();
-        match step {
-            Ok(Step::Handled) => counts.handled += 1,
-            Ok(Step::Idle) => {}
-            Ok(Step::Lost) => counts.lost += 1,
-            Ok(Step::Poisoned) => counts.poisoned += 1,
-            Ok(Step::Retried) => counts.retried += 1,
-            Ok(Step::Suppressed) => counts.suppressed += 1,
-            Err(_) => counts.unsettled += 1,
+        let attempt = message.dequeue_count;
+        let age = (self.clock().now() - message.inserted).to_std().unwrap_or_default();
+        let settled = Box::pin(self.settled(message, asked, phase)).instrument(span).await;
+        {
+            let mut counts = self.counting();
+            match settled.as_ref().map(|settled| settled.step) {
+                Ok(Step::Deferred) => counts.deferred += 1,
+                Ok(Step::HandedBack) => counts.handed_back += 1,
+                Ok(Step::Handled) => counts.handled += 1,
+                Ok(Step::Idle) => {}
+                Ok(Step::Lost) => counts.lost += 1,
+                Ok(Step::Poisoned) => counts.poisoned += 1,
+                Ok(Step::Retried) => counts.retried += 1,
+                Ok(Step::Suppressed) => counts.suppressed += 1,
+                Err(_) => counts.unsettled += 1,
+            }
         }
-        step
+        let took = self.clock().elapsed().saturating_sub(asked);
+        let report = match &settled {
+            Ok(Settled { step, kind, reason, .. }) => Report {
+                step: Some(*step),
+                error: *kind,
+                reason: reason.as_deref(),
+                attempt,
+                age,
+                took,
+            },
+            Err(error) => {
+                Report { step: None, error: Some(error.kind()), reason: None, attempt, age, took }
+            }
+        };
+        self.report(&report);
+        settled
     }
 
-    async fn settled(&self, message: Message, asked: DateTime<Utc>) -> Result<Step> {
-        let letter = Tasks::<T>::open(&message);
+    async fn settled(
+        &self,
+        message: Message,
+        asked: Duration,
+        phase: watch::Receiver<Phase>,
+    ) -> Result<Settled> {
+        let letter = self.tasks.open(&message);
         let id = letter.as_ref().map_or(&message.id, |letter| &letter.id);
         tracing::Span::current().record("id", id.as_str());
-        let queue = self.tasks.queue().clone();
-        let hold = Arc::new(Hold::new(queue, message, asked, self.visibility));
+        let hold = Hold::new(self.tasks.queue(), message, asked, self.visibility);
+        let hold = Arc::new(hold);
         let mut letter = match letter {
             Ok(letter) => letter,
             Err(reason) => return self.poison(&hold, None, &reason).await,
         };
-        let end = match hold.during(self.end(&letter, &hold)).await {
+        let renewals = self.renewals()?;
+        let (working, worked) = oneshot::channel();
+        let work = self.end(&mut letter, &hold, phase, working);
+        let end = hold.during(&renewals, work).await?;
+        if matches!(end, Err(_) | Ok(End::Over))
+            && tokio::time::timeout(GRACE, worked).await.is_err()
+        {
+            tracing::error!("a handler blocks its thread, and goes on after its time is over");
+        }
+        let end = match end {
             Ok(end) => end,
+            Err(Lost::Overrun) => {
+                let limit = self.time_limit;
+                self.counting().overrun += 1;
+                End::Fail(Failure::counted(format!(
+                    "it took longer than its time limit, {limit:?}"
+                )))
+            }
             Err(lost) => return Ok(given_up(lost)),
         };
         match end {
             End::Delete(step) => self.delete(&hold, &letter, step).await,
-            End::Fail(error) => {
-                letter.failed(self.clock().now(), &error);
-                if hold.message().dequeue_count < self.max_attempts {
-                    self.retry(&hold, &letter, &error).await
-                } else {
-                    self.poison(&hold, Some(&letter), &error).await
-                }
+            End::Fail(failure) => self.fail(&hold, &mut letter, failure).await,
+            End::Later(wait) => self.put_off(&hold, &mut letter, wait, Step::Deferred).await,
+            End::Newer(reason) if self.has_patience(&hold.message()) => {
+                let wait = self.wait(NEWER, hold.message().dequeue_count.saturating_sub(1));
+                tracing::warn!(reason, ?wait, "the task waits for a worker of a newer program");
+                self.put_off(&hold, &mut letter, wait, Step::Deferred).await
             }
-            End::Poison(reason) => self.poison(&hold, Some(&letter), &reason).await,
+            End::Newer(reason) | End::Poison(reason) => {
+                self.poison(&hold, Some(&letter), &reason).await
+            }
+            End::Over => self.put_off(&hold, &mut letter, Duration::ZERO, Step::HandedBack).await,
         }
     }
 
-    /// Has the task done.
-    async fn end(&self, letter: &Letter, hold: &Arc<Hold>) -> End {
-        let message = hold.message();
-        let number = message.dequeue_count;
-        if number > self.max_attempts {
-            return End::Poison(format!(
-                "it was received {number} times and is tried {} times; {}",
-                self.max_attempts,
-                match letter.history.last() {
-                    Some(failure) => format!("the last failure: {}", failure.error),
-                    None => "no worker came to an end with it".to_owned(),
-                }
-            ));
-        }
-        let task = match self.tasks.load(letter).await {
-            Ok(Loaded::Task(task)) => task,
-            // It was poisoned and put back, and is in the queue twice; the other one was done.
-            Ok(Loaded::Gone) if letter.first_seen.is_some() => {
-                return End::Delete(Step::Suppressed);
-            }
-            Ok(Loaded::Gone) => return End::Poison("the blob with its task is gone".to_owned()),
-            Ok(Loaded::Unreadable(reason)) => return End::Poison(reason),
-            Err(error) => return End::Fail(error.to_string()),
+    /// Has the task done, alone if that is how it has to be.
+    async fn end(
+        &self,
+        letter: &mut Letter,
+        hold: &Arc<Hold>,
+        mut phase: watch::Receiver<Phase>,
+        working: Working,
+    ) -> End {
+        let mut over = phase.clone();
+        let turn = match turn(letter, &hold.message(), self.max_attempts) {
+            Turn::Poison(reason) => return End::Poison(reason),
+            turn => turn,
         };
+        let ready = async {
+            let task = match self.tasks.load(letter).await {
+                Ok(Loaded::Task(task)) => task,
+                // It was poisoned and put back, and is in the queue twice; the other one was done.
+                Ok(Loaded::Gone) if letter.first_seen.is_some() => {
+                    return End::Delete(Step::Suppressed);
+                }
+                Ok(Loaded::Gone) => {
+                    return End::Poison("the blob with its task is gone".to_owned());
+                }
+                Ok(Loaded::Newer(reason)) => return End::Newer(reason),
+                Ok(Loaded::Unreadable(reason)) => return End::Poison(reason),
+                Err(error) => return End::Fail(Failure::from(&error)),
+            };
+            let key = task.key();
+            let work = async {
+                if turn == Turn::Alone {
+                    let _alone = self.alone.write().await;
+                    match self.mark_alone(letter, hold).await {
+                        Ok(()) => self.handled(task, letter, hold, &mut phase, working).await,
+                        Err(end) => end,
+                    }
+                } else {
+                    let _together = self.alone.read().await;
+                    self.handled(task, letter, hold, &mut phase, working).await
+                }
+            };
+            self.keys.alone(key, work).await
+        };
+        // A task that waits for its turn, or a service that does not answer, must not keep the worker.
+        match select(pin!(ready), pin!(reached(&mut over, Phase::Over))).await {
+            Either::Left((end, _)) => end,
+            Either::Right(_) => End::Over,
+        }
+    }
+
+    /// Writes into the message that it is tried alone, so that its next reception tells how that ended.
+    async fn mark_alone(&self, letter: &Letter, hold: &Hold) -> Result<(), End> {
+        let message = hold.message();
+        let mut letter = letter.clone();
+        (letter.alone, letter.receptions) = (true, message.dequeue_count.saturating_sub(1));
+        let Some(body) = self.tasks.with_history(&letter) else {
+            return Err(End::Poison(format!(
+                "it was received {} times, and no worker came to an end with it",
+                message.dequeue_count
+            )));
+        };
+        match hold.renew(self.tasks.queue(), Some(body)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(End::Fail(Failure::from(&error))),
+            // Settling finds out and says so.
+            Err(_) => Err(End::Later(Duration::ZERO)),
+        }
+    }
+
+    /// Has the handler do the task, within its time.
+    async fn handled(
+        &self,
+        task: T,
+        letter: &Letter,
+        hold: &Arc<Hold>,
+        phase: &mut watch::Receiver<Phase>,
+        working: Working,
+    ) -> End {
+        let message = hold.message();
         let first_seen = letter.first_seen.as_ref().and_then(|time| time.parse().ok());
         let attempt = Attempt {
             id: letter.id.as_str().into(),
-            number,
+            number: message.dequeue_count,
             first_seen: first_seen.unwrap_or(message.inserted),
             hold: Arc::clone(hold),
+            phase: phase.clone(),
         };
-        match self.handler.handle(task, attempt).await {
-            Ok(Done::Applied) => End::Delete(Step::Handled),
-            Ok(Done::AlreadyApplied) => End::Delete(Step::Suppressed),
-            Ok(Done::Poison(reason)) => End::Poison(reason),
-            Err(error) => End::Fail(error.to_string()),
+        hold.limit(self.time_limit);
+        let running = Running::begin(&self.handler, task, attempt, (working, &self.running));
+        let (ended, over) = (pin!(running.end()), pin!(reached(phase, Phase::Over)));
+        match select(ended, over).await {
+            Either::Left((Ok(Done::Applied), _)) => End::Delete(Step::Handled),
+            Either::Left((Ok(Done::AlreadyApplied), _)) => End::Delete(Step::Suppressed),
+            Either::Left((Ok(Done::Later(wait)), _)) => End::Later(wait),
+            Either::Left((Ok(Done::Poison(reason)), _)) => End::Poison(reason),
+            Either::Left((Err(failure), _)) => End::Fail(failure),
+            Either::Right(_) => End::Over,
         }
     }
 
-    async fn delete(&self, hold: &Hold, letter: &Letter, step: Step) -> Result<Step> {
+    async fn delete(&self, hold: &Hold, letter: &Letter, step: Step) -> Result<Settled> {
+        let done = |step| Settled { dependency: Dependency::Up, ..Settled::new(step) };
         match self.tasks.queue().delete_if_exists(&hold.message()).await {
             Ok(true) => {
                 if let Err(error) = self.tasks.discard(letter).await {
                     tracing::warn!(%error, "the task's blob is left to `sweep_claims`");
                 }
                 tracing::debug!(?step, "the task is done");
-                Ok(step)
+                Ok(done(step))
             }
-            // Somebody else has deleted the message, and takes its blob along.
-            Ok(false) => Ok(step),
+            // Another worker has deleted the message, and takes its blob along.
+            Ok(false) => Ok(done(step)),
             Err(error) if error.is_conflict() => Ok(given_up(Lost::Taken)),
             Err(error) => Err(error),
         }
     }
 
-    /// Lets the message be received again after a while, with the failure in its history.
-    async fn retry(&self, hold: &Hold, letter: &Letter, error: &str) -> Result<Step> {
+    /// Lets a task that failed be received again, or puts it aside after its last attempt.
+    async fn fail(&self, hold: &Hold, letter: &mut Letter, failure: Failure) -> Result<Settled> {
+        let Failure { text, kind, is_transient, wait } = failure;
         let message = hold.message();
-        let wait = self.wait(self.retry, message.dequeue_count.saturating_sub(1));
+        letter.failed(self.clock().now(), &text);
+        let is_transient = is_transient && self.has_patience(&message);
+        let (step, doubled) = if is_transient {
+            (Step::Deferred, message.dequeue_count.saturating_sub(1))
+        } else {
+            letter.attempts += 1;
+            (Step::Retried, letter.attempts - 1)
+        };
+        let mut settled = if letter.attempts < self.max_attempts || is_transient {
+            let wait = self.wait(self.retry, doubled).max(wait.unwrap_or_default());
+            tracing::warn!(error = text, ?wait, "the task failed and will be tried again");
+            self.put_off(hold, letter, wait, step).await?
+        } else {
+            self.poison(hold, Some(letter), &text).await?
+        };
+        (settled.kind, settled.reason) = (kind, Some(text));
+        if is_transient {
+            settled.dependency = Dependency::Down(wait);
+        }
+        Ok(settled)
+    }
+
+    /// Lets the message be received again after a while, with what is known of it by now.
+    async fn put_off(
+        &self,
+        hold: &Hold,
+        letter: &mut Letter,
+        wait: Duration,
+        step: Step,
+    ) -> Result<Settled> {
+        let message = hold.message();
+        // This one has a known end.
+        (letter.alone, letter.receptions) = (false, message.dequeue_count);
+        let wait = wait.min(LONGEST);
         let mut update = self.tasks.queue().update(&message).hidden_for(wait);
         if let Some(body) = self.tasks.with_history(letter) {
             update = update.body(body);
@@ -146,14 +336,13 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             }
             Err(error) => return Err(error),
         }
-        tracing::warn!(error, ?wait, "the task failed and will be tried again");
-        Ok(Step::Retried)
+        Ok(Settled::new(step))
     }
 
-    /// Puts the message aside, if it is still this worker's: one that is somebody else's by now may
-    /// be done there.
-    async fn poison(&self, hold: &Hold, letter: Option<&Letter>, reason: &str) -> Result<Step> {
-        match hold.renew().await {
+    /// Puts the message aside, if it is still this worker's: one that another worker has by now may be
+    /// done there.
+    async fn poison(&self, hold: &Hold, letter: Option<&Letter>, reason: &str) -> Result<Settled> {
+        match hold.renew(self.tasks.queue(), None).await {
             Ok(renewed) => renewed?,
             Err(lost) => return Ok(given_up(lost)),
         }
@@ -164,11 +353,22 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             deleted => drop(deleted?),
         }
         tracing::error!(reason, "the task is in the poison queue");
-        Ok(Step::Poisoned)
+        Ok(Settled { reason: Some(reason.to_owned()), ..Settled::new(Step::Poisoned) })
+    }
+
+    /// Whether the task may still fail without that being counted.
+    fn has_patience(&self, message: &Message) -> bool {
+        let age = self.clock().now() - message.inserted;
+        age.to_std().unwrap_or_default() < self.patience
+    }
+
+    /// How many handlers have not ended, also those that block after their time was over.
+    pub(super) fn at_work(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
     }
 }
 
-fn given_up(lost: Lost) -> Step {
-    tracing::warn!(%lost, "the message was lost, and its task is somebody else's");
-    Step::Lost
+fn given_up(lost: Lost) -> Settled {
+    tracing::warn!(%lost, "the message was lost, and its task is another worker's");
+    Settled::new(Step::Lost)
 }
