@@ -3,9 +3,11 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use std::time::Duration;
+
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
-use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing};
+use rowkey::{DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount};
+use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 use rowkey_server::Server;
 use rowkey_store::Store;
 
@@ -36,15 +38,27 @@ fn key_of(year: u8) -> AesKeyWrap {
     AesKeyWrap::new(format!("patients-20{year}"), [year; 32])
 }
 
+/// The key that signs the records of branch keys. In production it is a `KeyVaultSigner`, or its bytes come
+/// from where secrets are kept.
+fn signer() -> MacKey {
+    MacKey::new("patients-records", [42; 32])
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let server = Server::start().await?;
-    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    // A clock that the example moves.
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(clock.clone())
+        .build()?;
     let table = account.table("patients");
     let under = |ring: KeyRing| Store::<Patient>::builder(table.clone()).keys(ring).build();
 
     // ANCHOR: fields
-    let ring = KeyRing::new(key_of(26)).index(IndexKey::new([99; 32]), ["Name"]);
+    let ring = KeyRing::new("patients", key_of(26), signer());
+    let ring = ring.index(IndexKey::new([99; 32]), ["Name"]);
     let patients = under(ring.clone())?;
     patients.create_if_missing().await?;
     patients.insert(&patient(1, "Ada", "fever")).await?;
@@ -59,7 +73,7 @@ async fn main() -> Result<(), Failure> {
     patients.update(Patient::key("north", 1), |ada| ada.findings.push("measles".into())).await?;
     let ada = patients.find(Patient::by_bed("north", 1_u32)).await?.ok_or("not there")?;
     assert_eq!(ada.entity.findings, ["fever", "measles"]);
-    let adas = ring.equals(&table, "Name", "Ada")?;
+    let adas = ring.equals("Name", "Ada")?;
     let found = patients.query(Patient::partition("north")).filter(adas).all().await?;
     assert_eq!(found[0].entity, ada.entity);
     println!("found {} by an encrypted name", found.len());
@@ -80,10 +94,10 @@ async fn main() -> Result<(), Failure> {
     // ANCHOR_END: moved
 
     // ANCHOR: rotation
-    // A new year, a new key: it wraps from now on, and the old one unwraps what is left of it.
-    let index = IndexKey::new([99; 32]);
-    let ring = KeyRing::new(key_of(27)).with(key_of(26)).index(index, ["Name"]);
-    let patients = under(ring)?;
+    // A new year, a new key. The job makes a branch key under it, which all programs write with within a
+    // minute, and writes again what is left under the old one.
+    let ring = KeyRing::new("patients", key_of(27), signer()).with(key_of(26));
+    let patients = under(ring.index(IndexKey::new([99; 32]), ["Name"]))?;
     let report = patients.reencrypt().progress(|progress| {
         // To be stored: a job that is resumed from it does not begin again.
         let _line = progress.checkpoint.to_string();
@@ -92,10 +106,17 @@ async fn main() -> Result<(), Failure> {
     assert!(report.is_clean(), "what is named here needs a look before the old key goes");
     println!("{} patients are under the key of 2027", report.total.repaired);
 
-    // Nothing needs the old key now, and without the new one nothing is read.
-    let patients = under(KeyRing::new(key_of(27)))?;
+    // The proof that nothing needs the old key any more waits for writers that began before.
+    let early = patients.verify_keys().run().await.err().ok_or("12 minutes have not passed")?;
+    assert_eq!(early.error.kind(), ErrorKind::Conflict);
+    clock.advance(Duration::from_secs(12 * 60));
+    let report = patients.verify_keys().run().await?;
+    assert!(report.is_clean(), "no patient is under another key");
+
+    // Without the new key nothing is read.
+    let patients = under(KeyRing::new("patients", key_of(27), signer()))?;
     assert_eq!(patients.query(Patient::partition("north")).all().await?.len(), 2);
-    let former = under(KeyRing::new(key_of(26)))?;
+    let former = under(KeyRing::new("patients", key_of(26), signer()))?;
     let error = former.get(Patient::key("north", 1)).await.err().ok_or("read with the old key")?;
     println!("{error}");
     // ANCHOR_END: rotation

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 use rowkey::edm::Value;
 use rowkey::{
-    ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, Result, ScanPolicy,
-    StorageAccount,
+    ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, Outcome, Result,
+    ScanPolicy, StorageAccount, Table,
 };
-use rowkey_encryption::{AesKeyWrap, DataKey, IndexKey, KeyRing, KeyWrapper};
+use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{Sealer as _, Store, View};
+use rowkey_store::{Op, Sealer, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
@@ -62,9 +64,14 @@ fn of(year: u8) -> AesKeyWrap {
     AesKeyWrap::new(format!("20{year:02}"), [year; 32])
 }
 
+/// A ring of one key.
+fn ring_of(key: AesKeyWrap) -> KeyRing {
+    KeyRing::new("patients", key, MacKey::new("records", [200; 32]))
+}
+
 /// A ring of the key of this year, and those of the years before from 26 on.
 fn ring(year: u8) -> KeyRing {
-    (26..year).fold(KeyRing::new(of(year)), |ring, older| ring.with(of(older)))
+    (26..year).fold(ring_of(of(year)), |ring, older| ring.with(of(older)))
 }
 
 fn store(account: &StorageAccount, ring: KeyRing) -> Result<Store<Patient>> {
@@ -142,7 +149,11 @@ async fn every_read_opens_what_every_write_sealed() -> TestResult {
     assert!(patients.delete_where(Patient::partition("north")).run().await?.is_clean());
     let snapshot = server.snapshot();
     let rows = snapshot.table("patients").unwrap().entities();
-    assert_eq!(rows.filter(|row| !row.row_key().starts_with("op_")).count(), 0);
+    assert_eq!(
+        rows.filter(|row| !row.row_key().starts_with("op_") && row.partition_key() != "encryption")
+            .count(),
+        0
+    );
     Ok(())
 }
 
@@ -224,7 +235,7 @@ async fn a_filter_over_an_encrypted_property_is_refused_and_equal_values_are_fou
     assert_eq!(server.journal().since(&before).len(), 0);
 
     let numbers = async |ring: &KeyRing, name: &str| -> Result<Vec<u32>> {
-        let filter = || ring.equals(patients.table(), "Name", name);
+        let filter = || ring.equals("Name", name);
         let found = north().filter(filter()?).all().await?;
         let copies = kims().filter(filter()?).all().await?;
         assert_eq!(found.len(), copies.len(), "whole copies have the index as well");
@@ -233,7 +244,7 @@ async fn a_filter_over_an_encrypted_property_is_refused_and_equal_values_are_fou
     assert_eq!(numbers(&ring, "Ada L.").await?, [1, 3]);
     assert_eq!(numbers(&ring, "Ada").await?, [2]);
     assert_eq!(numbers(&ring, "ada").await?, [0; 0], "byte for byte");
-    let error = ring.equals(patients.table(), "History", "[]").unwrap_err();
+    let error = ring.equals("History", "[]").unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     let other = self::ring(26).index(IndexKey::new([8; 32]), ["Name"]);
     assert_eq!(numbers(&other, "Ada").await?, [0; 0], "another key finds nothing");
@@ -308,14 +319,17 @@ async fn no_bit_can_be_altered_and_no_byte_cut_off() -> TestResult {
     let ring = ring(26).index(IndexKey::new([9; 32]), ["Name"]);
     store(&account, ring.clone())?.insert(&patient(1)).await?;
     let row = raw(&account, "patient_000001").await?;
+    let table = account.table("patients");
     let mut tried = 0;
+    let mut texts = std::collections::BTreeSet::new();
     let mut refuse = async |name: &str, value: Value| {
         let mut altered = row.clone();
         altered.set(name, value);
-        let opened = ring.open("patients", Patient::ENCRYPTED, &mut altered).await;
+        let opened = ring.open(&table, Patient::ENCRYPTED, &mut altered).await;
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode, "{name}: {error}");
         assert!(!format!("{error:?}").contains("Patient 1"), "{error:?}");
+        texts.insert(error.to_string());
         tried += 1;
     };
     for name in ["Name", "Scan", "History", "Name_BlindIndex", "_RowkeyEncryption"] {
@@ -344,12 +358,196 @@ async fn no_bit_can_be_altered_and_no_byte_cut_off() -> TestResult {
         }
     }
     assert!(tried > 1000, "{tried}");
-    let wrong = KeyRing::new(AesKeyWrap::new("2026", [1; 32]));
-    let opened = wrong.open("patients", Patient::ENCRYPTED, &mut row.clone()).await;
-    assert_eq!(opened.unwrap_err().kind(), ErrorKind::Decode);
-    let opened = ring.open("others", Patient::ENCRYPTED, &mut row.clone()).await;
-    assert_eq!(opened.unwrap_err().kind(), ErrorKind::Decode);
+    let key = AesKeyWrap::new("2026", [26; 32]);
+    let wrong = [
+        ring_of(AesKeyWrap::new("2026", [1; 32])),
+        KeyRing::new("patients", key, MacKey::new("records", [1; 32])),
+        KeyRing::new("others", of(26), MacKey::new("records", [200; 32])),
+    ];
+    for ring in wrong {
+        let opened = ring.open(&table, Patient::ENCRYPTED, &mut row.clone()).await;
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode);
+        texts.insert(error.to_string());
+    }
+    assert_eq!(texts.len(), 1, "no failure tells more than another: {texts:?}");
     Ok(())
+}
+
+#[tokio::test]
+async fn a_table_restored_under_another_name_opens_with_its_ring() -> TestResult {
+    let (_server, account, patients) = start().await?;
+    patients.insert(&patient(1)).await?;
+    let restored = account.table("restored");
+    restored.create().await?;
+    for row in account.table("patients").scan::<DynamicEntity>().all().await? {
+        restored.insert(&row.entity).await?;
+    }
+    let open = |ring| Store::builder(restored.clone()).queue(account.queue("r")).keys(ring).build();
+    let read: Store<Patient> = open(ring(26))?;
+    assert_eq!(read.get(key(1)).await?.map(|one| one.entity), Some(patient(1)));
+    let other = KeyRing::new("restored", of(26), MacKey::new("records", [200; 32]));
+    assert_eq!(open(other)?.get(key(1)).await.unwrap_err().kind(), ErrorKind::Decode);
+    Ok(())
+}
+
+#[tokio::test]
+async fn signed_entities_are_read_as_they_were_written_or_not_at_all() -> TestResult {
+    let (_server, account, patients) = start().await?;
+    patients.insert(&patient(2)).await?;
+    let signing = || ring(26).sign_plaintext();
+    let signed = store(&account, signing())?;
+    signed.insert(&patient(1)).await?;
+    signed.update(key(1), |one| one.bed = 7).await?;
+    let by_bed = Patient::by_bed("north", 7_u32);
+    let expected = Patient { bed: 7, ..patient(1) };
+    assert_eq!(signed.get(key(1)).await?.map(|one| one.entity), Some(expected.clone()));
+    assert_eq!(signed.find(by_bed).await?.map(|one| one.entity), Some(expected));
+    let read = signed.query(Patient::by_doctor("north", "kim")).page(1, None).await;
+    assert_eq!(read?.entities.len(), 1);
+
+    let row = raw(&account, "patient_000001").await?;
+    let other = [("Bed", Some(Value::Int64(8))), ("Doctor", None), ("Added", Some("x".into()))];
+    for (name, value) in other {
+        let mut altered = row.clone();
+        match value {
+            Some(value) => drop(altered.set(name, value)),
+            None => drop(altered.remove(name)),
+        }
+        put(&account, &altered).await?;
+        let error = signed.get(key(1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode, "{name}: {error}");
+    }
+    put(&account, &row).await?;
+    assert!(signed.get(key(1)).await?.is_some());
+
+    let error = signed.patch(key(1)).set(Patient::BED, 9_u32).send().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    assert!(error.to_string().contains("signed together"), "{error}");
+
+    // What was written without is refused, and signed by the job.
+    assert_eq!(signed.get(key(2)).await.unwrap_err().kind(), ErrorKind::Decode);
+    let accepting = store(&account, signing().accept_plaintext())?;
+    assert_eq!(accepting.get(key(2)).await?.map(|one| one.entity), Some(patient(2)));
+    assert_eq!(accepting.reencrypt().run().await?.total.repaired, 1);
+    assert_eq!(signed.get(key(2)).await?.map(|one| one.entity), Some(patient(2)));
+    assert!(signed.verify().run().await?.is_clean());
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "files", row = "file_{number}")]
+struct File {
+    number: u32,
+    #[entity(encrypt)]
+    name: String,
+    #[entity(blob)]
+    content: Vec<u8>,
+}
+
+#[tokio::test]
+async fn keys_that_sign_are_refused_where_a_field_is_in_a_blob() -> TestResult {
+    let (_server, account, _) = start().await?;
+    let store = |ring| {
+        Store::<File>::builder(account.table("patients"))
+            .queue(account.queue("files"))
+            .blobs(account.container("files"))
+            .keys(ring)
+            .build()
+    };
+    store(ring(26))?;
+    let error = store(ring(26).sign_plaintext()).unwrap_err();
+    assert!(error.to_string().contains("`content` is kept in a blob"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn writers_move_on_to_a_new_key_within_a_minute_and_verify_proves_it() -> TestResult {
+    let (server, account, old) = start().await?;
+    // The clock of the account passes short waits alone.
+    let wait = async |seconds: u64| {
+        for _ in 0..seconds / 4 {
+            account.clock().sleep(Duration::from_secs(4)).await;
+        }
+    };
+    let knowing = store(&account, ring_of(of(26)).with(of(27)))?;
+    old.insert(&patient(1)).await?;
+    knowing.insert(&patient(2)).await?;
+    let new = store(&account, ring(27))?;
+    assert_eq!(new.reencrypt().run().await?.total.repaired, 2);
+    // They hold the older key for a minute.
+    knowing.insert(&patient(3)).await?;
+    wait(60).await;
+    knowing.insert(&patient(4)).await?;
+    let error = old.insert(&patient(5)).await.unwrap_err();
+    assert!(error.to_string().contains("`2027`, which the ring lacks"), "{error}");
+
+    let early = new.verify_keys().run().await.unwrap_err().error;
+    assert_eq!(early.kind(), ErrorKind::Conflict, "{early}");
+    assert!(early.to_string().contains("s are left"), "{early}");
+    wait(12 * 60).await;
+    let report = new.verify_keys().run().await?;
+    assert_eq!((report.total.right, report.total.stale, report.is_clean()), (3, 1, false));
+    assert_eq!(&*report.problems[0].row_key, "patient_000003");
+    assert_eq!(new.reencrypt().run().await?.total.repaired, 1);
+    let report = new.verify_keys().run().await?;
+    assert_eq!((report.total.right, report.is_clean()), (4, true));
+
+    // A new branch key under the same key, where one may have leaked, by a program whose clock is behind.
+    let behind = ManualClock::auto_advancing(account.clock().now() - TimeDelta::minutes(20));
+    let behind = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(behind)
+        .build()?;
+    ring(27).rotate(&behind.table("patients")).await?;
+    let after = store(&account, ring(27))?;
+    assert_eq!(after.reencrypt().run().await?.total.repaired, 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn format_1_is_read_where_it_is_asked_for_and_brought_into_format_2() -> TestResult {
+    let (_server, account, _) = start().await?;
+    // As format 1 stored it, under the key 32 times 07.
+    let mut row = DynamicEntity::new("north", "old_000007");
+    row.set("Name", hex("0101202122232425262728292a2b935ec750205bac787f1023ada40e1468d562f8a3d7d6854c8d850b527a"));
+    row.set("Scan", hex("01022c2d2e2f303132333435363753ff26d6e8d9d31a494b28cbdafd9358338e9b"));
+    row.set(
+        "_RowkeyEncryption",
+        "1 2026 A256KW KZITNqky5qtGe1o88BhEeuLRiPKWLV7HYxqtUnooUzSyYxbHWutpew \
+         ODk6Ozw9Pj9AQUJDVNZxPUkAnsdYHyGQOA19DQ Name,Scan",
+    );
+    put(&account, &row).await?;
+    let open = |ring| Store::<Old>::builder(account.table("patients")).keys(ring).build();
+    let older = || ring_of(of(27)).with(AesKeyWrap::new("2026", [7; 32]));
+    let key = || Old::key("north", 7);
+    let error = open(older())?.get(key()).await.unwrap_err();
+    assert!(error.to_string().contains("accept_format_1"), "{error}");
+    let accepting = open(older().accept_format_1())?;
+    let read = accepting.get(key()).await?.map(|one| one.entity);
+    let expected =
+        Old { ward: "north".into(), number: 7, name: "Ada Lövelace".into(), scan: vec![1, 2, 3] };
+    assert_eq!(read, Some(expected.clone()));
+    assert_eq!(accepting.reencrypt().run().await?.total.repaired, 1);
+    let strict = open(ring_of(of(27)))?;
+    assert_eq!(strict.get(key()).await?.map(|one| one.entity), Some(expected));
+    Ok(())
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let pair = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{ward}", row = "old_{number:6}", rename_all = "PascalCase")]
+struct Old {
+    ward: String,
+    number: u32,
+    #[entity(encrypt)]
+    name: String,
+    #[entity(encrypt)]
+    scan: Vec<u8>,
 }
 
 /// How many patients a doctor has.
@@ -383,7 +581,7 @@ async fn a_view_counts_entities_with_encrypted_fields() -> TestResult {
 
 /// What must be true when the job has passed, with the new key alone.
 async fn assert_rotated(account: &StorageAccount) -> TestResult {
-    let patients = store(account, KeyRing::new(of(27)))?;
+    let patients = store(account, ring_of(of(27)))?;
     for number in 1..=4 {
         let read = [
             patients.get(key(number)).await?,
@@ -402,7 +600,9 @@ async fn assert_rotated(account: &StorageAccount) -> TestResult {
 async fn mixed(account: &StorageAccount) -> TestResult {
     let (old, new) = (store(account, ring(26))?, store(account, ring(27))?);
     old.insert(&patient(1)).await?;
+    ring(27).rotate(&account.table("patients")).await?;
     new.insert(&patient(2)).await?;
+    // It holds the older key for a minute.
     old.insert(&patient(4)).await?;
     // As a program wrote it before there was encryption, without an index.
     put(account, &DynamicEntity::of(&patient(3))?).await?;
@@ -467,7 +667,7 @@ async fn reencryption_reads_the_primary_and_a_scan_policy_does_not_stop_it() -> 
     let report = store(&account.with_options(options), ring(27))?.reencrypt().run().await?;
     assert_eq!((busy.hits(), report.total.repaired, report.is_clean()), (1, 2, true));
     drop(behind);
-    let after = store(&account, KeyRing::new(of(27)))?;
+    let after = store(&account, ring_of(of(27)))?;
     for number in 1..=2 {
         assert_eq!(after.get(key(number)).await?.map(|one| one.entity), Some(patient(number)));
     }
@@ -495,35 +695,52 @@ async fn what_reencryption_cannot_open_is_named_and_left_as_it_is() -> TestResul
     Ok(())
 }
 
-/// A key before whose wrapping another program writes, as often as it says.
+/// Keys before whose sealing another program writes, as often as it says.
 struct Meddled {
-    key: AesKeyWrap,
+    ring: KeyRing,
     account: StorageAccount,
     left: AtomicU32,
 }
 
-#[async_trait]
-impl KeyWrapper for Meddled {
-    fn key_id(&self) -> &str {
-        self.key.key_id()
+impl Sealer for Meddled {
+    fn seal<'a>(
+        &'a self,
+        op: &'a Op,
+        table: &'a Table,
+        names: &'a [&'static str],
+        row: &'a mut DynamicEntity,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let take = |left: u32| left.checked_sub(1);
+            if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+                let doctor = format!("doctor {}", self.left.load(Ordering::Relaxed));
+                let other = store(&self.account, ring(27))?;
+                other.upsert(&Patient { doctor, ..patient(1) }).await?;
+            }
+            self.ring.seal(op, table, names, row).await
+        })
     }
 
-    fn algorithm(&self) -> &str {
-        self.key.algorithm()
+    fn open<'a>(
+        &'a self,
+        table: &'a Table,
+        names: &'a [&'static str],
+        row: &'a mut DynamicEntity,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.ring.open(table, names, row)
     }
 
-    async fn wrap_key(&self, key: &DataKey) -> Result<Vec<u8>> {
-        let take = |left: u32| left.checked_sub(1);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-            let doctor = format!("doctor {}", self.left.load(Ordering::Relaxed));
-            let other = store(&self.account, ring(26))?;
-            other.upsert(&Patient { doctor, ..patient(1) }).await?;
-        }
-        self.key.wrap_key(key).await
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>> {
+        self.ring.renew(table)
     }
 
-    async fn unwrap_key(&self, algorithm: &str, wrapped: &[u8]) -> Result<DataKey> {
-        self.key.unwrap_key(algorithm, wrapped).await
+    fn is_current<'a>(
+        &'a self,
+        table: &'a Table,
+        names: &'a [&'static str],
+        row: &'a DynamicEntity,
+    ) -> BoxFuture<'a, Result<bool>> {
+        self.ring.is_current(table, names, row)
     }
 }
 
@@ -532,11 +749,14 @@ async fn reencryption_keeps_what_others_write_meanwhile() -> TestResult {
     let (_server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     patients.insert(&patient(2)).await?;
-    let meddled = Meddled { key: of(27), account: account.clone(), left: AtomicU32::new(3) };
-    let job = store(&account, KeyRing::new(meddled).with(of(26)))?;
+    let meddled = Meddled { ring: ring(27), account: account.clone(), left: AtomicU32::new(3) };
+    let job = Store::<Patient>::builder(account.table("patients"))
+        .queue(account.queue("patients"))
+        .keys(meddled)
+        .build()?;
     let report = job.reencrypt().run().await?;
     assert_eq!((report.total.repaired, report.is_clean()), (2, true), "{report:?}");
-    let read = store(&account, KeyRing::new(of(27)))?;
+    let read = store(&account, ring_of(of(27)))?;
     let expected = Patient { doctor: "doctor 0".into(), ..patient(1) };
     assert_eq!(read.get(key(1)).await?.map(|one| one.entity), Some(expected));
     assert_eq!(read.query(Patient::by_tag("north", "doctor 0")).all().await?.len(), 1);
@@ -585,15 +805,15 @@ async fn what_the_retired_sdks_stored_is_read_as_a_type_and_brought_into_the_new
         put(&account, &row).await?;
         let people = |ring| Store::<Person>::builder(account.table("patients")).keys(ring).build();
         let old = AesKeyWrap::new("key1", kek);
-        let strict = people(KeyRing::new(of(26)).with(AesKeyWrap::new("key1", kek)))?;
+        let strict = people(ring_of(of(26)).with(AesKeyWrap::new("key1", kek)))?;
         let key = || Key::<Person>::new(&*row.partition_key, &*row.row_key);
         let error = strict.get(key()).await.unwrap_err();
         assert!(error.to_string().contains("accept_legacy"), "{error}");
-        let accepting = people(KeyRing::new(of(26)).with(old).accept_legacy())?;
+        let accepting = people(ring_of(of(26)).with(old).accept_legacy())?;
         let stored = accepting.get(key()).await?.ok_or("not there")?.entity;
         assert_eq!(stored.sex, "male");
         assert!(accepting.reencrypt().run().await?.is_clean());
-        let strict = people(KeyRing::new(of(26)))?;
+        let strict = people(ring_of(of(26)))?;
         assert_eq!(strict.get(key()).await?.map(|one| one.entity), Some(stored));
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! deletion. `docs/src/concepts/composition.md` lists them; a test keeps the list as it is.
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
-use rowkey_encryption::{AesKeyWrap, KeyRing};
+use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_eventual::outbox::Outbox as _;
 use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Server, Sweep};
@@ -286,7 +286,7 @@ fn store<E: Pair>(account: &StorageAccount, extras: Extras) -> Result<Store<E>, 
 }
 
 fn ring() -> KeyRing {
-    KeyRing::new(AesKeyWrap::new("2026", [26; 32]))
+    KeyRing::new("things", AesKeyWrap::new("2026", [26; 32]), MacKey::new("records", [1; 32]))
 }
 
 /// Inserts a thing, with its task if there are tasks.

@@ -1,4 +1,4 @@
-//! Data keys that are kept for a while, so that a transaction is one wrap and reading it is one unwrap.
+//! Keys that are kept for a while, so that each is unwrapped once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,27 +1,21 @@
 //! Whole rows, sealed and opened: which properties, under which key, and what is refused.
 
-use std::fmt;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Error, ErrorKind, Result};
+use rowkey::{DynamicEntity, Error, ErrorKind, Result, Table};
 use rowkey_store::{Op, Sealer};
 
-use crate::format::{self, Envelope, Nonce, Place};
+use crate::branch::BranchKey;
+use crate::branch::stored::one_text;
+use crate::format::{self, one, refused, two};
 use crate::index::{self, IndexKey};
+use crate::key::KeyRing;
 use crate::key::ring::is_plain;
-use crate::key::{DataKey, KeyRing};
 use crate::legacy;
-
-/// A data key and how it is stored.
-pub(crate) struct WrappedKey {
-    key_id: String,
-    algorithm: String,
-    key: DataKey,
-    wrapped: Vec<u8>,
-}
 
 /// The blind indexes of a ring.
 #[derive(Clone)]
@@ -31,44 +25,66 @@ pub(crate) struct Indexes {
     pub(crate) names: Arc<[String]>,
 }
 
+/// What a store writes into a row beside the entity: never signed.
+const OF_STORE: [&str; 4] = ["EntityOp", "IndexName", "PrimaryPartitionKey", "PrimaryRowKey"];
+
 impl Sealer for KeyRing {
     fn seal<'a>(
         &'a self,
         op: &'a Op,
-        table: &'a str,
+        table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         let sealed = async move {
             check(row, names)?;
-            let key = self.data_key(op).await?;
-            self.seal_with(&key, table, names, row)
+            let branch = self.newest(table).await?;
+            self.seal_with(&branch, op, names, row)
         };
-        sealed.map(move |sealed| sealed.map_err(|error| error.of("Encrypt", table))).boxed()
+        sealed.map(move |sealed| sealed.map_err(|error| error.of("Encrypt", table.name()))).boxed()
     }
 
     fn open<'a>(
         &'a self,
-        table: &'a str,
+        table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         let opened = self.open_row(table, names, row);
-        opened.map(move |opened| opened.map_err(|error| error.of("Decrypt", table))).boxed()
+        opened.map(move |opened| opened.map_err(|error| error.of("Decrypt", table.name()))).boxed()
     }
 
-    fn is_current(&self, names: &[&'static str], row: &DynamicEntity) -> bool {
-        let Some(Value::String(metadata)) = row.get(format::METADATA) else { return false };
-        let (Ok(envelope), Ok(current)) = (Envelope::parse(metadata), self.current()) else {
-            return false;
-        };
-        let is_sealed = |name: &str| envelope.names.iter().any(|sealed| sealed == name);
-        envelope.key_id == current.key_id()
-            && names.iter().all(|name| row.get(name).is_none() || is_sealed(name))
-            && envelope.names.iter().all(|name| {
-                let has_index = row.get(&index::property(name)).is_some();
-                names.contains(&&**name) && has_index == self.indexes(name)
-            })
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>> {
+        async move { self.renewed(table).await.map_err(|error| error.of("Rotate", table.name())) }
+            .boxed()
+    }
+
+    fn is_current<'a>(
+        &'a self,
+        table: &'a Table,
+        names: &'a [&'static str],
+        row: &'a DynamicEntity,
+    ) -> BoxFuture<'a, Result<bool>> {
+        async move {
+            let newest = self.newest(table).await?;
+            let Some(Value::String(metadata)) = row.get(format::METADATA) else {
+                return Ok(false);
+            };
+            let Ok(envelope) = two::Envelope::parse(metadata) else { return Ok(false) };
+            let is_sealed = |name: &str| envelope.names.iter().any(|sealed| sealed == name);
+            Ok(envelope.branch == newest.id()
+                && envelope.signed == self.signs
+                && names.iter().all(|name| row.get(name).is_none() || is_sealed(name))
+                && envelope.names.iter().all(|name| {
+                    let has_index = row.get(&index::property(name)).is_some();
+                    names.contains(&&**name) && has_index == self.indexes(name)
+                }))
+        }
+        .boxed()
+    }
+
+    fn signs_plaintext(&self) -> bool {
+        self.signs
     }
 }
 
@@ -89,106 +105,98 @@ fn check(row: &DynamicEntity, names: &[&'static str]) -> Result<()> {
     Ok(())
 }
 
+/// The properties of a row that are neither sealed nor the store's own.
+fn others<'r>(row: &'r DynamicEntity, sealed: &[impl AsRef<str>]) -> Vec<(&'r str, &'r Value)> {
+    let is_other =
+        |name: &str| !OF_STORE.contains(&name) && !sealed.iter().any(|one| one.as_ref() == name);
+    row.iter().filter(|(name, _)| is_other(name)).collect()
+}
+
 impl KeyRing {
-    /// The data key of a write: one for all its entities.
-    async fn data_key(&self, op: &Op) -> Result<Arc<WrappedKey>> {
-        let cell = self.written.cell(op.mark().as_bytes().to_vec());
-        let made = cell.get_or_try_init(|| async {
-            let current = self.current()?;
-            let mut bytes = zeroize::Zeroizing::new([0; 32]);
-            self.random.fill(&mut *bytes)?;
-            let key = DataKey::new(&*bytes)?;
-            let wrapped = current.wrap_key(&key).await?;
-            let (key_id, algorithm) = (current.key_id().to_owned(), current.algorithm().to_owned());
-            Ok(Arc::new(WrappedKey { key_id, algorithm, key, wrapped }))
-        });
-        made.await.cloned()
-    }
-
-    /// Unwraps a data key, or takes the one that was unwrapped before.
-    async fn unwrapped(&self, key_id: &str, algorithm: &str, wrapped: &[u8]) -> Result<DataKey> {
-        let key_encryption_key = self.find(key_id)?;
-        let mut name = Vec::new();
-        for part in [key_id.as_bytes(), algorithm.as_bytes(), wrapped] {
-            format::append(&mut name, part);
-        }
-        let cell = self.unwrapped.cell(name);
-        let unwrap = || key_encryption_key.unwrap_key(algorithm, wrapped);
-        cell.get_or_try_init(unwrap).await.cloned()
-    }
-
-    fn seal_with(
+    /// Seals a row under a branch key.
+    pub(crate) fn seal_with(
         &self,
-        key: &WrappedKey,
-        table: &str,
+        branch: &BranchKey,
+        op: &Op,
         names: &[&'static str],
         row: &mut DynamicEntity,
     ) -> Result<()> {
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let place =
-            Place { table, partition_key: &partition_key, row_key: &row_key, key_id: &key.key_id };
-        let mut indexes = Vec::new();
+        let key = two::Row::new(branch, self.place(op.mark(), &partition_key, &row_key))?;
         let mut sealed = Vec::new();
         for name in names {
             let Some(value) = row.get(name) else { continue };
-            if let Some(of) = self.index.as_ref().filter(|_| self.indexes(name)) {
-                indexes.push(((*name).to_owned(), of.key.of(table, name, value)?));
-            }
-            let stored = place.encrypt(&key.key, &self.random.bytes::<12>()?, name, value)?;
-            row.set(*name, stored);
-            sealed.push((*name).to_owned());
+            let index = match self.index.as_ref().filter(|_| self.indexes(name)) {
+                Some(of) => of.key.of(&self.table, name, value)?,
+                None => String::new(),
+            };
+            let stored = key.encrypt(&self.random.bytes()?, name, value)?;
+            row.set(*name, stored.clone());
+            sealed.push((*name, index, stored));
         }
-        let nonce: Nonce = self.random.bytes()?;
-        let seal = place.seal(&key.key, &nonce, &covered(&sealed, &indexes))?;
-        for (name, index) in &indexes {
+        let parts = sealed.iter().map(|(name, index, stored)| (*name, &**index, &**stored));
+        let covered = two::Covered {
+            sealed: parts.collect(),
+            signed: self.signs.then(|| others(row, names)),
+        };
+        let seal = key.seal(&self.random.bytes()?, &covered)?;
+        for (name, index, _) in sealed.iter().filter(|(_, index, _)| !index.is_empty()) {
             row.set(index::property(name), index.as_str());
         }
-        let envelope = Envelope {
-            key_id: key.key_id.clone(),
-            algorithm: key.algorithm.clone(),
-            wrapped: key.wrapped.clone(),
+        let envelope = two::Envelope {
+            branch: branch.id().to_owned(),
+            op: op.mark().to_owned(),
             seal,
-            names: sealed,
+            names: sealed.iter().map(|(name, ..)| (*name).to_owned()).collect(),
+            signed: self.signs,
         };
         row.set(format::METADATA, envelope.print());
         Ok(())
     }
 
+    fn place<'a>(
+        &'a self,
+        op: &'a str,
+        partition_key: &'a str,
+        row_key: &'a str,
+    ) -> two::Place<'a> {
+        two::Place { table: &self.table, index: "", partition_key, row_key, op }
+    }
+
     /// Opens a row of any program, or says why it must not be taken for what it says.
     async fn open_row(
         &self,
-        table: &str,
+        table: &Table,
         names: &[&'static str],
         row: &mut DynamicEntity,
     ) -> Result<()> {
         let opened = match row.remove(format::METADATA) {
-            Some(Value::String(metadata)) => self.open_sealed(table, row, &metadata).await?,
-            Some(_) => {
-                let what = format!("property `{}` is no String", format::METADATA);
-                return Err(Error::refused(ErrorKind::Decode, what));
+            Some(Value::String(metadata)) if metadata.starts_with("1 ") => {
+                if !self.accepts.format_1 {
+                    let what =
+                        "the entity is encrypted in format 1, whose data keys are not signed";
+                    return Err(Error::refused(ErrorKind::Decode, what)
+                        .advise("read it with `KeyRing::accept_format_1`, and run `reencrypt`"));
+                }
+                self.open_format_1(table.name(), row, &metadata).await?
             }
+            Some(Value::String(metadata)) => self.open_sealed(table, row, &metadata).await?,
             None if legacy::is_legacy(row) => {
-                if !self.accepts_legacy {
+                if !self.accepts.legacy {
                     let what = "the entity is encrypted in the format of the retired SDKs, V1, \
                                 which authenticates nothing";
                     return Err(Error::refused(ErrorKind::Decode, what)
                         .advise("read it with `KeyRing::accept_legacy`"));
                 }
-                legacy::decrypt(row, self).await?
+                legacy::decrypt(row, self).await.map_err(one_text)?
             }
-            None if self.accepts_plaintext => Vec::new(),
-            None => {
-                let what = "the entity is not encrypted";
-                return Err(Error::refused(ErrorKind::Decode, what).advise(PLAINTEXT));
-            }
+            None if self.accepts.plaintext => Vec::new(),
+            Some(_) | None => return Err(refused()),
         };
         let is_plain =
             |name: &str| row.get(name).is_some() && !opened.iter().any(|one| one == name);
-        if let Some(name) = names.iter().find(|name| is_plain(name))
-            && !self.accepts_plaintext
-        {
-            let what = format!("property `{name}` is not encrypted");
-            return Err(Error::refused(ErrorKind::Decode, what).advise(PLAINTEXT));
+        if names.iter().any(|name| is_plain(name)) && !self.accepts.plaintext {
+            return Err(refused());
         }
         Ok(())
     }
@@ -196,39 +204,90 @@ impl KeyRing {
     /// Returns the names of what was sealed.
     async fn open_sealed(
         &self,
+        table: &Table,
+        row: &mut DynamicEntity,
+        metadata: &str,
+    ) -> Result<Vec<String>> {
+        let envelope = two::Envelope::parse(metadata)?;
+        if self.signs && !envelope.signed && !self.accepts.plaintext {
+            return Err(refused());
+        }
+        let branch = self.branch(table, &envelope.branch).await?;
+        self.open_with(&branch, envelope, row)
+    }
+
+    /// Opens a row under its branch key; returns the names of what was sealed.
+    pub(crate) fn open_with(
+        &self,
+        branch: &BranchKey,
+        envelope: two::Envelope,
+        row: &mut DynamicEntity,
+    ) -> Result<Vec<String>> {
+        let two::Envelope { op, seal, names, signed, .. } = envelope;
+        let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
+        let key = two::Row::new(branch, self.place(&op, &partition_key, &row_key))?;
+        let mut indexes = Vec::with_capacity(names.len());
+        for name in &names {
+            indexes.push(match row.remove(&index::property(name)) {
+                Some(Value::String(index)) => index,
+                Some(_) => return Err(refused()),
+                None => String::new(),
+            });
+        }
+        let mut sealed = Vec::with_capacity(names.len());
+        for (name, index) in names.iter().zip(&indexes) {
+            let Some(Value::Binary(stored)) = row.get(name) else { return Err(refused()) };
+            sealed.push((name.as_str(), index.as_str(), stored.as_slice()));
+        }
+        let signed = signed.then(|| others(row, &names));
+        let covered = two::Covered { sealed, signed };
+        if !key.is_sealed(&seal, &covered) {
+            return Err(refused());
+        }
+        let opened = covered.sealed.iter().map(|(name, _, stored)| key.decrypt(name, stored));
+        let opened = opened.collect::<Option<Vec<_>>>().ok_or_else(refused)?;
+        for (name, value) in names.iter().zip(opened) {
+            row.set(name.as_str(), value);
+        }
+        Ok(names)
+    }
+
+    /// Returns the names of what was sealed.
+    async fn open_format_1(
+        &self,
         table: &str,
         row: &mut DynamicEntity,
         metadata: &str,
     ) -> Result<Vec<String>> {
-        let Envelope { key_id, algorithm, wrapped, seal, names } = Envelope::parse(metadata)?;
-        let key = self.unwrapped(&key_id, &algorithm, &wrapped).await?;
+        let one::Envelope { key_id, algorithm, wrapped, seal, names } =
+            one::Envelope::parse(metadata).ok_or_else(refused)?;
+        let mut kept = Vec::new();
+        for part in [key_id.as_bytes(), algorithm.as_bytes(), &wrapped] {
+            format::append(&mut kept, part);
+        }
+        let wrapper = self.find(&key_id)?;
+        let cell = self.format_1.cell(kept);
+        let unwrap = || wrapper.unwrap_key(&algorithm, &wrapped);
+        let key = cell.get_or_try_init(unwrap).await.map_err(one_text)?;
+
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
         let place =
-            Place { table, partition_key: &partition_key, row_key: &row_key, key_id: &key_id };
+            one::Place { table, partition_key: &partition_key, row_key: &row_key, key_id: &key_id };
         let mut indexes = Vec::new();
         for name in &names {
-            match row.remove(&index::property(name)) {
-                Some(Value::String(index)) => indexes.push((name.clone(), index)),
-                Some(_) => return Err(broken_seal()),
-                None => {}
-            }
+            indexes.push(match row.remove(&index::property(name)) {
+                Some(Value::String(index)) => index,
+                Some(_) => return Err(refused()),
+                None => String::new(),
+            });
         }
-        if !place.is_sealed(&key, &seal, &covered(&names, &indexes)) {
-            return Err(broken_seal());
+        let covered: Vec<_> = names.iter().zip(&indexes).map(|(n, i)| (&**n, &**i)).collect();
+        if !place.is_sealed(key, &seal, &covered) {
+            return Err(refused());
         }
         for name in &names {
-            let value = match row.get(name) {
-                Some(Value::Binary(stored)) => place.decrypt(&key, name, stored)?,
-                Some(_) => {
-                    let what = format!("property `{name}` was encrypted and is no Binary");
-                    return Err(Error::refused(ErrorKind::Decode, what)
-                        .advise("something that does not encrypt wrote it"));
-                }
-                None => {
-                    let what = format!("property `{name}` was encrypted and is gone");
-                    return Err(Error::refused(ErrorKind::Decode, what));
-                }
-            };
+            let Some(Value::Binary(stored)) = row.get(name) else { return Err(refused()) };
+            let value = place.decrypt(key, name, stored).ok_or_else(refused)?;
             row.set(name.as_str(), value);
         }
         Ok(names)
@@ -236,27 +295,5 @@ impl KeyRing {
 
     pub(crate) fn indexes(&self, name: &str) -> bool {
         self.index.as_ref().is_some_and(|index| index.names.iter().any(|indexed| indexed == name))
-    }
-}
-
-const PLAINTEXT: &str = "something that does not encrypt wrote it; where that is expected, read it \
-                         with `KeyRing::accept_plaintext`";
-
-fn broken_seal() -> Error {
-    let what = "the entity is not as it was encrypted: its keys, its encrypted properties or their \
-                blind indexes are others";
-    Error::refused(ErrorKind::Decode, what)
-        .advise("it was altered, or moved here from another entity or table")
-}
-
-/// What the seal covers: the names in their order, each with its blind index.
-fn covered<'a>(names: &'a [String], indexes: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
-    let index = |name: &str| indexes.iter().find(|(of, _)| of == name).map_or("", |(_, i)| i);
-    names.iter().map(|name| (name.as_str(), index(name))).collect()
-}
-
-impl fmt::Debug for WrappedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WrappedKey").field("key_id", &self.key_id).finish_non_exhaustive()
     }
 }

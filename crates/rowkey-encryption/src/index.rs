@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rowkey::edm::Value;
 use rowkey::{Error, ErrorKind, Result};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::format::{INDEX_SUFFIX, append, plaintext};
+use crate::format::{INDEX_SUFFIX, append, base64, canonical};
 
 /// The key of blind indexes, 256 bits. It is no key-encryption key and does not rotate with them: an
 /// index under another key finds nothing until every entity is written anew.
@@ -25,19 +23,20 @@ impl IndexKey {
         Self(Zeroizing::new(key))
     }
 
-    /// The index of a value: the same for the same value, type, property and table.
+    /// The index of a value: the same for the same value, type, property and logical table.
     pub(crate) fn of(&self, table: &str, name: &str, value: &Value) -> Result<String> {
-        let (kind, bytes) = plaintext(name, value)?;
+        let (kind, bytes) = canonical(value);
+        let bytes = Zeroizing::new(bytes);
         let mut message = b"rowkey-blind-index".to_vec();
-        message.extend([1, kind]);
-        append(&mut message, table.to_ascii_lowercase().as_bytes());
+        message.extend([2, kind]);
+        append(&mut message, table.as_bytes());
         append(&mut message, name.as_bytes());
-        append(&mut message, bytes);
+        append(&mut message, &bytes);
         let message = Zeroizing::new(message);
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0)
             .map_err(|_| Error::refused(ErrorKind::Unexpected, "the index key is refused"))?;
         mac.update(&message);
-        Ok(URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+        Ok(base64(&mac.finalize().into_bytes()))
     }
 }
 

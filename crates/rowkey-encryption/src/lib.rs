@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_encryption::{AesKeyWrap, KeyRing};
+//! use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 //! use rowkey_store::Store;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
@@ -24,7 +24,9 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = rowkey_server::Server::start().await?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! let ring = KeyRing::new(AesKeyWrap::new("2026", [7; 32])); // from where secrets are kept
+//! // From where secrets are kept: a key that wraps, and another one that signs what was wrapped.
+//! let signer = || MacKey::new("records", [9; 32]);
+//! let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), signer());
 //! let patients = Store::<Patient>::builder(account.table("patients")).keys(ring).build()?;
 //! patients.create_if_missing().await?;
 //!
@@ -34,8 +36,9 @@
 //! let found = patients.find(Patient::by_bed("north", 3)).await?.ok_or("not there")?;
 //! assert_eq!(found.entity.name, "Ada L.");
 //!
-//! // A new key: every entity is written again under it, then the old one may go.
-//! let ring = KeyRing::new(AesKeyWrap::new("2027", [8; 32])).with(AesKeyWrap::new("2026", [7; 32]));
+//! // A new key: every entity is written again under it. `verify_keys` tells when the old one may go.
+//! let ring = KeyRing::new("patients", AesKeyWrap::new("2027", [8; 32]), signer())
+//!     .with(AesKeyWrap::new("2026", [7; 32]));
 //! let patients = Store::<Patient>::builder(account.table("patients")).keys(ring).build()?;
 //! assert!(patients.reencrypt().run().await?.is_clean());
 //! # Ok(()) }
@@ -54,21 +57,26 @@
 //!
 //! # The nouns
 //!
-//! - [`KeyRing`]: the key-encryption keys. The current one wraps, older ones unwrap.
-//! - [`KeyWrapper`]: such a key, wherever it is: [`AesKeyWrap`] in memory, `KeyVault` in Azure Key
-//!   Vault.
+//! - [`KeyRing`]: the keys of one table. The current one wraps, older ones unwrap, a signer vouches.
+//! - [`KeyWrapper`]: a key-encryption key, wherever it is: [`AesKeyWrap`] in memory, `KeyVault` in Azure Key
+//!   Vault or a managed HSM.
+//! - [`KeySigner`]: a key that signs records of branch keys: [`MacKey`] in memory, `KeyVaultSigner` in a vault.
 //! - [`IndexKey`]: for blind indexes, by which equal values are found ([`KeyRing::equals`]).
 //!
 //! # What is stored
 //!
-//! AES-256-GCM with a data key for each write, bound to the table's name, the keys, the
-//! property's name and the name of the key-encryption key. The data key, wrapped, and a seal over the
-//! list of encrypted properties are in one more property, `_RowkeyEncryption`. The page
-//! *Encryption* of the book gives the format to the byte.
+//! The table has records of branch keys, each wrapped and signed. The key of a row is derived
+//! (HKDF-SHA-256) from the newest branch key and the mark of the operation that writes the row. Properties are
+//! sealed by AES-256-GCM, bound to the logical name of the table, the keys of the entity, the property's name
+//! and type, the branch key and the operation. One more property, `_RowkeyEncryption`, has a seal over the
+//! list of encrypted properties, their values and their blind indexes, and over all other
+//! properties if [`KeyRing::sign_plaintext`] asks for it. The page *The stored format of encryption* of the
+//! book gives the format to the byte.
 //!
 //! Not protected are the keys, the names and the number of properties, their lengths, fields without
-//! the mark, and that an entity is there: a program that can write to the table can put an old version
-//! of a whole entity back, or delete it.
+//! the mark unless they are signed, and that an entity is there: a program that can write to the table can put
+//! an old version of a whole entity back, or delete it. Blobs, messages and payloads of tasks are not
+//! encrypted.
 //!
 //! # Features
 //!
@@ -77,6 +85,7 @@
 //! | `key-vault` | `KeyVault`: key-encryption keys in Azure Key Vault |
 //! | `test-util` | `KeyRing::with_random`: random bytes that tests choose |
 
+mod branch;
 mod cache;
 mod cipher;
 mod format;
@@ -86,6 +95,6 @@ mod legacy;
 mod random;
 
 pub use index::IndexKey;
+pub use key::{AesKeyWrap, DataKey, KeyRing, KeySigner, KeyWrapper, MacKey};
 #[cfg(feature = "key-vault")]
-pub use key::KeyVault;
-pub use key::{AesKeyWrap, DataKey, KeyRing, KeyWrapper};
+pub use key::{KeyVault, KeyVaultSigner};

@@ -1,5 +1,6 @@
 //! Sealed properties: what encrypts them, and the layer that calls it.
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, Result, Table};
@@ -17,12 +18,12 @@ use crate::plan::Op;
 /// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) says that a row is not what was sealed, or that its
 /// key is not known; other kinds that opening it may succeed another time.
 pub trait Sealer: Send + Sync {
-    /// Replaces the properties with these names by sealed ones, and adds what opening them needs. All
-    /// rows of one operation may share a data key.
+    /// Replaces the properties with these names by sealed ones, and adds what opening them needs. The
+    /// table is that of the row; keys that all its rows share may be kept there.
     fn seal<'a>(
         &'a self,
         op: &'a Op,
-        table: &'a str,
+        table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
@@ -31,14 +32,29 @@ pub trait Sealer: Send + Sync {
     /// what was sealed for this row.
     fn open<'a>(
         &'a self,
-        table: &'a str,
+        table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Whether a row, as it is stored, is sealed as [`seal`](Self::seal) would seal it now: by the current
-    /// key, and all that is marked. [`Store::reencrypt`](crate::Store::reencrypt) writes the others.
-    fn is_current(&self, names: &[&'static str], row: &DynamicEntity) -> bool;
+    /// Makes a key that all writers of the table use within a minute, unless the newest one is already
+    /// protected by the current key of the ring. Returns when the newest one was made.
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>>;
+
+    /// Whether a row, as it is stored, is sealed as it is to be: by the newest key, and all that is marked.
+    /// [`Store::reencrypt`](crate::Store::reencrypt) writes the others.
+    fn is_current<'a>(
+        &'a self,
+        table: &'a Table,
+        names: &'a [&'static str],
+        row: &'a DynamicEntity,
+    ) -> BoxFuture<'a, Result<bool>>;
+
+    /// Whether it signs the properties that it does not seal: then a patch, which merges in the service, is
+    /// refused, and so are fields in blobs, whose pointers are written after the seal.
+    fn signs_plaintext(&self) -> bool {
+        false
+    }
 }
 
 /// The layer of a type with encrypted fields.
@@ -54,7 +70,7 @@ impl Layer for Sealed {
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         let Closing { plan, table, .. } = closing;
-        async move { self.sealer.seal(&plan.op, table.name(), self.names, row).await }.boxed()
+        async move { self.sealer.seal(&plan.op, table, self.names, row).await }.boxed()
     }
 
     fn open<'a>(
@@ -62,6 +78,6 @@ impl Layer for Sealed {
         table: &'a Table,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
-        self.sealer.open(table.name(), self.names, row)
+        self.sealer.open(table, self.names, row)
     }
 }

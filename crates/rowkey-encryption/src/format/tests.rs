@@ -1,67 +1,33 @@
-//! The format to the byte, against bytes that another library made, and everything that is refused.
+//! Format 2 against its vectors, and everything that is refused.
 //!
-//! The expected bytes are those of Python's `cryptography` 48 (`AESGCM`, `aes_key_wrap`) and `hmac`, given
-//! the same keys, nonces and associated data.
+//! The vectors are written by these tests and read by another implementation, in Python:
+//! `tests/interop/python/test_encryption.py`. `ROWKEY_WRITE_VECTORS=1` writes them anew.
 
+use chrono::DateTime;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, ErrorKind};
-use rowkey_store::{Op, Sealer as _};
+use rowkey::{DynamicEntity, Result};
+use rowkey_store::Op;
+use serde_json::{Map, Value as Json, json};
 
 use super::*;
-use crate::{AesKeyWrap, IndexKey, KeyRing};
+use crate::branch::{BranchKey, Record};
+use crate::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 
-const NAME: &str =
-    "0101202122232425262728292a2b935ec750205bac787f1023ada4975773e7a86c1954b75c8386989e6615";
-const SCAN: &str = "01022c2d2e2f303132333435363753ff265535c9f4dd754591ae87dadbfa6c817a";
-const NAME_INDEX: &str = "0rbbirStz_ucuJ_sUULUo_cpb9jhq0yUl7e9udYMLMM";
-const WITHOUT_INDEX: &str = "1 2026 A256KW KZITNqky5qtGe1o88BhEeuLRiPKWLV7HYxqtUnooUzSyYxbHWutpew \
-                             ODk6Ozw9Pj9AQUJDvzlRjGX9-eauvUGtQD69xQ Name,Scan";
-const WITH_INDEX: &str = "1 2026 A256KW KZITNqky5qtGe1o88BhEeuLRiPKWLV7HYxqtUnooUzSyYxbHWutpew \
-                          ODk6Ozw9Pj9AQUJDOxBpODI7FbM9xu9VMT5cRg Name,Scan";
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-}
-
-fn ring() -> KeyRing {
-    KeyRing::new(AesKeyWrap::new("2026", [7; 32]))
-}
-
-/// Rows of a table with two encrypted properties.
-struct Rows {
-    ring: KeyRing,
-    table: &'static str,
-}
-
-impl Rows {
-    /// As one write does.
-    async fn encrypt(&self, row: &DynamicEntity) -> Result<DynamicEntity> {
-        static WRITES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let write = WRITES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let op = Op::new(chrono::DateTime::UNIX_EPOCH, write.to_be_bytes());
-        let mut row = row.clone();
-        self.ring.seal(&op, self.table, &["Name", "Scan"], &mut row).await?;
-        Ok(row)
-    }
-
-    fn ring(self, change: impl FnOnce(KeyRing) -> KeyRing) -> Self {
-        Self { ring: change(self.ring), ..self }
-    }
-}
+const VECTORS: &str = include_str!("../../vectors/format-2.json");
 
 /// Its random bytes are 0, 1, 2 and so on.
-fn patients(table: &'static str) -> Rows {
+fn ring(table: &'static str) -> KeyRing {
     let next = std::sync::atomic::AtomicU8::new(0);
-    let ring = ring().with_random(move |bytes| {
-        for byte in bytes {
-            *byte = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        }
-    });
-    Rows { ring, table }
+    KeyRing::new(table, AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]))
+        .with_random(move |bytes| {
+            for byte in bytes {
+                *byte = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        })
 }
 
-fn indexed(ring: KeyRing) -> KeyRing {
-    ring.index(IndexKey::new([9; 32]), ["Name"])
+fn op(number: u8) -> Op {
+    Op::new(DateTime::from_timestamp(1_795_000_000, 0).unwrap(), [number; 8])
 }
 
 fn patient() -> DynamicEntity {
@@ -72,205 +38,277 @@ fn patient() -> DynamicEntity {
     patient
 }
 
-async fn decrypt(patients: &Rows, mut row: DynamicEntity) -> Result<DynamicEntity> {
-    patients.ring.open(patients.table, &["Name", "Scan"], &mut row).await?;
+/// A property of each type, twice: one is sealed, the other signed.
+fn typed() -> (DynamicEntity, Vec<&'static str>) {
+    let mut row = DynamicEntity::new("types", "1");
+    let time = rowkey::edm::DateTime::from_ticks(638_000_000_123_456_789).unwrap();
+    let guid = Guid::from_bytes(*b"0123456789abcdef");
+    for (sealed, open, value) in [
+        ("SString", "PString", Value::from("x")),
+        ("SBinary", "PBinary", Value::Binary(vec![0, 255])),
+        ("SBoolean", "PBoolean", Value::Boolean(true)),
+        ("SInt32", "PInt32", Value::Int32(-5)),
+        ("SInt64", "PInt64", Value::Int64(1 << 40)),
+        ("SDouble", "PDouble", Value::Double(0.5)),
+        ("SDateTime", "PDateTime", Value::DateTime(time)),
+        ("SGuid", "PGuid", Value::Guid(guid)),
+    ] {
+        row.set(sealed, value.clone());
+        row.set(open, value);
+    }
+    let names =
+        vec!["SString", "SBinary", "SBoolean", "SInt32", "SInt64", "SDouble", "SDateTime", "SGuid"];
+    (row, names)
+}
+
+/// A branch key, its record, and a row that was sealed under it.
+async fn sealed(
+    ring: &KeyRing,
+    row: &DynamicEntity,
+    names: &[&'static str],
+) -> (BranchKey, Record, DynamicEntity) {
+    let (record, branch) = ring.new_record(&op(1)).await.unwrap();
+    let mut row = row.clone();
+    ring.seal_with(&branch, &op(2), names, &mut row).unwrap();
+    (branch, record, row)
+}
+
+/// Opens a row as the store does, from its record.
+async fn open(
+    ring: &KeyRing,
+    record: &DynamicEntity,
+    row: &DynamicEntity,
+) -> Result<DynamicEntity> {
+    let mut row = row.clone();
+    ring.open_offline(record, &mut row).await?;
     Ok(row)
 }
 
-async fn refused(patients: &Rows, row: DynamicEntity) -> String {
-    let error = decrypt(patients, row).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
-    let text = format!("{error} {error:?}");
-    assert!(!text.contains("Lövelace") && !text.contains("north"), "{text}");
-    text
-}
-
-#[tokio::test]
-async fn the_bytes_are_those_of_another_implementation() {
-    let stored = patients("Patients").encrypt(&patient()).await.unwrap();
-    let binary = |name: &str| match stored.get(name) {
-        Some(Value::Binary(bytes)) => hex(bytes),
-        other => panic!("{other:?}"),
+fn text(value: &Value) -> Json {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Binary(bytes) => base64(bytes),
+        Value::Boolean(value) => value.to_string(),
+        Value::Int32(value) => value.to_string(),
+        Value::Int64(value) => value.to_string(),
+        Value::Double(value) => value.to_string(),
+        Value::DateTime(time) => time.ticks().to_string(),
+        Value::Guid(guid) => guid.to_string(),
     };
-    assert_eq!(binary("Name"), NAME);
-    assert_eq!(binary("Scan"), SCAN);
-    assert_eq!(stored.get("Bed"), Some(&3.into()));
-    assert_eq!(stored.get("_RowkeyEncryption"), Some(&WITHOUT_INDEX.into()));
-    assert_eq!(stored.iter().len(), 4);
-    assert_eq!(decrypt(&patients("patients"), stored).await.unwrap(), patient());
+    json!({ "type": value.edm_type().to_string(), "value": text })
 }
 
-#[tokio::test]
-async fn so_are_a_blind_index_and_the_seal_over_it() {
-    let patients = patients("Patients").ring(indexed);
-    let stored = patients.encrypt(&patient()).await.unwrap();
-    assert_eq!(stored.get("Name_BlindIndex"), Some(&NAME_INDEX.into()));
-    assert_eq!(stored.get("_RowkeyEncryption"), Some(&WITH_INDEX.into()));
-    let without_the_index_key = self::patients("patients");
-    assert_eq!(decrypt(&without_the_index_key, stored).await.unwrap(), patient());
-}
-
-#[tokio::test]
-async fn any_bit_that_is_altered_and_any_byte_that_is_gone_is_refused() {
-    let patients = patients("Patients");
-    let stored = patients.encrypt(&patient()).await.unwrap();
-    for name in ["Name", "Scan"] {
-        let Some(Value::Binary(bytes)) = stored.get(name) else { panic!("it is encrypted") };
-        for bit in 0..bytes.len() * 8 {
-            let mut altered = bytes.clone();
-            altered[bit / 8] ^= 1 << (bit % 8);
-            let mut row = stored.clone();
-            row.set(name, altered);
-            refused(&patients, row).await;
-        }
-        for length in 0..bytes.len() {
-            let mut row = stored.clone();
-            row.set(name, bytes[..length].to_vec());
-            refused(&patients, row).await;
-        }
-        let mut row = stored.clone();
-        row.set(name, [bytes, &[0_u8][..]].concat());
-        refused(&patients, row).await;
+fn printed(row: &DynamicEntity) -> Json {
+    let mut properties = Map::new();
+    for (name, value) in row.iter() {
+        properties.insert(name.to_owned(), text(value));
     }
+    json!({ "PartitionKey": row.partition_key, "RowKey": row.row_key, "properties": properties })
+}
+
+async fn vector(name: &str, ring: KeyRing, row: DynamicEntity, names: &[&'static str]) -> Json {
+    let (_, record, stored) = sealed(&ring, &row, names).await;
+    assert_eq!(open(&ring, &record.row(), &stored).await.unwrap(), row, "{name}");
+    json!({
+        "name": name,
+        "table": &*ring.table,
+        "record": printed(&record.row()),
+        "stored": printed(&stored),
+        "opened": printed(&row),
+    })
 }
 
 #[tokio::test]
-async fn altered_metadata_is_refused_whatever_is_altered() {
-    let patients = patients("Patients").ring(indexed);
-    let stored = patients.encrypt(&patient()).await.unwrap();
-    for at in 0..WITH_INDEX.len() {
-        for byte in [b'A', b'B', b' ', b',', b'1'] {
-            let mut text = WITH_INDEX.as_bytes().to_vec();
-            if std::mem::replace(&mut text[at], byte) == byte {
-                continue;
+async fn the_vectors_are_what_is_written() {
+    let (types, names) = typed();
+    let index = |ring: KeyRing| ring.index(IndexKey::new([99; 32]), ["Name"]);
+    let plain = |ring: KeyRing| ring.sign_plaintext();
+    let vectors = json!({
+        "source": "written by crates/rowkey-encryption/src/format/tests.rs",
+        "wrapping_keys": { "2026": "07".repeat(32) },
+        "signing_keys": { "records": "09".repeat(32) },
+        "vectors": [
+            vector("strings and binaries", ring("patients"), patient(), &["Name", "Scan"]).await,
+            vector("blind index", index(ring("patients")), patient(), &["Name", "Scan"]).await,
+            vector("nothing sealed", ring("patients"), patient(), &[]).await,
+            vector("every type, signed", plain(ring("types")), types, &names).await,
+        ],
+    });
+    if std::env::var_os("ROWKEY_WRITE_VECTORS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/format-2.json");
+        let printed = serde_json::to_string_pretty(&vectors).unwrap();
+        std::fs::write(path, format!("{printed}\n")).unwrap();
+    }
+    // As values: the order of a printed object depends on features of the printer.
+    let stored: Json = serde_json::from_str(VECTORS).unwrap();
+    assert_eq!(vectors, stored);
+}
+
+/// Every change of a stored value: a bit, another letter, a cut, another type.
+fn alterations(value: &Value) -> Vec<Value> {
+    let mut altered = vec![Value::Int64(1)];
+    match value {
+        Value::Binary(bytes) => {
+            for bit in 0..bytes.len() * 8 {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                altered.push(Value::Binary(bytes));
             }
-            let text = String::from_utf8(text).unwrap();
-            // The last two bits of a base64 text mean nothing, and another text of the same bytes
-            // is refused as well.
-            let mut row = stored.clone();
-            row.set("_RowkeyEncryption", text);
-            refused(&patients, row).await;
+            altered.extend((0..bytes.len()).map(|cut| Value::Binary(bytes[..cut].to_vec())));
+            altered.push(Value::Binary([bytes, &[0][..]].concat()));
         }
-        let mut row = stored.clone();
-        row.set("_RowkeyEncryption", &WITH_INDEX[..at]);
-        refused(&patients, row).await;
+        Value::String(text) => {
+            for at in 0..text.len() {
+                for byte in [b'A', b'B', b' ', b',', b'1', b'-'] {
+                    let mut bytes = text.as_bytes().to_vec();
+                    if std::mem::replace(&mut bytes[at], byte) != byte {
+                        altered.extend(String::from_utf8(bytes).ok().map(Value::String));
+                    }
+                }
+                altered.extend(text.get(..at).map(Value::from));
+            }
+            altered.push(Value::String(format!("{text} ")));
+        }
+        Value::Int32(value) => altered.push(Value::Int32(value ^ 1)),
+        other => panic!("{other:?}"),
     }
-    let mut row = stored.clone();
-    row.set("_RowkeyEncryption", 1);
-    assert!(refused(&patients, row).await.contains("is no String"));
-    let mut row = stored.clone();
-    row.set("_RowkeyEncryption", WITH_INDEX.replacen('1', "2", 1));
-    assert!(refused(&patients, row).await.contains("in the format 2"));
-    let mut row = stored.clone();
-    row.remove("_RowkeyEncryption");
-    assert!(refused(&patients, row).await.contains("the entity is not encrypted"));
+    altered
 }
 
 #[tokio::test]
-async fn a_ciphertext_is_readable_in_its_own_place_alone() {
-    let (patients, others) = (patients("Patients"), patients("Others"));
-    let stored = patients.encrypt(&patient()).await.unwrap();
+async fn every_byte_of_row_and_record_counts_and_all_failures_are_alike() {
+    let ring = ring("patients").index(IndexKey::new([99; 32]), ["Name"]).sign_plaintext();
+    let (_, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
+    let record = record.row();
+    let expected = refused().to_string();
+    let mut tried = 0;
+    for (which, is_row) in [(&row, true), (&record, false)] {
+        let names: Vec<_> = which.iter().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let value = which.get(&name).unwrap().clone();
+            for value in alterations(&value).into_iter().map(Some).chain([None]) {
+                let mut altered = which.clone();
+                match value {
+                    Some(value) => drop(altered.set(&name, value)),
+                    None => drop(altered.remove(&name)),
+                }
+                let (record, row) = if is_row { (&record, &altered) } else { (&altered, &row) };
+                let error = open(&ring, record, row).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Decode);
+                assert_eq!(error.to_string(), expected, "{name}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 2000, "{tried}");
+}
 
-    let mut other_row = stored.clone();
-    other_row.row_key = "000008".into();
-    refused(&patients, other_row).await;
-    let mut other_partition = stored.clone();
-    other_partition.partition_key = "south".into();
-    refused(&patients, other_partition).await;
-    // The parts are told apart: the same text cut elsewhere is another place.
-    let mut shifted = stored.clone();
-    (shifted.partition_key, shifted.row_key) = ("north0".into(), "00007".into());
-    refused(&patients, shifted).await;
-    assert!(refused(&others, stored.clone()).await.contains("moved here from another"));
-
-    let mut swapped = stored.clone();
+#[tokio::test]
+async fn a_row_opens_in_its_own_place_alone() {
+    let ring = ring("patients");
+    let (_, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
+    let record = record.row();
+    for (partition_key, row_key) in
+        [("north", "000008"), ("south", "000007"), ("north0", "00007"), ("nort", "h000007")]
+    {
+        let mut moved = row.clone();
+        (moved.partition_key, moved.row_key) = (partition_key.into(), row_key.into());
+        open(&ring, &record, &moved).await.unwrap_err();
+    }
+    let mut swapped = row.clone();
     let name = swapped.get("Name").unwrap().clone();
     let scan = swapped.set("Scan", name).unwrap();
     swapped.set("Name", scan);
-    assert!(refused(&patients, swapped).await.contains("property `Name` is not what was"));
-
-    // A property of an older write of the same entity is under another data key.
-    let again = patients.encrypt(&patient()).await.unwrap();
-    let mut mixed = again.clone();
-    mixed.set("Name", stored.get("Name").unwrap().clone());
-    refused(&patients, mixed).await;
-    assert_eq!(decrypt(&patients, again).await.unwrap(), patient());
+    open(&ring, &record, &swapped).await.unwrap_err();
+    // Another table's ring with the same keys.
+    open(&self::ring("others"), &record, &row).await.unwrap_err();
+    // A record of another name.
+    let mut renamed = record.clone();
+    renamed.row_key = renamed.row_key.replace("0101", "0102");
+    open(&ring, &renamed, &row).await.unwrap_err();
+    assert_eq!(open(&self::ring("patients"), &record, &row).await.unwrap(), patient());
 }
 
 #[tokio::test]
-async fn what_is_missing_added_or_plain_is_refused() {
-    let patients = patients("Patients").ring(indexed);
-    let stored = patients.encrypt(&patient()).await.unwrap();
-    let mut gone = stored.clone();
-    gone.remove("Scan");
-    assert!(refused(&patients, gone).await.contains("`Scan` was encrypted and is gone"));
-    let mut plain = stored.clone();
-    plain.set("Name", "Eve");
-    assert!(refused(&patients, plain).await.contains("`Name` was encrypted and is no Binary"));
-    for index in [None, Some(Value::from("x")), Some(Value::from(1))] {
-        let mut row = stored.clone();
-        row.remove("Name_BlindIndex");
-        if let Some(index) = index {
-            row.set("Name_BlindIndex", index);
-        }
-        assert!(refused(&patients, row).await.contains("blind indexes are others"));
+async fn two_sealings_by_one_operation_are_not_mixed() {
+    let ring = ring("patients");
+    let (branch, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
+    let mut again = patient();
+    again.set("Name", "Eve");
+    ring.seal_with(&branch, &op(2), &["Name", "Scan"], &mut again).unwrap();
+    let mut mixed = row.clone();
+    mixed.set("Name", again.get("Name").unwrap().clone());
+    open(&ring, &record.row(), &mixed).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_record_that_no_pinned_key_signed_is_refused() {
+    let ring = ring("patients");
+    let (_, record, row) = sealed(&ring, &patient(), &["Name"]).await;
+    // An attacker who can wrap, as everyone can who has the public key, and who has a signing key.
+    let wraps = || AesKeyWrap::new("2026", [7; 32]);
+    for signer in [MacKey::new("records", [8; 32]), MacKey::new("other", [9; 32])] {
+        let attacker = KeyRing::new("patients", wraps(), signer);
+        let (forged, branch) = attacker.new_record(&op(1)).await.unwrap();
+        let mut row = patient();
+        attacker.seal_with(&branch, &op(2), &["Name"], &mut row).unwrap();
+        let error = open(&ring, &forged.row(), &row).await.unwrap_err();
+        assert_eq!(error.to_string(), refused().to_string());
+        // The wrapped key of a genuine record does not do either.
+        let grafted = Record { wrapped: forged.wrapped, ..record.clone() };
+        open(&ring, &grafted.row(), &row).await.unwrap_err();
     }
-
-    let without_scan = DynamicEntity::new("north", "000007");
-    let mut added = patients.encrypt(&without_scan).await.unwrap();
-    added.set("Scan", vec![1_u8]);
-    assert!(refused(&patients, added.clone()).await.contains("`Scan` is not encrypted"));
-    let accepting = patients.ring(KeyRing::accept_plaintext);
-    let read = decrypt(&accepting, added).await.unwrap();
-    assert_eq!(read.get("Scan"), Some(&vec![1_u8].into()));
-    assert_eq!(decrypt(&accepting, patient()).await.unwrap(), patient());
+    // After the signing key was rotated, what the older one signed still opens.
+    let newer = KeyRing::new("patients", wraps(), MacKey::new("records-2", [3; 32]));
+    open(&newer, &record.row(), &row).await.unwrap_err();
+    let newer = newer.with_signer(MacKey::new("records", [9; 32]));
+    open(&newer, &record.row(), &row).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_refused_and_a_missing_one_named() {
-    let stored = patients("Patients").encrypt(&patient()).await.unwrap();
-    let with = |ring| Rows { ring, table: "Patients" };
-    let wrong = with(KeyRing::new(AesKeyWrap::new("2026", [8; 32])));
-    assert!(refused(&wrong, stored.clone()).await.contains("`2026` does not unwrap"));
-    let missing = with(KeyRing::new(AesKeyWrap::new("2027", [7; 32])));
-    assert!(refused(&missing, stored.clone()).await.contains("`2026`, which the ring lacks"));
-    // The name of the key is bound: the same key under another name does not do.
-    let mut renamed = stored.clone();
-    renamed.set("_RowkeyEncryption", WITHOUT_INDEX.replace("2026", "2027"));
-    refused(&missing, renamed).await;
-    let rotated =
-        with(KeyRing::new(AesKeyWrap::new("2027", [1; 32])).with(AesKeyWrap::new("2026", [7; 32])));
-    assert_eq!(decrypt(&rotated, stored).await.unwrap(), patient());
-}
-
-#[tokio::test]
-async fn what_cannot_be_encrypted_is_refused_before_it_is_sent() {
-    let error = async |change: fn(&mut DynamicEntity)| {
-        let mut patient = patient();
-        change(&mut patient);
-        let error = patients("Patients").encrypt(&patient).await.unwrap_err();
-        (error.kind(), error.to_string())
-    };
-    let (kind, text) = error(|patient| drop(patient.set("Name", 5_i64))).await;
-    assert!(kind == ErrorKind::Invalid && text.contains("`Name` is Edm.Int64"), "{text}");
-    let (kind, text) = error(|patient| drop(patient.set("Scan", vec![0_u8; 65_507]))).await;
-    assert!(kind == ErrorKind::TooLarge && text.contains("65506 can be encrypted"), "{text}");
-    for name in ["_RowkeyEncryption", "Name_BlindIndex", "_ClientEncryptionMetadata1"] {
-        let mut patient = patient();
-        patient.set(name, "x");
-        let error = patients("Patients").encrypt(&patient).await.unwrap_err();
-        assert!(error.to_string().contains(name) && error.kind() == ErrorKind::Invalid, "{error}");
+async fn signed_properties_count_with_their_types() {
+    let (types, names) = typed();
+    let ring = ring("types").sign_plaintext();
+    let (_, record, row) = sealed(&ring, &types, &names).await;
+    let record = record.row();
+    let mut same = row.clone();
+    same.set("PDouble", 0.5);
+    // What a store adds to its rows is its own.
+    same.set("EntityOp", "x");
+    same.set("PrimaryRowKey", "y");
+    open(&ring, &record, &same).await.unwrap();
+    for (name, value) in [
+        ("PInt32", Value::Int64(-5)),
+        ("PInt64", Value::Int64(5)),
+        ("PString", Value::Binary(b"x".to_vec())),
+        ("PBoolean", Value::Boolean(false)),
+        ("PDouble", Value::Double(0.25)),
+        ("Added", Value::Int32(1)),
+    ] {
+        let mut altered = row.clone();
+        altered.set(name, value);
+        open(&ring, &record, &altered).await.unwrap_err();
     }
-    let op = Op::new(chrono::DateTime::UNIX_EPOCH, [0; 8]);
-    let error = ring().seal(&op, "t", &["Full\u{3000}name"], &mut patient()).await.unwrap_err();
-    assert!(error.to_string().contains("white space"), "{error}");
-    let mut largest = patient();
-    largest.set("Scan", vec![0_u8; 65_506]);
-    patients("Patients").encrypt(&largest).await.unwrap();
+    let mut gone = row.clone();
+    gone.remove("PGuid");
+    open(&ring, &record, &gone).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_value_that_is_too_long_is_refused_before_it_is_sent() {
+    let ring = ring("patients");
+    let (branch, ..) = sealed(&ring, &patient(), &["Name"]).await;
+    for (bytes, fits) in [(65_506, true), (65_507, false)] {
+        let mut row = patient();
+        row.set("Scan", vec![0_u8; bytes]);
+        let result = ring.seal_with(&branch, &op(2), &["Scan"], &mut row);
+        assert_eq!(result.err().map(|error| error.kind()), (!fits).then_some(ErrorKind::TooLarge));
+    }
 }
 
 #[test]
 fn nothing_that_is_shown_has_a_key() {
-    let shown = format!("{:?}", ring().index(IndexKey::new([99; 32]), ["Name"]));
+    let ring = ring("patients").index(IndexKey::new([99; 32]), ["Name"]);
+    let shown = format!("{ring:?}");
     assert!(shown.contains("2026") && !shown.contains("99"), "{shown}");
 }

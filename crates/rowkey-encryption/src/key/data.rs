@@ -1,13 +1,13 @@
-//! The key that encrypts the properties of one entity.
+//! A key that is stored wrapped.
 
 use std::fmt;
 
 use rowkey::{Error, ErrorKind, Result};
 use zeroize::Zeroizing;
 
-/// A key of 256 bits that encrypts the properties of one entity as it is written once.
+/// A key of 256 bits that is stored wrapped by a [`KeyWrapper`](crate::KeyWrapper).
 ///
-/// It is stored beside them, wrapped by a [`KeyWrapper`](crate::KeyWrapper). Its memory is cleared
+/// It is a branch key, or the data key of an entity in an older format. Its memory is cleared
 /// when it is dropped, and `Debug` does not show it.
 #[derive(Clone)]
 pub struct DataKey(Zeroizing<[u8; 32]>);
@@ -17,7 +17,8 @@ impl DataKey {
     pub fn new(bytes: &[u8]) -> Result<Self> {
         let mut key = Self(Zeroizing::new([0; 32]));
         if bytes.len() != key.0.len() {
-            let what = format!("a data key has 32 bytes, and this one has {}", bytes.len());
+            // Its length would help an attacker to guess.
+            let what = "what was unwrapped is no key of 32 bytes";
             return Err(Error::refused(ErrorKind::Decode, what));
         }
         key.0.copy_from_slice(bytes);

@@ -1,69 +1,142 @@
-//! The key that wraps, and those that only unwrap.
+//! The key that wraps, those that only unwrap, and those that sign.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rowkey::edm::Value;
-use rowkey::{Error, ErrorKind, Filter, Operator, Result, Table};
+use rowkey::{Error, ErrorKind, Filter, Operator, Result};
 
 use super::data::DataKey;
+use super::signer::KeySigner;
 use super::wrapper::KeyWrapper;
+use crate::branch::BranchKey;
+use crate::branch::stored::Held;
 use crate::cache::Cache;
-use crate::cipher::{Indexes, WrappedKey};
+use crate::cipher::Indexes;
 use crate::index::{self, IndexKey};
 use crate::random::Random;
 
 /// The longest name of a key.
 const MAX_KEY_ID: usize = 512;
 
-/// The key-encryption keys that a program has: the current one wraps and unwraps, older ones unwrap.
+/// The keys that a program has for one logical table: the current key-encryption key wraps and unwraps, older
+/// ones unwrap, and signers vouch for what was wrapped.
 ///
 /// It is what [`StoreBuilder::keys`](rowkey_store::StoreBuilder::keys) takes. What it opens is what was
-/// sealed at that place; all else is an error of kind [`Decode`](ErrorKind::Decode) that says why, and no
+/// sealed at that place; all else is an error of kind [`Decode`](ErrorKind::Decode) with one text, and no
 /// part of the entity is returned: a wrong key, and anything that was altered, cut off, left out, or
 /// moved from another property, entity or table.
 ///
-/// Each write of a store makes one data key and has it wrapped, for all entities of the transaction. The
-/// last 1,024 data keys are kept in memory for writing and as many for reading, so that entities that were
-/// written together are unwrapped together, and once. With keys in memory a wrap is no request; with a
-/// key vault it is one.
+/// A key-encryption key wraps **branch keys**, which are stored in the table itself, in the partition
+/// `encryption`, each with a signature. The key of a row is derived from the newest branch key and the
+/// mark of the operation. So the first write of a program costs one request to the table for the newest
+/// record, and with a key vault two more, one that verifies and one that unwraps; the first write of all
+/// wraps, signs and stores a record in their place. Then it is one request to the table a minute, which
+/// looks for a newer record. Reading costs the same once for each branch key: the last 1,024 stay in memory.
 ///
 /// To rotate: make a ring of the new key [`with`](Self::with) the old one, give it to all programs,
-/// run [`Store::reencrypt`](rowkey_store::Store::reencrypt), then leave the old key out. Programs that
-/// write must know a key before another one writes with it: add it as an older one first.
+/// run [`Store::reencrypt`](rowkey_store::Store::reencrypt), then
+/// [`Store::verify_keys`](rowkey_store::Store::verify_keys), and leave the old key out when that is clean.
 ///
 /// ```
-/// use rowkey_encryption::{AesKeyWrap, KeyRing};
+/// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 ///
-/// let ring = KeyRing::new(AesKeyWrap::new("2027", [2; 32])).with(AesKeyWrap::new("2026", [1; 32]));
-/// assert_eq!(format!("{ring:?}"), r#"KeyRing { current: "2027", older: ["2026"], .. }"#);
+/// let signer = MacKey::new("records", [9; 32]);
+/// let ring = KeyRing::new("patients", AesKeyWrap::new("2027", [2; 32]), signer)
+///     .with(AesKeyWrap::new("2026", [1; 32]));
+/// assert_eq!(
+///     format!("{ring:?}"),
+///     r#"KeyRing { table: "patients", current: "2027", older: ["2026"], signer: "records", .. }"#,
+/// );
 /// ```
-#[derive(Clone)]
 pub struct KeyRing {
+    /// The logical name of the table.
+    pub(crate) table: Arc<str>,
     current: Arc<dyn KeyWrapper>,
     older: Vec<Arc<dyn KeyWrapper>>,
+    /// The first one signs.
+    pub(crate) signers: Vec<Arc<dyn KeySigner>>,
     pub(crate) index: Option<Indexes>,
-    pub(crate) accepts_plaintext: bool,
-    pub(crate) accepts_legacy: bool,
+    pub(crate) signs: bool,
+    pub(crate) accepts: Accepts,
     pub(crate) random: Random,
-    /// The data keys of writes, by the mark of the operation.
-    pub(crate) written: Arc<Cache<Arc<WrappedKey>>>,
-    pub(crate) unwrapped: Arc<Cache<DataKey>>,
+    /// The branch key that is written with.
+    pub(crate) held: tokio::sync::Mutex<Option<Held>>,
+    /// Branch keys by name.
+    pub(crate) branches: Arc<Cache<BranchKey>>,
+    /// Data keys of format 1.
+    pub(crate) format_1: Arc<Cache<DataKey>>,
+}
+
+/// What is read beside format 2.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Accepts {
+    pub(crate) plaintext: bool,
+    pub(crate) legacy: bool,
+    pub(crate) format_1: bool,
+}
+
+impl Clone for KeyRing {
+    fn clone(&self) -> Self {
+        Self {
+            table: Arc::clone(&self.table),
+            current: Arc::clone(&self.current),
+            older: self.older.clone(),
+            signers: self.signers.clone(),
+            index: self.index.clone(),
+            random: self.random.clone(),
+            // Each store looks for itself which branch key its table has.
+            held: tokio::sync::Mutex::default(),
+            branches: Arc::clone(&self.branches),
+            format_1: Arc::clone(&self.format_1),
+            ..*self
+        }
+    }
 }
 
 impl KeyRing {
-    /// A ring of one key.
-    pub fn new(current: impl KeyWrapper + 'static) -> Self {
+    /// A ring of one key for a table that is logically called `table`.
+    ///
+    /// That name is bound to all that is sealed, in place of the name of the stored table: a table that is
+    /// restored under another name opens with the ring that it had. Give each table a name of its own, and
+    /// environments different keys. `signer` signs the records of branch keys and is no key that wraps.
+    pub fn new(
+        table: impl Into<Arc<str>>,
+        current: impl KeyWrapper + 'static,
+        signer: impl KeySigner + 'static,
+    ) -> Self {
         Self {
+            table: table.into(),
             current: Arc::new(current),
             older: Vec::new(),
+            signers: vec![Arc::new(signer)],
             index: None,
-            accepts_plaintext: false,
-            accepts_legacy: false,
+            signs: false,
+            accepts: Accepts::default(),
             random: Random::default(),
-            written: Arc::new(Cache::new()),
-            unwrapped: Arc::new(Cache::new()),
+            held: tokio::sync::Mutex::default(),
+            branches: Arc::new(Cache::new()),
+            format_1: Arc::new(Cache::new()),
         }
+    }
+
+    /// Adds a key that signed records before, and signs nothing more.
+    #[must_use]
+    pub fn with_signer(mut self, older: impl KeySigner + 'static) -> Self {
+        self.signers.push(Arc::new(older));
+        self
+    }
+
+    /// Signs the properties that are not encrypted, too: none of them can be altered, added or removed.
+    ///
+    /// Entities that were written without are refused, unless
+    /// [`accept_plaintext`](Self::accept_plaintext) lets them pass until
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has signed them. A patch of such an entity is
+    /// refused, because a merge in the service signs nothing, and so is what a program wrote past the store.
+    #[must_use]
+    pub fn sign_plaintext(mut self) -> Self {
+        self.signs = true;
+        self
     }
 
     /// Adds a key that unwraps what it wrapped, and wraps nothing more.
@@ -90,20 +163,20 @@ impl KeyRing {
         self
     }
 
-    /// A filter for the entities of a table whose encrypted `property` is `value`, a String or a Binary,
-    /// by its blind [index](Self::index). Values are compared byte for byte: bring both into one form
+    /// A filter for the entities whose encrypted `property` has `value`, by its blind
+    /// [index](Self::index). Values are compared byte for byte: bring both into one form
     /// first if case or spelling must not matter.
     ///
     /// An entity that was written without the index, or under another index key, is not found. Fails with
     /// [`ErrorKind::Invalid`] if the property has no blind index.
-    pub fn equals(&self, table: &Table, property: &str, value: impl Into<Value>) -> Result<Filter> {
+    pub fn equals(&self, property: &str, value: impl Into<Value>) -> Result<Filter> {
         let Some(index) = self.index.as_ref().filter(|_| self.indexes(property)) else {
             let what = format!("property `{property}` has no blind index");
             return Err(Error::refused(ErrorKind::Invalid, what)
-                .of("QueryEntities", table.name())
+                .of("QueryEntities", &self.table)
                 .advise("name it in `KeyRing::index`"));
         };
-        let value = index.key.of(table.name(), property, &value.into())?;
+        let value = index.key.of(&self.table, property, &value.into())?;
         Ok(Filter::dynamic(index::property(property), Operator::Equal, value))
     }
 
@@ -113,7 +186,7 @@ impl KeyRing {
     /// has passed.
     #[must_use]
     pub fn accept_plaintext(mut self) -> Self {
-        self.accepts_plaintext = true;
+        self.accepts.plaintext = true;
         self
     }
 
@@ -122,7 +195,17 @@ impl KeyRing {
     /// take this back when [`Store::reencrypt`](rowkey_store::Store::reencrypt) has passed.
     #[must_use]
     pub fn accept_legacy(mut self) -> Self {
-        self.accepts_legacy = true;
+        self.accepts.legacy = true;
+        self
+    }
+
+    /// Reads entities in format 1, whose wrapped data keys are stored in them and not signed: a program that
+    /// has the public key of an RSA key and may write to the table makes such entities. Their
+    /// keys belong on the ring, and the name of the stored table must be the one that they were written
+    /// under. Take this back when [`Store::reencrypt`](rowkey_store::Store::reencrypt) has passed.
+    #[must_use]
+    pub fn accept_format_1(mut self) -> Self {
+        self.accepts.format_1 = true;
         self
     }
 
@@ -137,16 +220,25 @@ impl KeyRing {
 
     /// The key that wraps.
     pub(crate) fn current(&self) -> Result<&dyn KeyWrapper> {
-        let key_id = self.current.key_id();
-        let length = key_id.chars().count();
-        if length == 0 || length > MAX_KEY_ID || !key_id.chars().all(is_plain) {
-            let what = format!(
-                "the name of a key-encryption key has 1 to {MAX_KEY_ID} characters, none of them \
-                 white space or a control character"
+        check_name("key-encryption key", self.current.key_id())?;
+        self.find(self.current.key_id())
+    }
+
+    /// The key that signs.
+    pub(crate) fn signer(&self) -> Result<&dyn KeySigner> {
+        let signer = &*self.signers[0];
+        check_name("signing key", signer.key_id())?;
+        if self.signers.iter().filter(|other| other.key_id() == signer.key_id()).count() > 1 {
+            let what = format!("two signers of the ring have the name `{}`", signer.key_id());
+            return Err(
+                Error::refused(ErrorKind::Invalid, what).advise("a name is one key's for ever")
             );
-            return Err(Error::refused(ErrorKind::Invalid, what));
         }
-        self.find(key_id)
+        if self.current.key_id() == signer.key_id() {
+            let what = format!("`{}` is to wrap and to sign", signer.key_id());
+            return Err(Error::refused(ErrorKind::Invalid, what).advise("sign with another key"));
+        }
+        Ok(signer)
     }
 
     /// The key of this name.
@@ -160,11 +252,23 @@ impl KeyRing {
                 Err(Error::refused(ErrorKind::Invalid, what).advise("a name is one key's for ever"))
             }
             (None, _) => {
-                let what = format!("the data key is wrapped by `{key_id}`, which the ring lacks");
+                let what = format!("a key is wrapped by `{key_id}`, which the ring lacks");
                 Err(Error::refused(ErrorKind::Decode, what).advise("add it with `KeyRing::with`"))
             }
         }
     }
+}
+
+fn check_name(what: &str, key_id: &str) -> Result<()> {
+    let length = key_id.chars().count();
+    if length == 0 || length > MAX_KEY_ID || !key_id.chars().all(is_plain) {
+        let what = format!(
+            "the name of a {what} has 1 to {MAX_KEY_ID} characters, none of them white space or a \
+             control character"
+        );
+        return Err(Error::refused(ErrorKind::Invalid, what));
+    }
+    Ok(())
 }
 
 /// Whether it may stand in the name of a key.
@@ -176,8 +280,10 @@ impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let older: Vec<_> = self.older.iter().map(KeyWrapper::key_id).collect();
         f.debug_struct("KeyRing")
+            .field("table", &self.table)
             .field("current", &self.current.key_id())
             .field("older", &older)
+            .field("signer", &self.signers[0].key_id())
             .finish_non_exhaustive()
     }
 }
@@ -185,21 +291,35 @@ impl fmt::Debug for KeyRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AesKeyWrap;
+    use crate::{AesKeyWrap, MacKey};
+
+    fn ring(current: &str) -> KeyRing {
+        KeyRing::new("t", AesKeyWrap::new(current, [1; 32]), MacKey::new("s", [2; 32]))
+    }
 
     fn error(ring: &KeyRing) -> String {
-        ring.current().err().map(|error| error.to_string()).unwrap_or_default()
+        let error = ring.current().err().or_else(|| ring.signer().err());
+        error.map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
     fn a_name_is_one_keys() {
         let key = |name: &str| AesKeyWrap::new(name, [1; 32]);
-        assert_eq!(error(&KeyRing::new(key("a")).with(key("b"))), "");
-        assert!(error(&KeyRing::new(key("a")).with(key("a"))).contains("two keys"));
+        assert_eq!(error(&ring("a").with(key("b"))), "");
+        assert!(error(&ring("a").with(key("a"))).contains("two keys"));
         for name in ["", "a b", "a\nb", &"x".repeat(513)] {
-            assert!(error(&KeyRing::new(key(name))).contains("1 to 512"), "{name}");
+            assert!(error(&ring(name)).contains("1 to 512"), "{name}");
         }
-        let missing = KeyRing::new(key("a")).find("z").err().map(|error| error.to_string());
+        let missing = ring("a").find("z").err().map(|error| error.to_string());
         assert!(missing.unwrap_or_default().contains("`z`, which the ring lacks"));
+    }
+
+    #[test]
+    fn a_signer_is_a_key_of_its_own() {
+        assert!(error(&ring("s")).contains("to wrap and to sign"));
+        let twice = ring("a").with_signer(MacKey::new("s", [3; 32]));
+        assert!(error(&twice).contains("two signers"));
+        let unnamed = KeyRing::new("t", AesKeyWrap::new("a", [1; 32]), MacKey::new("", [2; 32]));
+        assert!(error(&unnamed).contains("signing key"));
     }
 }

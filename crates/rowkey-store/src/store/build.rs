@@ -173,6 +173,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             };
             return Err(refused(what).advise(advice));
         }
+        if let Some((field, _)) = E::BLOBS.first()
+            && sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext())
+        {
+            let what = format!("`{field}` is kept in a blob, which the keys cannot sign");
+            return Err(refused(what).advise("give keys that sign no plaintext"));
+        }
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let Some(sealer) = sealer.clone() {

@@ -31,7 +31,7 @@ use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 const HELD: Duration = Duration::from_secs(60);
 
 /// How long a step waits after the one before.
-const STEP: Duration = HELD.saturating_mul(2).saturating_add(LATEST);
+pub(super) const STEP: Duration = HELD.saturating_mul(2).saturating_add(LATEST);
 
 const PARTITION: &str = "manifest";
 const DECLARATIONS: &str = "Declarations";

@@ -46,8 +46,16 @@ pub struct Patch<'s, E> {
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// A change of single properties of the entity at a key.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] when it is sent if the keys of the store sign all properties: a merge
+    /// in the service would leave a signature of what was there before.
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
-        Patch { store: self, key, changes: Vec::new(), error: None }
+        let signs = self.inner.sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext());
+        let error = signs.then(|| {
+            let what = "the properties of the entity are signed together, and a patch changes some";
+            Error::refused(ErrorKind::Invalid, what).advise("use `Store::update`")
+        });
+        Patch { store: self, key, changes: Vec::new(), error }
     }
 }
 

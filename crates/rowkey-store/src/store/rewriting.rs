@@ -3,6 +3,7 @@
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
 
+use super::manifest::STEP;
 use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Job, Report, Verdict, Walk, Walking};
@@ -18,8 +19,14 @@ const SEALED: &str = "encryption";
 /// The part of a report that entities of older versions are counted under.
 pub(super) const VERSIONS: &str = "versions";
 
-/// Whether a row is as this program writes it.
-type IsCurrent<E> = fn(&Store<E>, &DynamicEntity) -> bool;
+/// What a row must be to be left as it is.
+#[derive(Clone, Copy)]
+enum Current {
+    /// Sealed by the newest key.
+    Sealed,
+    /// Of the version of the type that this program has.
+    Version,
+}
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Writes every entity again that is not sealed by the current key, with its copies: after a key was
@@ -36,10 +43,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// Without encrypted fields there is nothing to do.
     pub fn reencrypt(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.rewriting("reencrypt", SEALED, |store, row| {
-            let sealer = store.inner.sealer.as_ref();
-            sealer.is_none_or(|sealer| sealer.is_current(E::ENCRYPTED, row))
-        })
+        self.rewriting("reencrypt", SEALED, Current::Sealed)
     }
 
     /// Writes every entity again that an older version of the type wrote, converted, with all that the
@@ -53,36 +57,101 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// that cannot be read, because a newer program wrote it for instance, stays as it is, and the report
     /// names it as [`Verdict::Unreadable`]. Costs what [`reencrypt`](Self::reencrypt) does.
     pub fn migrate(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.rewriting("migrate", VERSIONS, |_, row| version_of(row) == E::VERSION)
+        self.rewriting("migrate", VERSIONS, Current::Version)
     }
 
     fn rewriting(
         &self,
         name: &str,
         part: &'static str,
-        is_current: IsCurrent<E>,
+        current: Current,
     ) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
         let step: Step = Box::new(move |page| {
             let store = store.clone();
-            async move { store.rewrite_page(page, part, is_current).await }.boxed()
+            async move { store.rewrite_page(page, part, current).await }.boxed()
         });
         let walk =
             Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());
         Job::walk(format!("{name} {}", Inner::<E>::of()), walk, step)
     }
 
+    /// Whether a row is as this program writes it.
+    async fn is_current(&self, current: Current, row: &DynamicEntity) -> Result<bool> {
+        let sealer = match (current, &self.inner.sealer) {
+            (Current::Version, _) => return Ok(version_of(row) == E::VERSION),
+            (Current::Sealed, None) => return Ok(true),
+            (Current::Sealed, Some(sealer)) => sealer,
+        };
+        let table = self.inner.deciding.table();
+        sealer.is_current(table, E::ENCRYPTED, row).await
+    }
+
+    /// Counts entities by the key that they are sealed under, and writes nothing: the proof that
+    /// [`reencrypt`](Self::reencrypt) left none under an older key.
+    ///
+    /// Those under the newest key are counted as [`Verdict::Right`], those under an older one, and those
+    /// that are not sealed, as [`Verdict::Stale`]. An older key may leave the ring when the report
+    /// [is clean](Report::is_clean); otherwise run `reencrypt` again.
+    ///
+    /// Fails with [`ErrorKind::Conflict`] until 12 minutes after the newest key was made, because a
+    /// program may write under an older one until then. Costs one request for each 1,000 entities.
+    pub fn verify_keys(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
+        let store = self.clone();
+        let step: Step = Box::new(move |page| {
+            let store = store.clone();
+            async move { store.verify_page(page).await }.boxed()
+        });
+        let walk =
+            Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());
+        Job::walk(format!("verify_keys {}", Inner::<E>::of()), walk, step)
+    }
+
+    async fn verify_page(&self, page: Page<DynamicEntity>) -> Result<Report> {
+        let mut report = Report::default();
+        if let Some(sealer) = &self.inner.sealer {
+            let made = sealer.renew(self.inner.deciding.table()).await?;
+            let age = (self.inner.deciding.clock().now() - made).to_std().unwrap_or_default();
+            if let Some(left) = STEP.checked_sub(age).filter(|left| !left.is_zero()) {
+                let left = left.as_secs();
+                let what =
+                    format!("programs may still write under an older key: {left} s are left");
+                return Err(Error::refused(ErrorKind::Conflict, what).advise("try again then"));
+            }
+        }
+        for stored in &page.entities {
+            if self.is_current(Current::Sealed, &stored.entity).await? {
+                report.note(Some(SEALED), Verdict::Right, 1);
+            } else {
+                let keys = (&*stored.entity.partition_key, &*stored.entity.row_key);
+                let what = "the entity is not sealed under the newest key";
+                let error = Error::refused(ErrorKind::Conflict, what);
+                report.problem(Some(SEALED), Verdict::Stale, keys, &error);
+            }
+        }
+        Ok(report)
+    }
+
     async fn rewrite_page(
         &self,
         page: Page<DynamicEntity>,
         part: &'static str,
-        is_current: IsCurrent<E>,
+        current: Current,
     ) -> Result<Report> {
         let mut report = Report::default();
-        let rows = page.entities.into_iter().map(|stored| async move {
-            if is_current(self, &stored.entity) {
-                return Ok(None);
+        if let (Current::Sealed, Some(sealer)) = (current, &self.inner.sealer) {
+            // Also where there is nothing to write: all programs move on to the current key.
+            sealer.renew(self.inner.deciding.table()).await?;
+        }
+        let mut stale = Vec::new();
+        for stored in page.entities {
+            if self.is_current(current, &stored.entity).await? {
+                report.note(Some(part), Verdict::Right, 1);
+            } else {
+                stale.push(stored);
             }
+        }
+        let rows = stale.into_iter().map(|stored| async move {
             let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
             let opened = self.open_row(&keys, stored).await;
             let keyed = |head| (keys.clone(), head);
@@ -92,7 +161,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut heads: Vec<(Keys, ReadHead<E>)> = Vec::new();
         while let Some(one) = opened.next().await {
             match one {
-                Ok(None) => report.note(Some(part), Verdict::Right, 1),
+                // It was deleted meanwhile.
+                Ok(None) => report.note(Some(part), Verdict::Skipped, 1),
                 Ok(Some(head)) => heads.push(head),
                 Err((keys, error)) => failed(&mut report, part, &keys, error)?,
             }

@@ -2,12 +2,20 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::{ManualClock, TokenError};
+use rowkey::{AccessToken, ManualClock, TokenError};
 use wiremock::matchers::{body_json, header, method, path, query_param};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
+use rowkey_store::Store;
+
 use super::*;
+use crate::{AesKeyWrap, KeyRing, MacKey};
 
 const PATH: &str = "/keys/sdktestkey/0698c2156c1a4e1da5b6bab6f6422fd6";
 
@@ -20,21 +28,48 @@ const WRAPPED: &str = "khwIe26NuAZazS7upywDBpGRmRNMW5-4h_JQKxOdB78nYVxZWnBXwCxOv
 struct Tokens {
     asked: AtomicU32,
     now: DateTime<Utc>,
+    scope: String,
 }
 
 #[async_trait]
 impl TokenProvider for Tokens {
     async fn token(&self, scope: &str) -> std::result::Result<AccessToken, TokenError> {
-        assert_eq!(scope, "https://vault.azure.net/.default");
+        assert_eq!(scope, self.scope);
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(AccessToken::new(format!("secret-{asked}"), self.now + TimeDelta::hours(1)))
     }
 }
 
-fn vault(server: &MockServer) -> (KeyVault, Arc<Tokens>, ManualClock) {
+/// Says which tokens it takes, as a vault does that is asked without one.
+fn challenge(resource: &str) -> Mock {
+    let challenge =
+        format!("Bearer authorization=\"https://login/tenant\", resource=\"{resource}\"");
+    let answer = ResponseTemplate::new(401).insert_header("www-authenticate", challenge);
+    let has_no_token = |request: &wiremock::Request| !request.headers.contains_key("authorization");
+    Mock::given(has_no_token).respond_with(answer).with_priority(1)
+}
+
+async fn start() -> MockServer {
+    let server = MockServer::start().await;
+    challenge(&server.uri()).mount(&server).await;
+    server
+}
+
+/// The requests that had a token.
+async fn requests(server: &MockServer) -> Vec<String> {
+    let all = server.received_requests().await.unwrap();
+    let asked = all.iter().filter(|request| request.headers.contains_key("authorization"));
+    asked.map(|one| one.url.path().rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+fn tokens(server: &MockServer) -> (Arc<Tokens>, ManualClock) {
     let now = DateTime::from_timestamp(1_795_000_000, 0).unwrap();
-    let clock = ManualClock::auto_advancing(now);
-    let tokens = Arc::new(Tokens { asked: AtomicU32::new(0), now });
+    let scope = format!("{}/.default", server.uri());
+    (Arc::new(Tokens { asked: AtomicU32::new(0), now, scope }), ManualClock::auto_advancing(now))
+}
+
+fn vault(server: &MockServer) -> (KeyVault, Arc<Tokens>, ManualClock) {
+    let (tokens, clock) = tokens(server);
     let key_id = format!("{}{PATH}", server.uri());
     let vault = KeyVault::new(&key_id, Arc::clone(&tokens)).unwrap().clock(clock.clone());
     (vault, tokens, clock)
@@ -56,7 +91,7 @@ fn key() -> DataKey {
 
 #[tokio::test]
 async fn keys_are_wrapped_and_unwrapped_as_the_documentation_shows() {
-    let server = MockServer::start().await;
+    let server = start().await;
     for (operation, sent, received) in [("wrapkey", PLAIN, WRAPPED), ("unwrapkey", WRAPPED, PLAIN)]
     {
         Mock::given(method("POST"))
@@ -71,7 +106,7 @@ async fn keys_are_wrapped_and_unwrapped_as_the_documentation_shows() {
             .await;
     }
     let (vault, tokens, _) = vault(&server);
-    assert_eq!(vault.algorithm, "RSA-OAEP-256".into());
+    assert_eq!(KeyWrapper::algorithm(&vault), "RSA-OAEP-256");
     let wrapped = vault.wrap_key(&key()).await.unwrap();
     assert_eq!(wrapped, URL_SAFE_NO_PAD.decode(WRAPPED).unwrap());
     let unwrapped = vault.unwrap_key("RSA-OAEP-256", &wrapped).await.unwrap();
@@ -80,21 +115,82 @@ async fn keys_are_wrapped_and_unwrapped_as_the_documentation_shows() {
 }
 
 #[tokio::test]
-async fn the_algorithm_is_the_stored_one() {
-    let server = MockServer::start().await;
+async fn an_algorithm_that_is_not_allowed_is_not_asked_for() {
+    let server = start().await;
     Mock::given(body_json(serde_json::json!({ "alg": "RSA-OAEP", "value": WRAPPED })))
         .respond_with(answer(&server, PLAIN))
         .mount(&server)
         .await;
-    let (vault, ..) = vault(&server);
+    let vault = vault(&server).0;
     let wrapped = URL_SAFE_NO_PAD.decode(WRAPPED).unwrap();
+    for algorithm in ["RSA1_5", "RSA-OAEP", "", "rsa-oaep-256"] {
+        let error = vault.unwrap_key(algorithm, &wrapped).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    }
+    assert_eq!(requests(&server).await, [""; 0], "the vault is asked for none of them");
+    let vault = vault.unwraps("RSA-OAEP");
     vault.unwrap_key("RSA-OAEP", &wrapped).await.unwrap();
-    vault.algorithm("RSA-OAEP").wrap_key(&key()).await.unwrap_err();
+    vault.unwrap_key("RSA1_5", &wrapped).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_vault_that_names_another_service_is_shown_no_token() {
+    for resource in ["https://vault.azure.net", "https://management.azure.com", "nothing"] {
+        let server = MockServer::start().await;
+        challenge(resource).mount(&server).await;
+        let (vault, tokens, _) = vault(&server);
+        let error = vault.wrap_key(&key()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
+        assert_eq!(tokens.asked.load(Ordering::Relaxed), 0);
+        assert_eq!(requests(&server).await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_vault_signs_and_verifies_the_digest_of_a_record() {
+    let server = start().await;
+    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(b"record"));
+    Mock::given(path(format!("{PATH}/sign")))
+        .and(body_json(serde_json::json!({ "alg": "ES256", "value": digest })))
+        .respond_with(answer(&server, WRAPPED))
+        .mount(&server)
+        .await;
+    let right = serde_json::json!({ "alg": "ES256", "digest": digest, "value": WRAPPED });
+    Mock::given(path(format!("{PATH}/verify")))
+        .and(body_json(right))
+        .respond_with(
+            ResponseTemplate::new(200).set_body_json(serde_json::json!({ "value": true })),
+        )
+        .mount(&server)
+        .await;
+    Mock::given(path(format!("{PATH}/verify")))
+        .respond_with(
+            ResponseTemplate::new(200).set_body_json(serde_json::json!({ "value": false })),
+        )
+        .with_priority(9)
+        .mount(&server)
+        .await;
+    let signer = || {
+        let (tokens, clock) = tokens(&server);
+        let key_id = format!("{}{PATH}", server.uri());
+        KeyVaultSigner::new(&key_id, tokens).unwrap().clock(clock)
+    };
+    let signature = signer().sign(b"record").await.unwrap();
+    assert!(signer().verify(b"record", &signature).await.unwrap());
+    assert!(!signer().verify(b"recore", &signature).await.unwrap());
+    assert!(!signer().verify(b"record", b"other").await.unwrap());
+    let error = signer().algorithm("HS256").sign(b"record").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    server.reset().await;
+    challenge(&server.uri()).mount(&server).await;
+    Mock::given(method("POST")).respond_with(failure(400, "BadParameter")).mount(&server).await;
+    assert!(!signer().verify(b"record", b"short").await.unwrap(), "no signature at all");
+    assert!(!format!("{:?}", signer()).contains("secret"));
 }
 
 #[tokio::test]
 async fn a_busy_vault_is_waited_for_and_a_failing_one_given_up() {
-    let server = MockServer::start().await;
+    let server = start().await;
     let busy = failure(429, "Throttled").insert_header("retry-after", "3");
     Mock::given(method("POST")).respond_with(busy).up_to_n_times(1).mount(&server).await;
     let broken = failure(503, "ServiceUnavailable");
@@ -105,6 +201,7 @@ async fn a_busy_vault_is_waited_for_and_a_failing_one_given_up() {
     assert_eq!(clock.slept(), [Duration::from_secs(3), Duration::from_secs(1)]);
 
     server.reset().await;
+    challenge(&server.uri()).mount(&server).await;
     Mock::given(method("POST"))
         .respond_with(failure(500, "InternalError"))
         .expect(4)
@@ -124,7 +221,7 @@ async fn each_refusal_is_a_kind_of_its_own_and_quotes_nothing() {
         (404, "KeyNotFound", ErrorKind::NotFound),
         (418, "not a code", ErrorKind::Unexpected),
     ] {
-        let server = MockServer::start().await;
+        let server = start().await;
         Mock::given(method("POST"))
             .respond_with(failure(status, code))
             .expect(1)
@@ -139,15 +236,19 @@ async fn each_refusal_is_a_kind_of_its_own_and_quotes_nothing() {
 
 #[tokio::test]
 async fn an_answer_of_another_key_or_none_at_all_is_refused() {
-    let server = MockServer::start().await;
+    let server = start().await;
     let other = serde_json::json!({ "kid": "https://other/keys/a/b", "value": PLAIN });
     for (body, what) in [
         (other, "another key"),
         (serde_json::json!({}), "cannot be read"),
         (serde_json::json!({ "kid": format!("{}{PATH}", server.uri()), "value": "?" }), "be read"),
-        (serde_json::json!({ "kid": format!("{}{PATH}", server.uri()), "value": "AAAA" }), "3"),
+        (
+            serde_json::json!({ "kid": format!("{}{PATH}", server.uri()), "value": "AAAA" }),
+            "no key",
+        ),
     ] {
         server.reset().await;
+        challenge(&server.uri()).mount(&server).await;
         let response = ResponseTemplate::new(200).set_body_json(body);
         Mock::given(method("POST")).respond_with(response).mount(&server).await;
         let error = vault(&server).0.unwrap_key("RSA-OAEP-256", b"w").await.unwrap_err();
@@ -157,7 +258,7 @@ async fn an_answer_of_another_key_or_none_at_all_is_refused() {
 
 #[tokio::test]
 async fn a_token_is_renewed_when_it_was_refused_or_will_soon_expire() {
-    let server = MockServer::start().await;
+    let server = start().await;
     Mock::given(header("authorization", "Bearer secret-0"))
         .respond_with(failure(401, "Unauthorized"))
         .mount(&server)
@@ -176,7 +277,8 @@ async fn a_token_is_renewed_when_it_was_refused_or_will_soon_expire() {
 
 #[tokio::test]
 async fn only_versions_of_keys_over_safe_connections_are_taken() {
-    let tokens = || Tokens { asked: AtomicU32::new(0), now: DateTime::UNIX_EPOCH };
+    let tokens =
+        || Tokens { asked: AtomicU32::new(0), now: DateTime::UNIX_EPOCH, scope: String::new() };
     for key_id in [
         "sdktestkey",
         "https://contoso.vault.azure.net/keys/sdktestkey",
@@ -195,16 +297,38 @@ async fn only_versions_of_keys_over_safe_connections_are_taken() {
     assert!(!format!("{vault:?}").contains("secret"));
 }
 
-/// Wraps as no vault does, and as well as any for a test: every bit the other way round.
-fn flipped(server: &MockServer) -> impl wiremock::Respond + use<> {
-    let kid = format!("{}{PATH}", server.uri());
-    move |request: &wiremock::Request| {
+/// A vault of two keys. It wraps as no vault does, and as well as any for a test: every bit the other way
+/// round. It signs by the digest itself.
+async fn stub() -> MockServer {
+    let server = start().await;
+    let base = server.uri();
+    let respond = move |request: &wiremock::Request| {
         let body: serde_json::Value = request.body_json().unwrap();
-        let value = URL_SAFE_NO_PAD.decode(body["value"].as_str().unwrap()).unwrap();
-        let value: Vec<u8> = value.into_iter().map(|byte| !byte).collect();
-        let value = URL_SAFE_NO_PAD.encode(value);
-        ResponseTemplate::new(200).set_body_json(serde_json::json!({ "kid": kid, "value": value }))
-    }
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let (key, operation) = request.url.path().rsplit_once('/').unwrap();
+        let value = match operation {
+            "verify" => {
+                let is_right = serde_json::json!({ "value": text("value") == text("digest") });
+                return ResponseTemplate::new(200).set_body_json(is_right);
+            }
+            "sign" => text("value"),
+            _ => {
+                let value = URL_SAFE_NO_PAD.decode(text("value")).unwrap();
+                URL_SAFE_NO_PAD.encode(value.into_iter().map(|byte| !byte).collect::<Vec<_>>())
+            }
+        };
+        let answer = serde_json::json!({ "kid": format!("{base}{key}"), "value": value });
+        ResponseTemplate::new(200).set_body_json(answer)
+    };
+    Mock::given(method("POST")).respond_with(respond).with_priority(5).mount(&server).await;
+    server
+}
+
+fn stubbed(server: &MockServer, signer: &str) -> KeyRing {
+    let (tokens, clock) = tokens(server);
+    let signs = format!("{}/keys/{signer}/1", server.uri());
+    let signs = KeyVaultSigner::new(&signs, tokens).unwrap().clock(clock);
+    KeyRing::new("notes", vault(server).0, signs)
 }
 
 #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
@@ -219,44 +343,93 @@ fn note(number: u32) -> Note {
     Note { number, text: format!("hush {number}") }
 }
 
+async fn notes(name: &str) -> (rowkey_server::Server, rowkey::Table) {
+    let server = rowkey_server::Server::start().await.unwrap();
+    let account = rowkey::StorageAccount::from_connection_string(server.connection_string());
+    let table = account.unwrap().table(name);
+    table.create().await.unwrap();
+    (server, table)
+}
+
+fn store(table: &rowkey::Table, ring: KeyRing) -> Store<Note> {
+    Store::<Note>::builder(table.clone()).keys(ring).build().unwrap()
+}
+
 #[tokio::test]
-async fn a_transaction_of_ninety_entities_is_one_wrap_and_reading_it_one_unwrap() {
-    use rowkey::{DynamicEntity, Key, StorageAccount};
-    use rowkey_store::Store;
+async fn a_transaction_of_a_hundred_entities_is_two_requests_and_reading_it_none() {
+    let server = stub().await;
+    let (_tables, table) = notes("notes").await;
+    let all: Vec<_> = (0..100).map(note).collect();
+    let writer = store(&table, stubbed(&server, "records"));
+    let transaction = all.iter().fold(writer.transaction(), rowkey_store::Transaction::insert);
+    transaction.submit().await.unwrap();
+    assert_eq!(requests(&server).await, ["wrapkey", "sign"]);
+    for _ in 0..2 {
+        let read = writer.query(Note::partition()).all().await.unwrap();
+        assert_eq!(read.into_iter().map(|one| one.entity).collect::<Vec<_>>(), all);
+    }
+    assert_eq!(requests(&server).await.len(), 2, "reading it again asks nothing");
 
-    use crate::{AesKeyWrap, KeyRing};
+    // Another program: one verifies and one unwraps, although 16 rows are opened at a time.
+    let reader = store(&table, stubbed(&server, "records"));
+    for _ in 0..2 {
+        assert_eq!(reader.query(Note::partition()).all().await.unwrap().len(), 100);
+    }
+    reader.upsert(&note(100)).await.unwrap();
+    assert_eq!(requests(&server).await[2..], ["verify", "unwrapkey"]);
+}
 
-    let server = MockServer::start().await;
-    Mock::given(method("POST")).respond_with(flipped(&server)).mount(&server).await;
-    let tables = rowkey_server::Server::start().await.unwrap();
-    let account = StorageAccount::from_connection_string(tables.connection_string()).unwrap();
-    let table = account.table("notes");
-    let notes = |ring: KeyRing| Store::<Note>::builder(table.clone()).keys(ring).build().unwrap();
+#[tokio::test]
+async fn rotation_from_a_key_in_memory_to_a_vault_is_one_wrap_and_one_signature() {
+    let server = stub().await;
+    let (_tables, table) = notes("notes").await;
     let local = || AesKeyWrap::new("local", [1; 32]);
-    let ring = || KeyRing::new(vault(&server).0).with(local());
-    let requests = async || server.received_requests().await.unwrap().len();
-
-    let before = notes(KeyRing::new(local()));
-    before.create_if_missing().await.unwrap();
+    let signer = || MacKey::new("records", [2; 32]);
+    let before = store(&table, KeyRing::new("notes", local(), signer()));
     let all: Vec<_> = (0..90).map(note).collect();
     let transaction = all.iter().fold(before.transaction(), rowkey_store::Transaction::insert);
     transaction.submit().await.unwrap();
-
-    let report = notes(ring()).reencrypt().run().await.unwrap();
+    let ring = stubbed(&server, "records").with(local()).with_signer(signer());
+    let report = store(&table, ring).reencrypt().run().await.unwrap();
     assert_eq!((report.total.repaired, report.is_clean()), (90, true));
-    assert_eq!(requests().await, 1, "one wraps");
-    let row = Key::<DynamicEntity>::new("notes", "note_000");
-    let stored = table.get(row).await.unwrap().unwrap().entity;
-    let begin = format!("1 {} RSA-OAEP-256 ", vault(&server).0.key_id());
-    let Some(rowkey::edm::Value::String(metadata)) = stored.get("_RowkeyEncryption") else {
-        panic!("there is metadata")
-    };
-    assert!(metadata.starts_with(&begin), "{metadata}");
+    assert_eq!(requests(&server).await, ["wrapkey", "sign"]);
+    let after = store(&table, stubbed(&server, "records"));
+    assert_eq!(after.query(Note::partition()).all().await.unwrap().len(), 90);
+}
 
-    let after = notes(ring());
-    for _ in 0..2 {
-        let read = after.query(Note::partition()).all().await.unwrap();
-        assert_eq!(read.into_iter().map(|one| one.entity).collect::<Vec<_>>(), all);
-    }
-    assert_eq!(requests().await, 2, "one unwraps, although 16 rows are opened at a time");
+/// What one who holds the table and the public wrapping key can make: rows and records that unwrap.
+#[tokio::test]
+async fn a_public_wrapping_key_forges_nothing_and_is_not_asked() {
+    let server = stub().await;
+    let (_tables, table) = notes("notes").await;
+    // Wrapped by the right key, signed by a key of the attacker's own, named as the pinned one is.
+    let (forged, branch) = {
+        let attacker = KeyRing::new("notes", vault(&server).0, MacKey::new("mine", [6; 32]));
+        let op = rowkey_store::Op::new(DateTime::UNIX_EPOCH, [1; 8]);
+        let (mut record, branch) = attacker.new_record(&op).await.unwrap();
+        record.signer = format!("{}/keys/records/1", server.uri());
+        record.signature_algorithm = "ES256".into();
+        (record, branch)
+    };
+    table.insert(&forged.row()).await.unwrap();
+    let mut row = rowkey::DynamicEntity::new("notes", "note_001");
+    row.set("number", 1_i64);
+    row.set("text", "forged");
+    let ring = stubbed(&server, "records");
+    ring.seal_with(
+        &branch,
+        &rowkey_store::Op::new(DateTime::UNIX_EPOCH, [2; 8]),
+        &["text"],
+        &mut row,
+    )
+    .unwrap();
+    table.insert(&row).await.unwrap();
+    let before = requests(&server).await.len();
+    let reader = store(&table, ring);
+    let error = reader.get(Note::key(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    // Nor is anything written under it.
+    assert_eq!(reader.insert(&note(2)).await.unwrap_err().kind(), ErrorKind::Decode);
+    let asked = requests(&server).await;
+    assert!(asked[before..].iter().all(|operation| operation == "verify"), "{asked:?}");
 }

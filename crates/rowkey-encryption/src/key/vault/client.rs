@@ -1,10 +1,9 @@
-//! A key-encryption key that stays in Azure Key Vault.
+//! The client of a key vault: one version of a key, and the requests that use it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::{StatusCode, header};
@@ -13,14 +12,11 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::data::DataKey;
-use super::wrapper::KeyWrapper;
+use super::scope::{Scope, challenged};
 
 const API_VERSION: &str = "7.4";
-const ALGORITHM: &str = "RSA-OAEP-256";
-const SCOPE: &str = "https://vault.azure.net/.default";
 
-/// How often a request is made: wrapping and unwrapping change nothing, so they may be repeated.
+/// How often a request is made: what is asked changes nothing, so it may be repeated.
 const ATTEMPTS: u32 = 4;
 
 /// The pause after the first attempt when the vault asks for none; each later one is twice as long.
@@ -35,55 +31,38 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Before its expiry a token is replaced: what Azure's libraries allow.
 const MARGIN_SECONDS: i64 = 300;
 
-/// A version of a key in Azure Key Vault, which wraps and unwraps there and never leaves it.
-///
-/// Every write of an entity is a request to the vault, and so is every entity that is read; a vault
-/// answers [about 2,000 in ten seconds](https://learn.microsoft.com/azure/key-vault/general/service-limits).
-/// For more, keep a key of [`AesKeyWrap`](crate::AesKeyWrap) wrapped by this one in the program's
-/// settings, and unwrap it once at the start.
-///
-/// The token needs the permissions `keys/wrapKey` and `keys/unwrapKey`. Throttling and failures of the
-/// vault are waited for and tried again, four times in all.
-///
-/// ```
-/// use rowkey::{AccessToken, TokenError, TokenProvider};
-/// use rowkey_encryption::{AesKeyWrap, KeyRing, KeyVault};
-///
-/// struct Tokens;
-///
-/// #[async_trait::async_trait]
-/// impl TokenProvider for Tokens {
-///     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
-///         Err(format!("there is no token for {scope} here").into())
-///     }
-/// }
-///
-/// let key_id = "https://contoso.vault.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6";
-/// let ring = KeyRing::new(KeyVault::new(key_id, Tokens)?).with(AesKeyWrap::new("2026", [1; 32]));
-/// # Ok::<(), rowkey::Error>(())
-/// ```
-///
-/// [wrapKey](https://learn.microsoft.com/rest/api/keyvault/keys/wrap-key/wrap-key),
-/// [unwrapKey](https://learn.microsoft.com/rest/api/keyvault/keys/unwrap-key/unwrap-key)
-pub struct KeyVault {
-    key_id: Box<str>,
-    algorithm: Box<str>,
+/// One version of a key in a vault.
+pub(super) struct VaultKey {
+    pub(super) key_id: Box<str>,
+    host: Box<str>,
     http: reqwest::Client,
     tokens: Arc<dyn TokenProvider>,
     clock: Arc<dyn Clock>,
+    /// `None` until the vault has named it.
+    scope: tokio::sync::Mutex<Option<Scope>>,
     token: tokio::sync::Mutex<Option<AccessToken>>,
 }
 
+/// What an operation takes.
 #[derive(Serialize)]
-struct Request<'a> {
-    alg: &'a str,
-    value: &'a str,
+pub(super) struct Request<'a> {
+    pub(super) alg: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) digest: Option<&'a str>,
+    pub(super) value: &'a str,
 }
 
+/// What wrapping, unwrapping and signing give.
 #[derive(Deserialize)]
 struct Answer {
     kid: String,
     value: String,
+}
+
+/// What verifying gives.
+#[derive(Deserialize)]
+struct Verified {
+    value: bool,
 }
 
 #[derive(Deserialize)]
@@ -96,14 +75,8 @@ struct Code {
     code: String,
 }
 
-impl KeyVault {
-    /// The key with this identifier, as the vault gives it, **with its version**:
-    /// `https://contoso.vault.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6`. Tokens for
-    /// `https://vault.azure.net/.default` come from `tokens`. Nothing is sent.
-    ///
-    /// Fails with [`ErrorKind::Invalid`] unless it is such an address, with https unless it is on this
-    /// machine.
-    pub fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
+impl VaultKey {
+    pub(super) fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
         let url = Url::parse(key_id).map_err(|_| malformed())?;
         let path: Vec<_> = url.path_segments().ok_or_else(malformed)?.collect();
         let is_key = matches!(&*path, ["keys", name, version]
@@ -118,40 +91,68 @@ impl KeyVault {
         }
         Ok(Self {
             key_id: key_id.into(),
-            algorithm: ALGORITHM.into(),
+            host: host.into(),
             http: client(url.scheme() == "https")?,
             tokens: Arc::new(tokens),
             clock: Arc::new(SystemClock),
+            scope: tokio::sync::Mutex::new(Scope::of_host(host)),
             token: tokio::sync::Mutex::default(),
         })
     }
 
-    /// How keys are wrapped from now on: `RSA-OAEP-256` if this is not said, `RSA-OAEP`, or `A256KW`
-    /// with a symmetric key of a managed HSM.
-    #[must_use]
-    pub fn algorithm(mut self, algorithm: impl Into<Box<str>>) -> Self {
-        self.algorithm = algorithm.into();
-        self
-    }
-
-    /// Where the time comes from, and how it waits.
-    #[must_use]
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+    pub(super) fn clock(&mut self, clock: impl Clock + 'static) {
         self.clock = Arc::new(clock);
-        self
     }
 
-    /// Asks the vault for an operation on a key: both take and give `value`.
-    async fn ask(&self, operation: &'static str, alg: &str, value: &[u8]) -> Result<Vec<u8>> {
+    /// Asks for an operation that gives bytes.
+    pub(super) async fn ask(
+        &self,
+        operation: &'static str,
+        alg: &str,
+        value: &[u8],
+    ) -> Result<Vec<u8>> {
         let value = Zeroizing::new(URL_SAFE_NO_PAD.encode(value));
-        let body = serde_json::to_vec(&Request { alg, value: &value }).map(Zeroizing::new);
+        let request = Request { alg, digest: None, value: &value };
+        let answer = self.send(operation, &request).await?;
+        let unreadable = || self.unexpected("the key vault's answer cannot be read");
+        let answer: Answer = serde_json::from_slice(&answer).map_err(|_| unreadable())?;
+        let value = Zeroizing::new(answer.value);
+        if !answer.kid.eq_ignore_ascii_case(&self.key_id) {
+            return Err(self.unexpected("the key vault used another key"));
+        }
+        URL_SAFE_NO_PAD.decode(value.trim_end_matches('=')).map_err(|_| unreadable())
+    }
+
+    /// Asks whether a signature of a digest is right.
+    pub(super) async fn verify(&self, alg: &str, digest: &[u8], signature: &[u8]) -> Result<bool> {
+        let (digest, signature) =
+            (URL_SAFE_NO_PAD.encode(digest), URL_SAFE_NO_PAD.encode(signature));
+        let request = Request { alg, digest: Some(&digest), value: &signature };
+        let answer = match self.send("verify", &request).await {
+            Ok(answer) => answer,
+            // A signature of another form than those of the algorithm.
+            Err(error) if error.kind() == ErrorKind::Decode => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let answer = serde_json::from_slice::<Verified>(&answer);
+        let unreadable = |_| self.unexpected("the key vault's answer cannot be read");
+        answer.map(|answer| answer.value).map_err(unreadable)
+    }
+
+    /// Sends a request until it is answered, or was made four times.
+    async fn send(
+        &self,
+        operation: &'static str,
+        request: &Request<'_>,
+    ) -> Result<Zeroizing<Vec<u8>>> {
+        let body = serde_json::to_vec(request).map(Zeroizing::new);
         let body = body.map_err(|_| self.unexpected("the request cannot be written"))?;
         let url = format!("{}/{operation}?api-version={API_VERSION}", self.key_id);
         let mut pause = PAUSE;
         let mut attempt = 1;
         loop {
-            let (error, wait) = match self.attempt(&url, body.to_vec()).await {
-                Ok(answer) => return self.read(&answer),
+            let (error, wait) = match self.attempt(operation, &url, body.to_vec()).await {
+                Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
             if attempt == ATTEMPTS || !error.is_retryable() {
@@ -163,13 +164,35 @@ impl KeyVault {
         }
     }
 
+    /// The scope of tokens: what the vault's host says, or the vault itself, asked without a token.
+    async fn scope(&self, url: &str) -> std::result::Result<Scope, (Error, Option<Duration>)> {
+        let mut held = self.scope.lock().await;
+        if let Some(scope) = &*held {
+            return Ok(scope.clone());
+        }
+        let answer = self.http.post(url).header(header::CONTENT_LENGTH, 0).send().await;
+        let answer = answer.map_err(|error| self.lost(error))?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            let status = answer.status();
+            let wait = wait(&answer);
+            return Err((self.refused("challenge", status, &[]), wait));
+        }
+        let challenge = answer.headers().get(header::WWW_AUTHENTICATE);
+        let challenge = challenge.and_then(|challenge| challenge.to_str().ok()).unwrap_or_default();
+        let scope = challenged(challenge, &self.host).map_err(|error| (error, None))?;
+        *held = Some(scope.clone());
+        Ok(scope)
+    }
+
     /// One request; on failure, how long the vault asks to wait.
     async fn attempt(
         &self,
+        operation: &'static str,
         url: &str,
         body: Vec<u8>,
     ) -> std::result::Result<Zeroizing<Vec<u8>>, (Error, Option<Duration>)> {
-        let token = self.token().await.map_err(|error| (error, None))?;
+        let scope = self.scope(url).await?;
+        let token = self.token(&scope).await.map_err(|error| (error, None))?;
         let sent = self
             .http
             .post(url)
@@ -177,32 +200,27 @@ impl KeyVault {
             .header(header::CONTENT_TYPE, "application/json")
             .body(body)
             .send();
-        let lost = |error: reqwest::Error| {
-            let what = format!("the key vault of `{}` did not answer", self.key_id);
-            let error = error.without_url();
-            (Error::refused(ErrorKind::Unavailable, what).with_source(error), None)
-        };
-        let answer = sent.await.map_err(lost)?;
+        let answer = sent.await.map_err(|error| self.lost(error))?;
         let status = answer.status();
-        let wait = answer.headers().get(header::RETRY_AFTER);
-        let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok()).map(Duration::from_secs);
-        let body = Zeroizing::new(answer.bytes().await.map_err(lost)?.to_vec());
+        let wait = wait(&answer);
+        let body = answer.bytes().await.map_err(|error| self.lost(error))?;
+        let body = Zeroizing::new(body.to_vec());
         if status.is_success() {
             return Ok(body);
         }
         if status == StatusCode::UNAUTHORIZED {
             *self.token.lock().await = None;
         }
-        Err((self.refused(status, &body), wait))
+        Err((self.refused(operation, status, &body), wait))
     }
 
     /// The value of the `Authorization` header.
-    async fn token(&self) -> Result<header::HeaderValue> {
+    async fn token(&self, scope: &Scope) -> Result<header::HeaderValue> {
         let mut held = self.token.lock().await;
         let good_until = |token: &AccessToken| token.expires().timestamp() - MARGIN_SECONDS;
         let now = self.clock.now().timestamp();
         if held.as_ref().is_none_or(|token| good_until(token) <= now) {
-            let token = self.tokens.token(SCOPE).await.map_err(|error| {
+            let token = self.tokens.token(&scope.0).await.map_err(|error| {
                 let what = "the token provider gave no token for the key vault";
                 Error::refused(ErrorKind::Auth, what).with_source(error)
             })?;
@@ -218,17 +236,7 @@ impl KeyVault {
         Ok(header)
     }
 
-    fn read(&self, body: &[u8]) -> Result<Vec<u8>> {
-        let unreadable = || self.unexpected("the key vault's answer cannot be read");
-        let answer: Answer = serde_json::from_slice(body).map_err(|_| unreadable())?;
-        let value = Zeroizing::new(answer.value);
-        if !answer.kid.eq_ignore_ascii_case(&self.key_id) {
-            return Err(self.unexpected("the key vault used another key"));
-        }
-        URL_SAFE_NO_PAD.decode(value.trim_end_matches('=')).map_err(|_| unreadable())
-    }
-
-    fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
+    fn refused(&self, operation: &str, status: StatusCode, body: &[u8]) -> Error {
         let kind = match status.as_u16() {
             400 => ErrorKind::Decode,
             401 | 403 => ErrorKind::Auth,
@@ -244,11 +252,15 @@ impl KeyVault {
             .filter(|code| code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric()));
         let status = status.as_u16();
         let code = code.map(|code| format!(" {code}")).unwrap_or_default();
-        let what = format!("the key vault refuses `{}` ({status}{code})", self.key_id);
+        let what =
+            format!("the key vault refuses {operation} by `{}` ({status}{code})", self.key_id);
         let error = Error::refused(kind, what);
         match kind {
             ErrorKind::Auth => {
-                error.advise("check the token, and that it may do keys/wrapKey and keys/unwrapKey")
+                error.advise(
+                    "check the token, and that it may do keys/wrapKey and keys/unwrapKey with keys that \
+                     wrap, keys/sign and keys/verify with keys that sign",
+                )
             }
             ErrorKind::Decode => {
                 error.advise("what is to be unwrapped was wrapped by another key, or altered")
@@ -257,35 +269,27 @@ impl KeyVault {
         }
     }
 
+    fn lost(&self, error: reqwest::Error) -> (Error, Option<Duration>) {
+        let what = format!("the key vault of `{}` did not answer", self.key_id);
+        let error = error.without_url();
+        (Error::refused(ErrorKind::Unavailable, what).with_source(error), None)
+    }
+
     fn unexpected(&self, what: &str) -> Error {
         Error::refused(ErrorKind::Unexpected, format!("{what} (`{}`)", self.key_id))
             .advise("check the identifier of the key")
     }
 }
 
-#[async_trait]
-impl KeyWrapper for KeyVault {
-    fn key_id(&self) -> &str {
-        &self.key_id
-    }
-
-    fn algorithm(&self) -> &str {
-        &self.algorithm
-    }
-
-    async fn wrap_key(&self, key: &DataKey) -> Result<Vec<u8>> {
-        self.ask("wrapkey", &self.algorithm, key.as_bytes()).await
-    }
-
-    async fn unwrap_key(&self, algorithm: &str, wrapped: &[u8]) -> Result<DataKey> {
-        let key = Zeroizing::new(self.ask("unwrapkey", algorithm, wrapped).await?);
-        DataKey::new(&key)
-    }
+/// How long the vault asks to wait.
+fn wait(answer: &reqwest::Response) -> Option<Duration> {
+    let wait = answer.headers().get(header::RETRY_AFTER)?;
+    wait.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 fn malformed() -> Error {
     Error::refused(ErrorKind::Invalid, "this is not the identifier of a version of a key").advise(
-        "it is https://VAULT.vault.azure.net/keys/NAME/VERSION, and the version must be named: the \
+        "it is https://VAULT.vault.azure.net/keys/NAME/VERSION, or that of a managed HSM, and the version must be named: the \
          vault's newest is another one after it was rotated",
     )
 }
@@ -310,14 +314,8 @@ fn client(secure: bool) -> Result<reqwest::Client> {
     })
 }
 
-impl fmt::Debug for KeyVault {
+impl fmt::Debug for VaultKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyVault")
-            .field("key_id", &self.key_id)
-            .field("algorithm", &self.algorithm)
-            .finish_non_exhaustive()
+        f.debug_struct("VaultKey").field("key_id", &self.key_id).finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

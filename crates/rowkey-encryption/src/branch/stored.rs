@@ -1,0 +1,213 @@
+//! Branch keys in a table: read, verified, unwrapped, made, and kept in memory.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::TryStreamExt as _;
+use rowkey::{
+    DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Partition, Result, ScanPolicy, Table,
+    edm,
+};
+use rowkey_store::job::Keys;
+use rowkey_store::{Deciding, Op};
+use zeroize::Zeroizing;
+
+use super::{BranchKey, HEAD, PARTITION, Record, id_of};
+use crate::format::refused;
+#[cfg(any(test, feature = "test-util"))]
+use crate::format::{METADATA, two};
+use crate::key::{DataKey, KeyRing};
+use crate::random::Random;
+
+/// How long writers act on the newest branch key that they read.
+const HELD: Duration = Duration::from_secs(60);
+
+/// The branch key that a ring writes with.
+pub(crate) struct Held {
+    /// The account and the table.
+    of: (String, String),
+    /// When it was read, before the request.
+    read: DateTime<Utc>,
+    branch: BranchKey,
+}
+
+impl KeyRing {
+    /// Makes a new branch key under the current key-encryption key; all programs write with it within a
+    /// minute. Then run [`Store::reencrypt`](rowkey_store::Store::reencrypt).
+    ///
+    /// Programs that lack the key-encryption key fail to write from then on, and name it. Two requests to the
+    /// table, and with a key vault two more: one wraps, one signs.
+    pub async fn rotate(&self, table: &Table) -> Result<()> {
+        let rotated = async {
+            let deciding = Deciding::new(table);
+            let table = deciding.table();
+            let mut held = self.held.lock().await;
+            *held = None;
+            let newest = newest_id(table).await?;
+            self.make_branch(table, newest.as_deref()).await
+        };
+        rotated.await.map(drop).map_err(|error| error.of("Rotate", table.name()))
+    }
+
+    /// The newest branch key of a table, which writers use; makes the first one.
+    pub(crate) async fn newest(&self, table: &Table) -> Result<BranchKey> {
+        let deciding = Deciding::new(table);
+        let table = deciding.table();
+        let now = table.account().clock().now();
+        let of = (table.account().name().to_owned(), table.name().to_owned());
+        // Held while it is read: writers that begin together ask once.
+        let mut held = self.held.lock().await;
+        if let Some(held) = &*held
+            && held.of == of
+            && (now - held.read).to_std().is_ok_and(|age| age < HELD)
+        {
+            return Ok(held.branch.clone());
+        }
+        let branch = match newest_id(table).await? {
+            Some(id) => self.branch(table, &id).await?,
+            None => self.make_branch(table, None).await?,
+        };
+        *held = Some(Held { of, read: now, branch: branch.clone() });
+        Ok(branch)
+    }
+
+    /// Makes a new branch key unless the current key-encryption key wraps the newest one; when that was.
+    pub(crate) async fn renewed(&self, table: &Table) -> Result<DateTime<Utc>> {
+        let mut newest = self.newest(table).await?;
+        if newest.key_id() != self.current()?.key_id() {
+            self.rotate(table).await?;
+            newest = self.newest(table).await?;
+        }
+        made_at(newest.id()).ok_or_else(refused)
+    }
+
+    /// The branch key of this name, from memory or from its record: one request to the table, and with a key
+    /// vault two more.
+    pub(crate) async fn branch(&self, table: &Table, id: &str) -> Result<BranchKey> {
+        let cell = self.branches.cell(id.as_bytes().to_vec());
+        let read = || async {
+            let deciding = Deciding::new(table);
+            let key = Key::<DynamicEntity>::new(PARTITION, format!("{HEAD}{id}"));
+            // A read without an answer applied nothing. A name that is no key names no record.
+            let stored = match deciding.get(key).await.map_err(Error::not_applied) {
+                Ok(stored) => stored.ok_or_else(refused)?,
+                Err(error) if error.kind() == ErrorKind::Invalid => return Err(refused()),
+                Err(error) => return Err(error),
+            };
+            self.open_record(&Record::read(&stored.entity)?).await
+        };
+        cell.get_or_try_init(read).await.cloned()
+    }
+
+    /// Opens a record: its signature first, so that nothing that was forged is asked to be unwrapped.
+    pub(crate) async fn open_record(&self, record: &Record) -> Result<BranchKey> {
+        record.verify(&self.table, &self.signers).await?;
+        let wrapper = self.find(&record.key_id)?;
+        let unwrapped = wrapper.unwrap_key(&record.algorithm, &record.wrapped).await;
+        let key = unwrapped.map_err(one_text)?;
+        Ok(BranchKey::new(record.id.clone(), record.key_id.clone(), key))
+    }
+
+    /// Makes a branch key, newer than the newest one so far, and stores its record.
+    async fn make_branch(&self, table: &Table, newest: Option<&str>) -> Result<BranchKey> {
+        let mut random = [0; 8];
+        // Not those that a test chose: two records must not meet.
+        Random::default().fill(&mut random)?;
+        let now = table.account().clock().now();
+        // A clock that is behind must not make a key that stands behind the one that it replaces.
+        let after = newest.and_then(made_at).map(|made| made + TimeDelta::microseconds(1));
+        let op = Op::new(after.map_or(now, |after| after.max(now)), random);
+        let (record, branch) = self.new_record(&op).await?;
+        match table.insert(&record.row()).await {
+            Ok(_) => {}
+            // Another attempt of this insert landed: no other operation has this key.
+            Err(error) if error.is_already_exists() => {}
+            // Nothing of an entity was sent. If the record lands later, it is one more.
+            Err(error) => return Err(error.not_applied()),
+        }
+        let kept = self.branches.cell(record.id.into_bytes());
+        Ok(kept.get_or_init(|| async { branch }).await.clone())
+    }
+
+    /// A new branch key and its record.
+    pub(crate) async fn new_record(&self, op: &Op) -> Result<(Record, BranchKey)> {
+        let (current, signer) = (self.current()?, self.signer()?);
+        let mut bytes = Zeroizing::new([0; 32]);
+        self.random.fill(&mut *bytes)?;
+        let key = DataKey::new(&*bytes)?;
+        let record = Record {
+            id: id_of(op)?,
+            key_id: current.key_id().to_owned(),
+            algorithm: current.algorithm().to_owned(),
+            wrapped: current.wrap_key(&key).await?,
+            signer: String::new(),
+            signature_algorithm: String::new(),
+            signature: Vec::new(),
+        };
+        let record = record.sign(&self.table, signer).await?;
+        let branch = BranchKey::new(record.id.clone(), record.key_id.clone(), key);
+        Ok((record, branch))
+    }
+}
+
+/// Sealing and opening without a table, for tests and fuzz targets.
+#[cfg(any(test, feature = "test-util"))]
+impl KeyRing {
+    /// Makes a branch key by one operation and seals a row by another; returns the record.
+    #[doc(hidden)]
+    pub async fn seal_offline(
+        &self,
+        ops: [Op; 2],
+        names: &[&'static str],
+        row: &mut DynamicEntity,
+    ) -> Result<DynamicEntity> {
+        let (record, branch) = self.new_record(&ops[0]).await?;
+        self.seal_with(&branch, &ops[1], names, row)?;
+        Ok(record.row())
+    }
+
+    /// Opens a row by the record that it names.
+    #[doc(hidden)]
+    pub async fn open_offline(
+        &self,
+        record: &DynamicEntity,
+        row: &mut DynamicEntity,
+    ) -> Result<()> {
+        let Some(edm::Value::String(metadata)) = row.remove(METADATA) else {
+            return Err(refused());
+        };
+        let envelope = two::Envelope::parse(&metadata)?;
+        let record = Record::read(record)?;
+        if record.id != envelope.branch {
+            return Err(refused());
+        }
+        let branch = self.open_record(&record).await?;
+        self.open_with(&branch, envelope, row).map(drop)
+    }
+}
+
+/// The name of the newest branch key. One request; the records are few.
+async fn newest_id(table: &Table) -> Result<Option<String>> {
+    let row_key = |operator, key: &str| Filter::dynamic("RowKey", operator, key);
+    let records = table
+        .query(Partition::<DynamicEntity>::new(PARTITION))
+        .scan_policy(ScanPolicy::Allow)
+        .filter(row_key(Operator::GreaterOrEqual, HEAD))
+        // The character after `_`.
+        .filter(row_key(Operator::Less, "encryption_key`"))
+        .project::<Keys>();
+    let records = records.stream().map_ok(|row| row.entity.row_key).try_collect::<Vec<_>>();
+    let newest = records.await.map_err(Error::not_applied)?.into_iter().max();
+    Ok(newest.and_then(|row_key| row_key.strip_prefix(HEAD).map(str::to_owned)))
+}
+
+/// When the branch key of this name was made.
+fn made_at(id: &str) -> Option<DateTime<Utc>> {
+    let (ticks, _) = id.split_once('_')?;
+    edm::DateTime::from_ticks(ticks.parse().ok()?).ok().map(edm::DateTime::to_chrono)
+}
+
+/// The one error, in the place of one that tells what does not fit. Others stay: they may pass.
+pub(crate) fn one_text(error: Error) -> Error {
+    if error.kind() == ErrorKind::Decode { refused() } else { error }
+}

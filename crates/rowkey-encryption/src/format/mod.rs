@@ -1,0 +1,109 @@
+//! The stored formats: what versions 1 and 2 share.
+//!
+//! The book's page on the format describes both for other programs. They are public contracts: a change of
+//! anything here is a version 3.
+//!
+//! - [`two`]: the format that is written and read
+//! - [`one`]: the format before it, read where a program asks for it
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rowkey::edm::{DateTime, Guid, Value};
+use rowkey::{Error, ErrorKind};
+
+pub(crate) mod one;
+pub(crate) mod two;
+
+/// The property that says how the others of its entity are encrypted.
+pub(crate) const METADATA: &str = "_RowkeyEncryption";
+
+/// What the name of a blind index has beyond that of its property.
+pub(crate) const INDEX_SUFFIX: &str = "_BlindIndex";
+
+pub(crate) const NONCE: usize = 12;
+pub(crate) const TAG: usize = 16;
+
+/// The version and the type of the value, before the nonce.
+pub(crate) const HEAD: usize = 2;
+
+/// Where a list of names would be.
+const NO_NAMES: &str = "-";
+
+pub(crate) type Nonce = [u8; NONCE];
+
+/// The error of everything that does not open. Which step failed, and at which length, would help an
+/// attacker to guess.
+pub(crate) fn refused() -> Error {
+    let what = "the entity cannot be opened: it is not what was sealed here";
+    Error::refused(ErrorKind::Decode, what).advise(
+        "it was altered or moved, something that does not encrypt wrote it, or the ring has other keys",
+    )
+}
+
+/// Appends `part` with its length before it, so that no two lists of parts are alike.
+pub(crate) fn append(out: &mut Vec<u8>, part: &[u8]) {
+    // No part is longer than a property, 64 KiB.
+    let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+    out.extend(length.to_be_bytes());
+    out.extend(part);
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The bytes of a canonical base64 text.
+pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+/// The bytes that stand for a value, and the mark of its type.
+pub(crate) fn canonical(value: &Value) -> (u8, Vec<u8>) {
+    match value {
+        Value::String(text) => (1, text.as_bytes().to_vec()),
+        Value::Binary(bytes) => (2, bytes.clone()),
+        Value::Boolean(value) => (3, vec![u8::from(*value)]),
+        Value::Int32(value) => (4, value.to_be_bytes().to_vec()),
+        Value::Int64(value) => (5, value.to_be_bytes().to_vec()),
+        Value::Double(value) => {
+            // All numbers that are none are one, as they are in JSON.
+            let value = if value.is_nan() { f64::NAN } else { *value };
+            (6, value.to_bits().to_be_bytes().to_vec())
+        }
+        Value::DateTime(time) => (7, time.ticks().to_be_bytes().to_vec()),
+        Value::Guid(guid) => (8, guid.as_bytes().to_vec()),
+    }
+}
+
+/// The value that these bytes stand for.
+pub(crate) fn of_canonical(kind: u8, bytes: Vec<u8>) -> Option<Value> {
+    Some(match kind {
+        1 => Value::String(String::from_utf8(bytes).ok()?),
+        2 => Value::Binary(bytes),
+        3 => match *bytes {
+            [0] => Value::Boolean(false),
+            [1] => Value::Boolean(true),
+            _ => return None,
+        },
+        4 => Value::Int32(i32::from_be_bytes(bytes.try_into().ok()?)),
+        5 => Value::Int64(i64::from_be_bytes(bytes.try_into().ok()?)),
+        6 => Value::Double(f64::from_bits(u64::from_be_bytes(bytes.try_into().ok()?))),
+        7 => {
+            let ticks = i64::from_be_bytes(bytes.try_into().ok()?);
+            Value::DateTime(DateTime::from_ticks(ticks).ok()?)
+        }
+        8 => Value::Guid(Guid::from_bytes(bytes.try_into().ok()?)),
+        _ => return None,
+    })
+}
+
+/// The names in a list with commas.
+fn names(text: &str) -> Vec<String> {
+    match text {
+        NO_NAMES => Vec::new(),
+        names => names.split(',').map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

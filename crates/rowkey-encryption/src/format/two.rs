@@ -1,0 +1,211 @@
+//! The stored format, version 2: how a value is encrypted, and what is said beside it.
+//!
+//! The key of a row is derived from a branch key and the mark of the operation that writes it, so nothing
+//! that opens a row is stored in it. See [`crate::branch`] for branch keys.
+
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
+use hkdf::Hkdf;
+use rowkey::edm::Value;
+use rowkey::{Error, ErrorKind, Result};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::{
+    HEAD, METADATA, NO_NAMES, NONCE, Nonce, TAG, append, base64, canonical, names, of_canonical,
+    refused, unbase64,
+};
+use crate::branch::BranchKey;
+use crate::key::ring::is_plain;
+
+const VERSION: u8 = 2;
+
+/// The only cipher of this version. It is bound and never read from a row.
+const ALGORITHM: &str = "A256GCM";
+
+/// The associated data of a seal have this type.
+const SEAL: u8 = 0;
+
+/// The most bytes of a value: the service keeps 64 KiB, and encryption adds 30.
+const MAX_VALUE: usize = (64 << 10) - HEAD - NONCE - TAG;
+
+/// What a ciphertext is bound to: it is readable nowhere else.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The logical name of the table, which the program gives.
+    pub(crate) table: &'a str,
+    /// The index that the row stands in; empty for an entity and its whole copies, which share bytes.
+    pub(crate) index: &'a str,
+    pub(crate) partition_key: &'a str,
+    pub(crate) row_key: &'a str,
+    /// The mark of the operation that wrote the row.
+    pub(crate) op: &'a str,
+}
+
+/// The key of one row as one operation wrote it.
+pub(crate) struct Row<'a> {
+    place: Place<'a>,
+    branch: &'a str,
+    key: Zeroizing<[u8; 32]>,
+}
+
+/// What a seal covers beside its place.
+pub(crate) struct Covered<'a> {
+    /// Each sealed property with its blind index (empty for none) and its stored bytes.
+    pub(crate) sealed: Vec<(&'a str, &'a str, &'a [u8])>,
+    /// The other properties, if they are signed.
+    pub(crate) signed: Option<Vec<(&'a str, &'a Value)>>,
+}
+
+impl<'a> Row<'a> {
+    /// Derives the key of a row.
+    pub(crate) fn new(branch: &'a BranchKey, place: Place<'a>) -> Result<Self> {
+        let mut info = b"rowkey-row-key".to_vec();
+        info.push(VERSION);
+        append(&mut info, branch.id().as_bytes());
+        append(&mut info, place.op.as_bytes());
+        let mut key = Zeroizing::new([0; 32]);
+        Hkdf::<Sha256>::new(None, branch.key().as_bytes())
+            .expand(&info, &mut *key)
+            .map_err(|_| Error::refused(ErrorKind::Unexpected, "a row key cannot be derived"))?;
+        Ok(Self { place, branch: branch.id(), key })
+    }
+
+    /// Encrypts one property.
+    pub(crate) fn encrypt(&self, nonce: &Nonce, name: &str, value: &Value) -> Result<Vec<u8>> {
+        let (kind, plaintext) = canonical(value);
+        let plaintext = Zeroizing::new(plaintext);
+        if plaintext.len() > MAX_VALUE {
+            let what = format!(
+                "property `{name}` has {} bytes; {MAX_VALUE} can be encrypted",
+                plaintext.len()
+            );
+            return Err(Error::refused(ErrorKind::TooLarge, what));
+        }
+        let mut stored = Vec::with_capacity(HEAD + NONCE + plaintext.len() + TAG);
+        stored.extend([VERSION, kind]);
+        stored.extend(nonce);
+        stored.extend(self.gcm(nonce, &self.bound(kind, name), &plaintext)?);
+        Ok(stored)
+    }
+
+    /// Decrypts one property; `None` for all that was not sealed here.
+    pub(crate) fn decrypt(&self, name: &str, stored: &[u8]) -> Option<Value> {
+        let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
+        let bound = self.bound(*kind, name);
+        let payload = Payload { msg: ciphertext, aad: &bound };
+        of_canonical(*kind, self.cipher().decrypt(nonce.into(), payload).ok()?)
+    }
+
+    /// Seals what belongs together.
+    pub(crate) fn seal(&self, nonce: &Nonce, covered: &Covered<'_>) -> Result<Vec<u8>> {
+        let mut seal = nonce.to_vec();
+        seal.extend(self.gcm(nonce, &self.covering(covered), &[])?);
+        Ok(seal)
+    }
+
+    /// Whether this is the seal of what is covered.
+    pub(crate) fn is_sealed(&self, seal: &[u8], covered: &Covered<'_>) -> bool {
+        let Some((nonce, tag)) = seal.split_first_chunk::<NONCE>() else { return false };
+        let bound = self.covering(covered);
+        let payload = Payload { msg: tag, aad: &bound };
+        let opened = self.cipher().decrypt(nonce.into(), payload);
+        opened.is_ok_and(|plaintext| plaintext.is_empty())
+    }
+
+    fn cipher(&self) -> Aes256Gcm {
+        Aes256Gcm::new((&*self.key).into())
+    }
+
+    fn gcm(&self, nonce: &Nonce, bound: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
+        let payload = Payload { msg: plaintext, aad: bound };
+        let sealed = self.cipher().encrypt(nonce.into(), payload);
+        sealed.map_err(|_| Error::refused(ErrorKind::Unexpected, "the cipher refuses a value"))
+    }
+
+    /// The associated data.
+    fn bound(&self, kind: u8, name: &str) -> Vec<u8> {
+        let Place { table, index, partition_key, row_key, op } = self.place;
+        let mut bound = b"rowkey-encryption".to_vec();
+        bound.extend([VERSION, kind]);
+        for part in [ALGORITHM, self.branch, op, table, index, partition_key, row_key, name] {
+            append(&mut bound, part.as_bytes());
+        }
+        bound
+    }
+
+    fn covering(&self, covered: &Covered<'_>) -> Vec<u8> {
+        let mut bound = self.bound(SEAL, METADATA);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes();
+        bound.extend(count(covered.sealed.len()));
+        for (name, index, stored) in &covered.sealed {
+            append(&mut bound, name.as_bytes());
+            append(&mut bound, index.as_bytes());
+            // Its tag stands for the value: two sealings by one operation are never mixed.
+            append(&mut bound, &stored[stored.len().saturating_sub(TAG)..]);
+        }
+        let Some(signed) = &covered.signed else {
+            bound.push(0);
+            return bound;
+        };
+        bound.push(1);
+        bound.extend(count(signed.len()));
+        let mut signed: Vec<_> = signed.clone();
+        signed.sort_by_key(|(name, _)| *name);
+        for (name, value) in signed {
+            let (kind, bytes) = match value {
+                // A service may lose the sign of zero.
+                Value::Double(value) if *value == 0.0 => canonical(&Value::Double(0.0)),
+                value => canonical(value),
+            };
+            append(&mut bound, name.as_bytes());
+            bound.push(kind);
+            append(&mut bound, &bytes);
+        }
+        bound
+    }
+}
+
+/// What the metadata property says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    /// The name of the branch key.
+    pub(crate) branch: String,
+    /// The mark of the operation.
+    pub(crate) op: String,
+    pub(crate) seal: Vec<u8>,
+    /// The encrypted properties, in the order in which the seal covers them.
+    pub(crate) names: Vec<String>,
+    /// Whether the seal covers the other properties.
+    pub(crate) signed: bool,
+}
+
+impl Envelope {
+    pub(crate) fn print(&self) -> String {
+        let names = match &*self.names {
+            [] => NO_NAMES.to_owned(),
+            names => names.join(","),
+        };
+        let signed = if self.signed { "signed" } else { NO_NAMES };
+        format!("2 {} {} {} {names} {signed}", self.branch, self.op, base64(&self.seal))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let parse = || {
+            let parts: [&str; 6] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            let ["2", branch, op, seal, list, signed] = parts else { return None };
+            if !parts.iter().all(|part| !part.is_empty() && part.chars().all(is_plain)) {
+                return None;
+            }
+            let signed = match signed {
+                "signed" => true,
+                NO_NAMES => false,
+                _ => return None,
+            };
+            let (branch, op) = (branch.to_owned(), op.to_owned());
+            Some(Self { branch, op, seal: unbase64(seal)?, names: names(list), signed })
+        };
+        parse().ok_or_else(refused)
+    }
+}

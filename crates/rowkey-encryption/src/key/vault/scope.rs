@@ -1,0 +1,112 @@
+//! Which tokens a vault is shown: never one for another service than the vault's own.
+
+use rowkey::{Error, ErrorKind, Result};
+use url::Url;
+
+/// The services whose tokens are for all hosts below their own.
+const SERVICES: [&str; 6] = [
+    "vault.azure.net",
+    "managedhsm.azure.net",
+    "vault.azure.cn",
+    "managedhsm.azure.cn",
+    "vault.usgovcloudapi.net",
+    "managedhsm.usgovcloudapi.net",
+];
+
+/// The scope of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope(pub(super) String);
+
+impl Scope {
+    /// The scope for a vault of one of Azure's clouds; `None` if the host says nothing.
+    pub(super) fn of_host(host: &str) -> Option<Self> {
+        let service = SERVICES.iter().find(|service| is_below(host, service))?;
+        Some(Self(format!("https://{service}/.default")))
+    }
+}
+
+/// The scope in a challenge, as `WWW-Authenticate` has it: `Bearer authorization="..",
+/// resource="https://vault.azure.net"`. Refused unless the resource is the host of the vault, or one above
+/// it: a host that names another service would be shown a token for that.
+pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
+    let refused = |what: &'static str| {
+        Err(Error::refused(ErrorKind::Auth, what).advise("check the identifier of the key"))
+    };
+    let Some(parameters) = challenge.strip_prefix("Bearer ") else {
+        return refused("the key vault does not say which token it takes");
+    };
+    let parameter = |name: &str| {
+        parameters.split(',').find_map(|part| {
+            let (key, value) = part.trim().split_once('=')?;
+            (key == name).then(|| value.trim_matches('"'))
+        })
+    };
+    let Some(resource) = parameter("resource").or_else(|| parameter("scope")) else {
+        return refused("the key vault does not say which token it takes");
+    };
+    let scope = resource.strip_suffix("/.default").unwrap_or(resource).trim_end_matches('/');
+    let named = Url::parse(scope).ok();
+    let named = named.as_ref().and_then(Url::host_str).unwrap_or_default();
+    if host.eq_ignore_ascii_case(named) || named.contains('.') && is_below(host, named) {
+        return Ok(Scope(format!("{scope}/.default")));
+    }
+    refused("the key vault asks for a token of another service")
+}
+
+/// Whether `host` is a name below `service`.
+fn is_below(host: &str, service: &str) -> bool {
+    let (host, service) = (host.to_ascii_lowercase(), service.to_ascii_lowercase());
+    host.strip_suffix(&*service).is_some_and(|name| name.len() > 1 && name.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cloud_has_its_scope() {
+        for (host, service) in [
+            ("contoso.vault.azure.net", Some("vault.azure.net")),
+            ("Contoso.ManagedHSM.azure.net", Some("managedhsm.azure.net")),
+            ("contoso.vault.azure.cn", Some("vault.azure.cn")),
+            ("contoso.vault.usgovcloudapi.net", Some("vault.usgovcloudapi.net")),
+            ("contoso.managedhsm.usgovcloudapi.net", Some("managedhsm.usgovcloudapi.net")),
+            ("vault.azure.net", None),
+            ("evilvault.azure.net", None),
+            ("contoso.vault.azure.net.evil.com", None),
+            ("contoso.vault.local", None),
+        ] {
+            let expected = service.map(|service| Scope(format!("https://{service}/.default")));
+            assert_eq!(Scope::of_host(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_challenge_is_obeyed_for_the_own_service_alone() {
+        let bearer = |rest: &str| format!("Bearer authorization=\"https://login/t\", {rest}");
+        for (rest, host, scope) in [
+            (
+                "resource=\"https://vault.stack.local\"",
+                "a.vault.stack.local",
+                Some("https://vault.stack.local"),
+            ),
+            (
+                "scope=\"https://vault.stack.local/.default\"",
+                "a.vault.stack.local",
+                Some("https://vault.stack.local"),
+            ),
+            ("resource=https://a.local/", "a.local", Some("https://a.local")),
+            ("resource=\"https://vault.azure.net\"", "a.evil.com", None),
+            ("resource=\"https://vault.azure.net\"", "avault.azure.net", None),
+            ("resource=\"https://com\"", "a.evil.com", None),
+            ("resource=\"evil\"", "a.evil.com", None),
+            ("tenant=\"x\"", "a.evil.com", None),
+        ] {
+            let given = challenged(&bearer(rest), host);
+            let expected = scope.map(|scope| Scope(format!("{scope}/.default")));
+            assert_eq!(given.as_ref().ok(), expected.as_ref(), "{rest} {host}");
+            assert!(given.is_ok_and(|_| true) || expected.is_none());
+        }
+        assert_eq!(challenged("Basic realm=x", "a").unwrap_err().kind(), ErrorKind::Auth);
+    }
+}
