@@ -48,6 +48,13 @@ fn properties_and_statistics() {
 }
 
 #[test]
+fn sealed_properties_and_branch_keys() {
+    let seeds = checked::sealed::seeds();
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    feed(&seeds, checked::sealed::opens);
+}
+
+#[test]
 fn queues_and_messages() {
     feed_requests("<QueueMessage>", checked::xml::message);
     feed_answers("<QueueMessagesList", |body| queue::decode::messages(body).is_ok());

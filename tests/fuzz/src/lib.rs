@@ -13,6 +13,7 @@ pub mod headers;
 pub mod journal;
 pub mod keys;
 pub mod requests;
+pub mod sealed;
 pub mod tokens;
 pub mod xml;
 
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     ("requests", requests::all),
     #[cfg(all(fuzzing, feature = "libfuzzer"))]
     ("rows", journal::rows),
+    ("sealed", sealed::all),
     ("tokens", tokens::all),
     ("xml", xml::all),
 ];
