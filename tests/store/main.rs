@@ -36,5 +36,6 @@ mod value_lists;
 mod verify;
 mod versions;
 mod view;
+mod wide;
 mod workers;
 mod writes;

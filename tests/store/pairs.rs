@@ -1,6 +1,8 @@
 //! Every pair of declarations that may meet on one type, through the sweep of an insert, an update and a
 //! deletion. `docs/src/concepts/composition.md` lists them; a test keeps the list as it is.
 
+use std::collections::BTreeMap;
+
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_eventual::outbox::Outbox as _;
@@ -120,6 +122,64 @@ with_a_field_in_a_blob! {
     field_and_count: "count", [];
     field_and_task: "task", [];
     field_and_encrypted: "encrypted field", [entity(encrypt)];
+}
+
+/// What a type of several rows is called.
+const WIDE: &str = "wide entity";
+
+/// A wide entity has two rows in these, and its declared fields in the second.
+macro_rules! with_a_wide_entity {
+    ($($name:ident: $first:literal, [$($of_a:meta)?] $(#[$attribute:meta])*;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                #[derive(Clone, Debug, PartialEq, Entity)]
+                #[entity(store, wide = 4, partition = "all", row = "thing_{id}")]
+                $(#[$attribute])*
+                pub(super) struct Thing {
+                    id: u32,
+                    #[entity(rest)]
+                    numbers: BTreeMap<String, i32>,
+                    a: String,
+                    $(#[$of_a])?
+                    b: String,
+                }
+
+                impl Pair for Thing {
+                    fn new(id: u32, a: &str, b: &str) -> Self {
+                        let numbers = (0..255).map(|number| (format!("N{number}"), number));
+                        Self { id, numbers: numbers.collect(), a: a.to_owned(), b: b.to_owned() }
+                    }
+
+                    fn set(&mut self, a: &str, b: &str) {
+                        (self.a, self.b) = (a.to_owned(), b.to_owned());
+                    }
+                }
+
+                #[tokio::test]
+                async fn agree_in_the_end_whatever_fails() -> TestResult {
+                    check::<Thing>(Extras::of([$first, WIDE])).await
+                }
+            }
+        )*
+
+        /// What a wide entity may meet, as the book lists it.
+        const WITH_WIDE: &[&str] = &[$($first),*];
+    };
+}
+
+with_a_wide_entity! {
+    wide_and_partial_index: "index, partial", []
+        #[entity(index(name = part, row = "part_{a}", many, copy(a, b)))];
+    wide_and_partial: "index elsewhere, partial", []
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(a)))];
+    wide_and_value: "unique value", []
+        #[entity(unique(name = value, value = "{a}"))];
+    wide_and_list: "list", []
+        #[entity(list(name = all, value = "{a}"))];
+    wide_and_encrypted: "encrypted field", [entity(encrypt)];
+    wide_and_field: "field in a blob", [entity(blob)];
 }
 
 pairs! {
@@ -378,6 +438,10 @@ fn the_book_lists_the_pairs() {
         assert!(page.contains(&row), "the page lacks: {row}");
     }
     let rows = page.lines().filter(|line| line.ends_with("| agree |")).count();
-    let tested = PAIRS.len() + WITH_A_FIELD.len();
+    for first in WITH_WIDE {
+        let row = format!("| {first} | {WIDE} | agree |");
+        assert!(page.contains(&row), "the page lacks: {row}");
+    }
+    let tested = PAIRS.len() + WITH_A_FIELD.len() + WITH_WIDE.len();
     assert_eq!(rows, tested, "the page lists pairs that are not tested");
 }

@@ -29,6 +29,8 @@ pub(crate) struct Container {
     pub(crate) lists: Vec<List>,
     /// Whether it is written through a store.
     pub(crate) store: Option<Span>,
+    /// The most rows of an entity.
+    pub(crate) wide: Option<LitInt>,
 }
 
 /// `index(name = by_email, row = "email_{email:lower}", ..)`.
@@ -106,6 +108,7 @@ impl Container {
             indexes: Vec::new(),
             lists: Vec::new(),
             store: None,
+            wide: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
         // A set stores nothing by itself.
@@ -127,6 +130,10 @@ impl Container {
             }
             if name == "store" {
                 this.store = Some(meta.path.span());
+                return Ok(());
+            }
+            if name == "wide" {
+                this.wide = Some(meta.value()?.parse()?);
                 return Ok(());
             }
             if name == serde::IGNORE {

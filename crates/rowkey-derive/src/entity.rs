@@ -88,7 +88,8 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     } else {
         quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
     };
-    let opened = (!model.encrypted().is_empty()).then(|| quote! { const IS_OPENED: bool = true; });
+    let is_opened = !model.encrypted().is_empty() || model.wide.is_some();
+    let opened = is_opened.then(|| quote! { const IS_OPENED: bool = true; });
     quote! {
         #[automatically_derived]
         impl #krate::entity::Projection for #ident {
@@ -164,6 +165,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
+    let most = model.rows();
+    let wide = (most > 1).then(|| quote! { const MAX_ROWS: usize = #most; });
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
     let (lists, list_keys) = (list::declarations(model, keys), list::list_keys(model, keys));
@@ -177,6 +180,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #version
             #encrypted
             #store
+            #wide
             #indexes
             #lists
             #older

@@ -162,21 +162,21 @@ fn checks(set: &Set<'_>) -> TokenStream {
             }
         })
     });
-    let encrypted = all.iter().map(|ty| {
+    let opened = all.iter().map(|ty| {
         let what = format!(
-            "`{}` has encrypted fields, which a set does not open: write and read the type through its \
-             store",
+            "`{}` has encrypted fields or is wide, and a set does not open its rows: write and read the \
+             type through its store",
             shown(ty)
         );
         quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
-                <#ty as #krate::entity::Entity>::ENCRYPTED.is_empty(),
+                !<#ty as #krate::entity::Projection>::IS_OPENED,
                 "{}",
                 #what
             );
         }
     });
-    quote! { #(#older)* #(#encrypted)* #(#apart)* }
+    quote! { #(#older)* #(#opened)* #(#apart)* }
 }
 
 fn shown(ty: &Type) -> String {

@@ -53,6 +53,11 @@ impl Index {
         Ident::new(scope, Span::call_site())
     }
 
+    /// Whether its copies have all properties of their entities.
+    pub(crate) fn copies_all(&self) -> bool {
+        self.copy.is_none()
+    }
+
     /// Whether its rows are in the partition of their entities.
     pub(crate) fn is_in_partition(&self) -> bool {
         self.partition.is_none()
@@ -247,7 +252,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     }
     let pointers = 1 + usize::from(index.partition.is_some());
     let own = model.properties().count() + usize::from(model.kind.is_some());
-    if index.copy.is_none() && own + pointers > MAX_PROPERTIES {
+    if index.copies_all() && model.wide.is_none() && own + pointers > MAX_PROPERTIES {
         return fail(format!(
             "a copy has {pointers} more properties than the entity, and {MAX_PROPERTIES} are \
              allowed; name those that are needed with `copy(..)`"

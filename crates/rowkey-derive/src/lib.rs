@@ -108,6 +108,9 @@ use syn::DeriveInput;
 /// - `version = 2, from = OrderV1`, with `store`: entities of the older version are read as that type,
 ///   converted by `From<OrderV1>`, and stored as they are now when they are next written, or by
 ///   `Store::migrate`. `OrderV1` is an entity of the same keys; it may have a `from` of its own.
+/// - `wide = 40`, with `store`: an entity has up to this number of rows, 2 to 98, for which one transaction has
+///   room beside the indexes and lists of the partition. Such a type has no whole copies, and a `Table` neither
+///   writes nor reads it.
 /// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
 ///   Without it they are errors, because they change nothing of how the entity is stored.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
@@ -278,7 +281,7 @@ use syn::DeriveInput;
 ///
 /// What the service would refuse does not compile: characters that keys must not contain, names
 /// that are not letters, digits and `_`, the names of the system properties, a name for two
-/// properties, more than 252 properties
+/// properties, more than 252 properties of an entity of one row
 /// ([Understanding the Table service data model](https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)).
 /// The struct has named fields and no generic parameters.
 #[proc_macro_derive(Entity, attributes(entity))]

@@ -39,7 +39,7 @@ impl List {
     }
 
     /// The operations of a change that moves it.
-    fn operations(&self) -> usize {
+    pub(crate) fn operations(&self) -> usize {
         if self.is_in_partition() { 2 * self.max } else { 0 }
     }
 

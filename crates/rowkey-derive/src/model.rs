@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{
-    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitStr, Path,
+    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitInt, LitStr, Path,
     PathArguments, Result, Type, Visibility,
 };
 
@@ -33,7 +33,15 @@ pub(crate) struct Model<'a> {
     pub(crate) version: Option<i32>,
     /// The type of the version before.
     pub(crate) from: Option<Type>,
+    /// The most rows of an entity.
+    pub(crate) wide: Option<LitInt>,
 }
+
+/// The rows that `wide` may allow: the other operations of a transaction are the op row and one more.
+const WIDE: std::ops::RangeInclusive<usize> = 2..=98;
+
+/// The properties of further rows that are the entity's.
+const IN_FURTHER: usize = 249;
 
 /// The templates of an entity.
 pub(crate) struct Keys {
@@ -74,8 +82,18 @@ pub(crate) enum Role {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed =
-            ["partition", "row", "kind", "version", "from", "index", "list", "unique", "store"];
+        let allowed = [
+            "partition",
+            "row",
+            "kind",
+            "version",
+            "from",
+            "index",
+            "list",
+            "unique",
+            "store",
+            "wide",
+        ];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -153,10 +171,18 @@ impl<'a> Model<'a> {
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let Container { krate, kind, version, from, .. } = container;
-        check_names(&fields, (kind.is_some(), version.is_some()), !system, &mut errors);
+        let Container { krate, kind, version, from, wide, .. } = container;
+        let own = usize::from(kind.is_some()) + usize::from(version.is_some());
+        let limit = match rows(wide.as_ref()) {
+            Ok(rows) => MAX_PROPERTIES - own + (rows - 1) * IN_FURTHER,
+            Err(error) => {
+                combine(&mut errors, error);
+                usize::MAX
+            }
+        };
+        check_names(&fields, (kind.is_some(), version.is_some(), limit), !system, &mut errors);
         let (vis, ident) = (&input.vis, &input.ident);
-        errors.map_or(Ok(Self { krate, vis, ident, fields, kind, version, from }), Err)
+        errors.map_or(Ok(Self { krate, vis, ident, fields, kind, version, from, wide }), Err)
     }
 
     /// A bucket is of a value that every entity has and that the row shows.
@@ -194,6 +220,12 @@ impl<'a> Model<'a> {
             Role::Property { name, blob: true, .. } => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// The most rows of an entity.
+    pub(crate) fn rows(&self) -> usize {
+        // It was checked when the attributes were read.
+        rows(self.wide.as_ref()).unwrap_or(1)
     }
 
     /// Whether a field takes the properties that no other field names.
@@ -337,14 +369,26 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
     })
 }
 
+/// The most rows of an entity.
+fn rows(wide: Option<&LitInt>) -> Result<usize> {
+    let Some(number) = wide else { return Ok(1) };
+    number.base10_parse().ok().filter(|rows| WIDE.contains(rows)).ok_or_else(|| {
+        let (least, most) = (WIDE.start(), WIDE.end());
+        let what = format!(
+            "`wide` is the most rows of an entity, {least} to {most}: one transaction writes them, and \
+             has 100 operations"
+        );
+        Error::new(number.span(), what)
+    })
+}
+
 /// Refuses names that are taken, and more properties than the service keeps.
 fn check_names(
     fields: &[Field<'_>],
-    (kind, version): (bool, bool),
+    (kind, version, limit): (bool, bool, usize),
     columns: bool,
     errors: &mut Option<Error>,
 ) {
-    let limit = MAX_PROPERTIES - usize::from(kind) - usize::from(version);
     let mut properties: Vec<(&Ident, &str)> = Vec::new();
     let mut open = fields.iter().filter(|field| matches!(field.role, Role::Rest));
     if let (Some(first), Some(second)) = (open.next(), open.next()) {

@@ -3,7 +3,8 @@
 use proc_macro2::Span;
 use syn::{Error, Result};
 
-use crate::index::Index;
+use crate::index::{Index, overlap};
+use crate::list::List;
 use crate::model::{Field, Keys, Model, Role};
 
 /// What the RowKeys of a store's own rows begin with, in the partitions of entities.
@@ -12,8 +13,20 @@ const OPERATIONS: &str = "op_";
 /// Ends the name of the property that says where the blob of another one is.
 pub(crate) const POINTER: &str = "_Blob";
 
-/// The property that tells which write a row comes from.
-const MARK: &str = "EntityOp";
+/// The properties that a store adds to an entity's own row.
+const OWN: [(&str, &str); 2] = [
+    ("EntityOp", "the mark of the last write"),
+    ("EntityRows", "the number of rows of a wide entity"),
+];
+
+/// The properties of the further rows of a wide entity.
+const OF_FURTHER: [&str; 3] = ["PrimaryPartitionKey", "PrimaryRowKey", "RowFormat"];
+
+/// What the RowKeys of further rows begin with.
+const FURTHER: &str = "wide_";
+
+/// The operations of a transaction beside the op row.
+const MAX_OPERATIONS: usize = 99;
 
 /// Checks the declarations of a store, or refuses what only a store keeps.
 pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Result<()> {
@@ -36,7 +49,8 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         let in_blob = |field: &&Field<'_>| matches!(field.role, Role::Property { blob: true, .. });
         let blob = model.fields.iter().find(in_blob);
         let blob = blob.map(|field| ("a field in a blob", field.ident.span()));
-        return match unique.or(list).or(sealed).or(blob) {
+        let wide = model.wide.as_ref().map(|wide| ("an entity of several rows", wide.span()));
+        return match unique.or(list).or(sealed).or(blob).or(wide) {
             Some((what, span)) => {
                 let what = format!("{what} is kept by a store; add `store`: #[entity(store, ..)]");
                 Err(Error::new(span, what))
@@ -71,12 +85,44 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         }
     }
     for field in &model.fields {
-        if let Role::Property { name, .. } = &field.role
-            && name == MARK
-        {
-            let what = format!("a store keeps the mark of the last write in the property `{MARK}`");
+        let Role::Property { name, .. } = &field.role else { continue };
+        if let Some((_, what)) = OWN.iter().find(|(own, _)| own == name) {
+            let what = format!("a store keeps {what} in the property `{name}`");
             return Err(Error::new(field.ident.span(), what));
         }
+        if model.wide.is_some() && OF_FURTHER.contains(&&**name) {
+            let what = format!("the further rows of a wide entity have a property `{name}`");
+            return Err(Error::new(field.ident.span(), what));
+        }
+    }
+    model.wide.as_ref().map_or(Ok(()), |number| wide(model, keys, number.span()))
+}
+
+/// Checks an entity of several rows beside its other declarations.
+fn wide(model: &Model<'_>, keys: &Keys, span: Span) -> Result<()> {
+    let whole = keys.indexes.iter().find(|index| !index.claims && index.copies_all());
+    if let Some(index) = whole {
+        let what = format!(
+            "a copy in `{}` would have all properties of an entity that has several rows; name those \
+             that are needed: copy(..)",
+            index.name
+        );
+        return Err(Error::new(index.name.span(), what));
+    }
+    let local = || keys.indexes.iter().filter(|index| index.is_in_partition());
+    for head in [keys.row.head()].into_iter().chain(local().map(Index::row_head)) {
+        if let Some(what) = overlap(head, FURTHER, "the further rows of wide entities") {
+            return Err(Error::new(keys.row.literal.span(), what));
+        }
+    }
+    let of_lists = keys.lists.iter().map(List::operations).sum::<usize>();
+    let most = model.rows() + 2 * local().count() + of_lists;
+    if most > MAX_OPERATIONS {
+        let what = format!(
+            "a change of one entity may have {most} operations, with all its rows, indexes and lists; \
+             {MAX_OPERATIONS} are allowed"
+        );
+        return Err(Error::new(span, what));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | a sealer | gets a data key, replaces values by sealed ones | unwraps the data key, opens them |
 //! | fields in blobs | uploads, replaces values by pointers | reads the blobs |
-//! | wide entities | moves properties to further rows, which it adds to the plan | reads those rows |
+//! | wide entities | splits the properties over the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
 //! What `close` prepares elsewhere has to be harmless if the write never commits; `closing.plan` takes
 //! rows, and targets that clean up afterwards, and gives the operation's mark to name things by. It is
@@ -31,6 +31,7 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result, S
 use crate::deciding::Deciding;
 use crate::plan::Plan;
 use crate::row::{Closed, Copy, Head, Keys, MARK, digest, index_keys, primary_keys, text};
+use crate::wide::{self, Beside, Gathered, Wide};
 
 /// Something between the properties of an entity and its row.
 pub(crate) trait Layer: Send + Sync {
@@ -74,6 +75,8 @@ pub(crate) struct Closing<'p> {
 #[derive(Clone, Default)]
 pub(crate) struct Layers {
     layers: Option<Arc<[Box<dyn Layer>]>>,
+    /// Closes last and opens first.
+    wide: Option<Arc<Wide>>,
     /// Whether only those open that decisions need.
     only_deciding: bool,
 }
@@ -82,24 +85,29 @@ pub(crate) struct Layers {
 const ROUNDS: usize = 8;
 
 impl Layers {
-    pub(crate) fn new(layers: Vec<Box<dyn Layer>>) -> Self {
+    pub(crate) fn new(layers: Vec<Box<dyn Layer>>, wide: Option<Wide>) -> Self {
         let layers = Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from);
-        Self { layers, only_deciding: false }
+        Self { layers, wide: wide.map(Arc::new), only_deciding: false }
     }
 
     /// Whether rows are decoded as they arrive.
     pub(crate) fn is_empty(&self) -> bool {
-        self.layers.is_none()
+        self.layers.is_none() && self.wide.is_none()
+    }
+
+    /// Whether an entity may have several rows.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.wide.is_some()
     }
 
     /// The same, which open what decisions need: fields in blobs have their defaults.
     pub(crate) fn only_deciding(&self) -> Self {
-        Self { layers: self.layers.clone(), only_deciding: true }
+        Self { only_deciding: true, ..self.clone() }
     }
 
     /// Whether a copy of all properties has all that its entity has.
     pub(crate) fn copies_are_whole(&self) -> bool {
-        self.iter().all(|layer| layer.not_copied().is_empty())
+        !self.is_wide() && self.iter().all(|layer| layer.not_copied().is_empty())
     }
 
     /// Reads the head at a key. One request, and what the layers need.
@@ -128,7 +136,8 @@ impl Layers {
             (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
         let mut rounds = ROUNDS;
         loop {
-            let error = match self.open_once(table, stored).await {
+            let Some((whole, beside)) = self.whole(table, stored).await? else { return Ok(None) };
+            let error = match self.open_once(table, whole, beside).await {
                 Ok(opened) => return Ok(Some(opened)),
                 Err(error) => error,
             };
@@ -144,10 +153,42 @@ impl Layers {
         }
     }
 
+    /// Reads the further rows of an entity, whose head was read as it is stored. If it changes meanwhile it
+    /// is read again on the primary; `None` if it is gone then.
+    pub(crate) async fn whole(
+        &self,
+        table: &Table,
+        mut stored: Stored<DynamicEntity>,
+    ) -> Result<Option<(Stored<DynamicEntity>, Beside)>> {
+        if !self.is_wide() {
+            return Ok(Some((stored, Beside::None)));
+        }
+        let deciding = Deciding::new(table);
+        let mut table = table;
+        for _ in 0..ROUNDS {
+            let found = match Wide::gather(table, &mut stored.entity).await? {
+                Gathered::All(beside) => return Ok(Some((stored, beside))),
+                Gathered::Torn(found) => found,
+            };
+            // The head, its further rows and the head again: if that is the same one, nothing but the rows
+            // can be wrong.
+            let was_primary = !table.options().read_from_secondary;
+            let key =
+                Key::<DynamicEntity>::new(&*stored.entity.partition_key, &*stored.entity.row_key);
+            let Some(now) = deciding.table().get(key).await? else { return Ok(None) };
+            if was_primary && now.etag == stored.etag {
+                return Err(wide::damaged(found));
+            }
+            (stored, table) = (now, deciding.table());
+        }
+        Err(wide::torn())
+    }
+
     async fn open_once<E: Entity>(
         &self,
         table: &Table,
         stored: Stored<DynamicEntity>,
+        beside: Beside,
     ) -> Result<Stored<Head<E>>> {
         let Stored { entity: mut row, etag, timestamp } = stored;
         if self.is_empty() {
@@ -155,7 +196,7 @@ impl Layers {
         }
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
-        let closed = Some(self.closed(row.clone()));
+        let closed = Some(self.closed(row.clone(), beside));
         let opened: Head<E> = self.opened(table, row).await?;
         Ok(Stored { entity: Head { mark, closed, ..opened }, etag, timestamp })
     }
@@ -195,7 +236,11 @@ impl Layers {
         for layer in self.iter() {
             layer.close(Closing { plan, before, table }, &mut row).await?;
         }
-        Ok(Some(self.closed(row)))
+        let beside = match &self.wide {
+            Some(wide) => wide.split(&row, plan.op.mark())?,
+            None => Beside::None,
+        };
+        Ok(Some(self.closed(row, beside)))
     }
 
     async fn opened<P: Projection>(&self, table: &Table, mut row: DynamicEntity) -> Result<P> {
@@ -203,9 +248,9 @@ impl Layers {
         row.read_as()
     }
 
-    fn closed(&self, row: DynamicEntity) -> Closed {
+    fn closed(&self, row: DynamicEntity, beside: Beside) -> Closed {
         let not_copied = self.iter().flat_map(Layer::not_copied).collect();
-        Closed { row, not_copied }
+        Closed { row, not_copied, beside }
     }
 
     async fn open_row(&self, table: &Table, row: &mut DynamicEntity) -> Result<()> {
@@ -238,16 +283,18 @@ impl Demands {
     pub(crate) async fn ask(
         &self,
         table: &Table,
-        head: &DynamicEntity,
+        head: &Stored<DynamicEntity>,
         position: usize,
         keys: &Keys,
     ) -> Result<bool> {
         if self.layers.is_empty() {
-            return (self.has)(head, position, keys);
+            return (self.has)(&head.entity, position, keys);
         }
-        let mut head = head.clone();
-        self.layers.open_row(table, &mut head).await?;
-        (self.has)(&head, position, keys)
+        let Some((mut head, _)) = self.layers.whole(table, head.clone()).await? else {
+            return Ok(false);
+        };
+        self.layers.open_row(table, &mut head.entity).await?;
+        (self.has)(&head.entity, position, keys)
     }
 }
 

@@ -33,6 +33,7 @@ mod row;
 mod seal;
 mod store;
 mod version;
+mod wide;
 
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};

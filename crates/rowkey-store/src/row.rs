@@ -2,7 +2,7 @@
 //!
 //! | row | what it is | properties besides those of the entity |
 //! |---|---|---|
-//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it |
+//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has [further rows](crate::wide) |
 //! | copy | a row of an index | `PrimaryRowKey`, `PrimaryPartitionKey`, `IndexName`, `EntityOp` of a whole copy |
 //! | claim | one entity has this value | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
 //!
@@ -13,6 +13,8 @@ use rowkey::entity::{DecodeError, Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Result, Rows};
+
+use crate::wide::{self, Beside};
 
 /// The property with the mark of the operation that wrote a row.
 pub(crate) const MARK: &str = "EntityOp";
@@ -74,6 +76,18 @@ pub(crate) struct Closed {
     pub(crate) row: DynamicEntity,
     /// The properties that copies lack.
     pub(crate) not_copied: Vec<&'static str>,
+    /// The rows that the entity has beside its head, whose properties are in `row` as well.
+    pub(crate) beside: Beside,
+}
+
+impl Closed {
+    /// What the head holds.
+    fn head(&self) -> &DynamicEntity {
+        match &self.beside {
+            Beside::Split(head, _) => head,
+            Beside::None | Beside::Stored(_) => &self.row,
+        }
+    }
 }
 
 /// What an entity has in its rows: what it encodes, or what layers made of it.
@@ -87,12 +101,27 @@ impl<'e, E: Entity> Content<'e, E> {
         closed.map_or(Self::Plain(entity), Self::Closed)
     }
 
-    fn encode(&self, out: &mut RowWriter, is_copied: impl Fn(&Closed, &str) -> bool) {
-        let closed = match self {
-            Self::Plain(entity) => return entity.encode(out),
-            Self::Closed(closed) => closed,
-        };
-        for (name, value) in closed.row.iter().filter(|(name, _)| is_copied(closed, name)) {
+    /// Writes what the head holds.
+    fn encode_head(&self, out: &mut RowWriter) {
+        match self {
+            Self::Plain(entity) => entity.encode(out),
+            Self::Closed(closed) => Self::encode(closed.head().iter(), out),
+        }
+    }
+
+    /// Writes what copies hold.
+    fn encode_copy(&self, out: &mut RowWriter) {
+        match self {
+            Self::Plain(entity) => entity.encode(out),
+            Self::Closed(closed) => {
+                let is_copied = |name: &str| !closed.not_copied.contains(&name);
+                Self::encode(closed.row.iter().filter(|(name, _)| is_copied(name)), out);
+            }
+        }
+    }
+
+    fn encode<'r>(properties: impl Iterator<Item = (&'r str, &'r Value)>, out: &mut RowWriter) {
+        for (name, value) in properties {
             match (name, E::KIND, value) {
                 // These two are in partial copies as well.
                 ("EntityType", Some(kind), _) => out.kind(kind),
@@ -139,7 +168,7 @@ impl<E: Entity> Entity for HeadRow<'_, E> {
     }
 
     fn encode(&self, out: &mut RowWriter) {
-        self.content.encode(out, |_, _| true);
+        self.content.encode_head(out);
         out.property(MARK, &Text(self.mark));
     }
 }
@@ -179,13 +208,12 @@ impl<E: Entity> Entity for CopyRow<'_, E> {
         }
         out.property(PRIMARY_ROW_KEY, &Text(&self.primary.1));
         out.property(INDEX, &Text(self.index.name));
-        let is_copied = |closed: &Closed, name: &str| !closed.not_copied.contains(&name);
         match self.index.copy {
             Copied::All => {
-                self.content.encode(out, is_copied);
+                self.content.encode_copy(out);
                 out.property(MARK, &Text(self.mark));
             }
-            Copied::Only(names) => out.only(names, |out| self.content.encode(out, is_copied)),
+            Copied::Only(names) => out.only(names, |out| self.content.encode_copy(out)),
         }
     }
 }
@@ -226,6 +254,7 @@ impl<E: Entity> Projection for Head<E> {
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         check_version::<E>(row)?;
+        check_rows(row)?;
         let (entity, older) = (E::decode(row)?, E::older(row)?);
         if older.is_some() {
             let keys = keys_of(&entity).ok();
@@ -256,6 +285,21 @@ fn check_version<E: Entity>(row: &RowReader<'_>) -> Result<(), DecodeError> {
         "the entity is of version {stored} and the type of version 1; a newer program wrote it"
     );
     Err(DecodeError::property(VERSION, what))
+}
+
+/// Refuses an entity of several rows of which one is read. (Those of a wide type are gathered before.)
+fn check_rows(row: &RowReader<'_>) -> Result<(), DecodeError> {
+    match row.property::<Option<i32>>(wide::ROWS) {
+        Ok(Some(rows)) if rows > 1 => {
+            let what = format!(
+                "the entity has {rows} rows, and the type one; a program wrote it whose type has \
+                 #[entity(wide = ..)]"
+            );
+            Err(DecodeError::property(wide::ROWS, what))
+        }
+        // Where it is no number, it is a property of the type's own.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// The version of the type that wrote a row.

@@ -123,7 +123,7 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
     match table.row(owner).await? {
         Some(head) => {
             let keys = &new.reference.keys;
-            new.demands.ask(table.table(), &head.entity, new.position, keys).await
+            new.demands.ask(table.table(), &head, new.position, keys).await
         }
         None => Ok(false),
     }

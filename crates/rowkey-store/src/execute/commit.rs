@@ -10,6 +10,7 @@ use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::{CopyOf, Edit, Plan, Source, Write};
 use crate::row::{INDEX, Keys, Marked, primary_keys, text};
+use crate::wide;
 
 /// How often a transaction is adjusted and sent again in all, besides once for each of its operations.
 const SPARE_ROUNDS: usize = 8;
@@ -215,9 +216,37 @@ async fn mend(
         (Source::Head, Write::Replace(..) | Write::Delete(_), ErrorKind::NotFound) => {
             Err(Error::refused(ErrorKind::Conflict, "it was deleted since it was read"))
         }
-        (Source::Copy(_), Write::Delete(_), ErrorKind::NotFound) => {
+        (Source::Copy(_) | Source::Further(_), Write::Delete(_), ErrorKind::NotFound) => {
             operations.remove(at);
             Ok(None)
+        }
+        (Source::Further(owner), Write::Insert(row), ErrorKind::AlreadyExists) => {
+            let keys = (plan.partition_key.clone(), edit.row_key.clone());
+            match table.row(&keys).await? {
+                None => {}
+                // It was left over: the head, which the transaction guards, does not have it.
+                Some(found)
+                    if wide::number_of(&found.entity).is_some_and(|(of, _)| of == owner.1) =>
+                {
+                    operations[at].write = Write::Replace(row.clone(), Match::ETag(found.etag));
+                }
+                Some(_) => {
+                    let what = "a row of another program stands where a further row of the wide \
+                                entity has to be";
+                    return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                        "move that row: RowKeys that begin with `wide_` are those of further rows",
+                    ));
+                }
+            }
+            Ok(None)
+        }
+        (
+            Source::Further(_),
+            Write::Replace(..) | Write::Delete(_),
+            ErrorKind::NotFound | ErrorKind::Conflict,
+        ) => {
+            let what = "a further row of the entity was changed or deleted since it was read";
+            Err(Error::refused(ErrorKind::Conflict, what).advise("read the entity again"))
         }
         (Source::Copy(_), Write::Replace(row, _), ErrorKind::NotFound | ErrorKind::Conflict) => {
             operations[at].write = Write::Insert(row.clone());
@@ -269,7 +298,7 @@ async fn in_the_way(table: &Deciding, copy: &CopyOf, keys: &Keys) -> Result<Obst
         return Ok(Obstacle::Stale(found.etag));
     }
     let is_demanded = match table.row(&owner).await? {
-        Some(head) => copy.demands.ask(table.table(), &head.entity, copy.position, keys).await?,
+        Some(head) => copy.demands.ask(table.table(), &head, copy.position, keys).await?,
         None => false,
     };
     Ok(if is_demanded { Obstacle::Taken } else { Obstacle::Stale(found.etag) })

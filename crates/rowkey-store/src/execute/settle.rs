@@ -182,7 +182,7 @@ pub(crate) async fn release(
         return Ok(Settled::Done);
     }
     if let Some(head) = table.row(&owner).await?
-        && demands.ask(table.table(), &head.entity, position, &claim.keys).await?
+        && demands.ask(table.table(), &head, position, &claim.keys).await?
     {
         return Ok(Settled::Done);
     }

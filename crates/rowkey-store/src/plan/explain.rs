@@ -44,6 +44,7 @@ impl Explanation {
             let what = match &edit.source {
                 Source::Op => "op row".to_owned(),
                 Source::Head => "entity".to_owned(),
+                Source::Further(_) => "further row of the entity".to_owned(),
                 Source::Copy(copy) => format!("copy in {}", copy.index),
                 Source::Edited => "edited row".to_owned(),
                 Source::Note => "row beside it".to_owned(),

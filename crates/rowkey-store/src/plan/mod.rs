@@ -85,6 +85,8 @@ pub(crate) enum Source {
     Op,
     /// An entity. Its condition guards the whole write and is never relaxed.
     Head,
+    /// A row of a wide entity beside its head, whose keys these are.
+    Further(Keys),
     /// A copy in an index of the partition.
     Copy(CopyOf),
     /// A row that was read to be edited. If it has changed, the plan is made again.

@@ -80,10 +80,7 @@ impl RemoteIndex {
         let Some(owner) = owner else { return Ok(true) };
         match settling.table().row(&owner).await? {
             Some(head) => {
-                settling
-                    .demands()
-                    .ask(settling.table().table(), &head.entity, self.position, keys)
-                    .await
+                settling.demands().ask(settling.table().table(), &head, self.position, keys).await
             }
             None => Ok(false),
         }

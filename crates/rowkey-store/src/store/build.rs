@@ -23,6 +23,7 @@ use crate::plan::remote_list::RemoteList;
 use crate::plan::unique::UniqueValues;
 use crate::plan::{Contributor, MAX_OPERATIONS};
 use crate::seal::{Sealed, Sealer};
+use crate::wide::Wide;
 
 /// Makes a [`Store`]; from [`Store::builder`].
 #[must_use = "it makes nothing before `build`"]
@@ -140,8 +141,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 return Err(refused(format!("two contributors have the name `{name}`")));
             }
         }
-        // The entity and its op row.
-        let most = contributors.iter().map(|one| one.operations()).sum::<usize>() + 2;
+        // The rows of the entity, and its op row.
+        let rows = E::MAX_ROWS + 1;
+        let most = contributors.iter().map(|one| one.operations()).sum::<usize>() + rows;
         if most > MAX_OPERATIONS {
             let what = format!(
                 "a change of one entity may have {most} operations; a transaction has at most \
@@ -187,7 +189,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         if let Some(blobs) = blobs.as_ref().filter(|_| !E::BLOBS.is_empty()) {
             layers.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
         }
-        let layers = Layers::new(layers);
+        let layers = Layers::new(layers, Wide::of::<E>());
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));
         Ok(Store {
             inner: Arc::new(Inner {

@@ -14,6 +14,7 @@ use crate::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 use crate::plan::list::{in_partition, list_keys};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
+use crate::wide;
 
 /// Entities of one partition that are written by one transaction; what [`Store::load`] is a stream of.
 pub struct Group<E> {
@@ -85,7 +86,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// The most operations that an insert of the entity has.
+/// The most operations that an insert of the entity has, without those of further rows.
 fn rows_of<E: Entity>(entity: &E) -> usize {
     let local = E::INDEXES.iter().enumerate().filter(|(position, index)| {
         index.scope == rowkey::index::Scope::SamePartition
@@ -101,6 +102,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         // What is replaced may have had other copies.
         let rows = rows_of(&entity);
         let rows = if replaces { 2 * rows - 1 } else { rows };
+        // Further rows keep their keys.
+        let rows = rows + wide::estimate(&entity) - 1;
         Self { store, replaces, entities: vec![(keys, entity)], rows }
     }
 

@@ -40,6 +40,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. The report counts entities; run
     /// it again to delete what came to match behind it. [`Job::count`] tells beforehand how many they are.
     ///
+    /// A filter of the walk compares what the row of the entity itself holds: of a wide entity it may lack
+    /// properties, and none of them should be compared.
+    ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
     /// use rowkey_store::Store;
@@ -96,11 +99,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
         for stored in page.entities {
             heads.extend(self.open(stored).await?);
         }
-        let contributors = &self.store.inner.contributors;
-        let each = contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
-        let fit = ((MAX_OPERATIONS - 1) / each).max(1);
+        let each = self.store.inner.operations();
         for partition in heads.chunk_by(|one, other| one.0.0 == other.0.0) {
-            for group in partition.chunks(fit) {
+            for group in groups(partition, each) {
                 match self.delete(group, pace).await {
                     Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
                     Err(error) if is_race(&error) => {
@@ -149,6 +150,28 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         }
         Ok(Verdict::Skipped)
     }
+}
+
+/// As many entities as a transaction takes, each with its rows.
+fn groups<E: Entity>(
+    mut heads: &[(Keys, ReadHead<E>)],
+    each: usize,
+) -> Vec<&[(Keys, ReadHead<E>)]> {
+    let mut groups = Vec::new();
+    while !heads.is_empty() {
+        // The op row.
+        let mut operations = 1;
+        let fit = heads.iter().take_while(|(_, head)| {
+            // A program that allows more rows may have written it.
+            let beside = head.closed().map_or(0, |closed| closed.beside.stored().len());
+            operations += each + beside.saturating_sub(E::MAX_ROWS - 1);
+            operations <= MAX_OPERATIONS
+        });
+        let (group, others) = heads.split_at(fit.count().max(1));
+        groups.push(group);
+        heads = others;
+    }
+    groups
 }
 
 impl<E> fmt::Debug for Deletions<E> {

@@ -37,6 +37,7 @@ use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, So
 use crate::row::{Closed, Content, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::Sealer;
 use crate::version::{Version, Versioned};
+use crate::wide;
 
 mod build;
 mod bulk;
@@ -405,6 +406,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             (Some(before), None) => Write::Delete(Match::ETag(before.etag.clone())),
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
+        wide::add(plan, keys, before.and_then(ReadHead::closed), closed.as_ref())?;
         for contributor in &self.inner.contributors {
             self.contribute(plan, &**contributor, change).await?;
         }

@@ -78,11 +78,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
-    /// Whether the entity has to be read: because it has declarations, because an encrypted property
+    /// Whether the entity has to be read: because it has declarations or may have several rows, because an encrypted property
     /// changes, which is sealed with the others, or because a property goes, which no merge can do.
     pub fn reads(&self) -> bool {
         // One of an older version is converted.
-        let declares = E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
+        let declares =
+            E::MAX_ROWS > 1 || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
         let seals = |name: &&str| E::ENCRYPTED.contains(name);
         declares

@@ -119,8 +119,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Only entities that a filter accepts: `Order::CENTS.ge(100)`. Makes the answer shorter, not the
     /// reading cheaper.
     ///
-    /// In an index whose copies lack the property, of a list, and for a property that is encrypted, reading
-    /// fails and sends nothing.
+    /// In an index whose copies lack the property, of a list, for a property that is encrypted, and for one of
+    /// wide entities of a partition, reading fails and sends nothing.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(before) => before.and(filter),
@@ -161,7 +161,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let pages = entities.div_ceil(1000).max(1);
         let mut explanation = Explanation::default();
         match &self.source.0 {
-            Rows::Entities(_) => explanation.read("rows of a partition, 1,000 a request", pages),
+            Rows::Entities(_) => {
+                explanation.read("rows of a partition, 1,000 a request", pages);
+                if self.store.inner.layers.is_wide() {
+                    explanation.read("the further rows of each entity that has some", entities);
+                }
+            }
             Rows::Index(position, _) => {
                 let index = &E::INDEXES[*position];
                 let rows = format!("rows of the index {}, 1,000 a request", index.name);
@@ -298,6 +303,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             let what = format!("the filter compares `{name}`, which is encrypted");
             let error = Error::refused(ErrorKind::Invalid, what)
                 .advise("read more entities and compare them in the program");
+            return Err(self.store.named("Query", error));
+        }
+        let mut compared = self.filter.iter().flat_map(Filter::columns);
+        let of_heads = matches!(self.source.0, Rows::Entities(_)) && E::MAX_ROWS > 1;
+        let is_in_head = |name: &str| ["PartitionKey", "RowKey", "Timestamp"].contains(&name);
+        if let Some(name) = compared.find(|name| of_heads && !is_in_head(name)) {
+            let what = format!(
+                "the filter compares `{name}`, which may be in a further row of a wide entity"
+            );
+            let error = Error::refused(ErrorKind::Invalid, what).advise(
+                "query an index with this property, or compare the entities in the program",
+            );
             return Err(self.store.named("Query", error));
         }
         let table = &self.store.inner.table;

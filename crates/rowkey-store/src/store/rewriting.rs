@@ -76,15 +76,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Job::walk(format!("{name} {}", Inner::<E>::of()), walk, step)
     }
 
-    /// Whether a row is as this program writes it.
-    async fn is_current(&self, current: Current, row: &DynamicEntity) -> Result<bool> {
+    /// Whether an entity is as this program writes it. Its sealed values may be in further rows.
+    async fn is_current(&self, current: Current, stored: &Stored<DynamicEntity>) -> Result<bool> {
         let sealer = match (current, &self.inner.sealer) {
-            (Current::Version, _) => return Ok(version_of(row) == E::VERSION),
+            (Current::Version, _) => return Ok(version_of(&stored.entity) == E::VERSION),
             (Current::Sealed, None) => return Ok(true),
             (Current::Sealed, Some(sealer)) => sealer,
         };
         let table = self.inner.deciding.table();
-        sealer.is_current(table, E::ENCRYPTED, row).await
+        if !self.inner.layers.is_wide() {
+            return sealer.is_current(table, E::ENCRYPTED, &stored.entity).await;
+        }
+        match self.inner.layers.whole(table, stored.clone()).await? {
+            Some((whole, _)) => sealer.is_current(table, E::ENCRYPTED, &whole.entity).await,
+            // It is gone.
+            None => Ok(true),
+        }
     }
 
     /// Counts entities by the key that they are sealed under, and writes nothing: the proof that
@@ -120,7 +127,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
         }
         for stored in &page.entities {
-            if self.is_current(Current::Sealed, &stored.entity).await? {
+            let is_current = match self.is_current(Current::Sealed, stored).await {
+                Ok(is_current) => is_current,
+                Err(error) => {
+                    let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+                    failed(&mut report, SEALED, &keys, error)?;
+                    continue;
+                }
+            };
+            if is_current {
                 report.note(Some(SEALED), Verdict::Right, 1);
             } else {
                 let keys = (&*stored.entity.partition_key, &*stored.entity.row_key);
@@ -145,10 +160,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let mut stale = Vec::new();
         for stored in page.entities {
-            if self.is_current(current, &stored.entity).await? {
-                report.note(Some(part), Verdict::Right, 1);
-            } else {
-                stale.push(stored);
+            match self.is_current(current, &stored).await {
+                Ok(true) => report.note(Some(part), Verdict::Right, 1),
+                Ok(false) => stale.push(stored),
+                Err(error) => {
+                    let keys = (stored.entity.partition_key, stored.entity.row_key);
+                    failed(&mut report, part, &keys, error)?;
+                }
             }
         }
         let rows = stale.into_iter().map(|stored| async move {
@@ -168,8 +186,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
         }
         drop(opened);
-        let each = self.inner.contributors.iter().map(|one| one.operations()).sum::<usize>() + 1;
-        let most = ((MAX_OPERATIONS - 1) / each).max(1);
+        let most = ((MAX_OPERATIONS - 1) / self.inner.operations()).max(1);
         let groups = heads.chunk_by(|(one, _), (other, _)| one.0 == other.0);
         for group in groups.flat_map(|partition| partition.chunks(most)) {
             match self.rewrite_group(group).await {

@@ -20,6 +20,11 @@ impl<E: Entity> Inner<E> {
         self.added > 0
     }
 
+    /// The most operations that a change of one entity has, without the op row.
+    pub(super) fn operations(&self) -> usize {
+        self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::MAX_ROWS
+    }
+
     /// The layers of entities that are read to be settled or written over. Fields in blobs decide nothing,
     /// unless the program has contributors that may look at them.
     pub(super) fn deciding_layers(&self) -> Layers {

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | entity | each of its copies and claims is there and is its own, each of its lists names it | missing or stale: the entity is written again |
 //! | | the blobs of its fields are there | missing: reported |
+//! | entity of several rows | its further rows are there and are of one write | missing: reported |
+//! | further row of a wide entity | its entity has so many rows | orphaned: deleted |
 //! | copy | its entity has it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
@@ -34,6 +36,7 @@ use crate::plan::list::list_keys;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
 use crate::row::{Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
+use crate::wide::{self, Gathered, Wide};
 
 /// The part of a report that op rows are counted under.
 const OPERATIONS: &str = "operations";
@@ -184,6 +187,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             self.examine_target(contributor, &key, &address, repairs, &mut report).await
         } else if !is_own {
             Ok(())
+        } else if let Some((of, number)) = wide::number_of(row) {
+            let owner = (keys.0.clone(), of.to_owned());
+            if of.starts_with(Inner::<E>::of()) {
+                self.examine_further(&keys, &owner, number, repairs, &mut report).await
+            } else {
+                Ok(())
+            }
         } else if let Some(owner) = primary_keys(row) {
             match index_of::<E>(row, &owner) {
                 Some(position) => self.examine_copy(&keys, position, repairs, &mut report).await,
@@ -220,7 +230,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Looks at all that an entity demands, as it is now.
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         for _ in 0..ROUNDS {
-            let Some(head) = self.read_before(keys).await? else { return Ok(()) };
+            let read = match self.read_before(keys).await {
+                Err(error) if self.lacks_rows(keys, &error).await? => {
+                    report.problem(Some(wide::PART), Verdict::Missing, (&keys.0, &keys.1), &error);
+                    return Ok(());
+                }
+                read => read?,
+            };
+            let Some(head) = read else { return Ok(()) };
             if head.older.is_some() {
                 // Its rows are those of another version, which `migrate` writes anew.
                 report.note(Some(VERSIONS), Verdict::Skipped, 1);
@@ -253,6 +270,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 continue;
             }
             report.note(None, Verdict::Right, 1);
+            if head.closed().is_some_and(|closed| !closed.beside.stored().is_empty()) {
+                report.note(Some(wide::PART), Verdict::Right, 1);
+            }
             for (name, verdict) in found.iter().chain(&in_blobs) {
                 report.note(Some(name), *verdict, 1);
             }
@@ -485,6 +505,53 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
+    /// Whether an entity cannot be read because further rows of it are missing, or not of its last write.
+    async fn lacks_rows(&self, keys: &Keys, error: &rowkey::Error) -> Result<bool> {
+        let Inner { deciding, layers, .. } = &*self.inner;
+        if !layers.is_wide() || error.kind() != ErrorKind::Decode {
+            return Ok(false);
+        }
+        let Some(mut head) = deciding.row(keys).await? else { return Ok(false) };
+        let gathered = Wide::gather(deciding.table(), &mut head.entity).await?;
+        Ok(matches!(gathered, Gathered::Torn(_)))
+    }
+
+    /// Looks at a further row of a wide entity, with the head that it names.
+    async fn examine_further(
+        &self,
+        keys: &Keys,
+        owner: &Keys,
+        number: usize,
+        repairs: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let deciding = &self.inner.deciding;
+        let is_demanded = || async {
+            let head = deciding.row_as::<wide::HeadRows>(owner).await?;
+            Ok::<_, rowkey::Error>(head.is_some_and(|head| number < head.entity.0))
+        };
+        // It is looked at with its entity.
+        if is_demanded().await? {
+            return Ok(());
+        }
+        // The row, then the entity, then the row under its ETag: as a copy is looked at.
+        let Some(found) = deciding.row_as::<Marked>(keys).await? else { return Ok(()) };
+        if is_demanded().await? {
+            return Ok(());
+        }
+        let is_orphaned = if repairs {
+            delete(deciding, keys, found.etag).await? == Settled::Done
+        } else {
+            self.is_still(keys, &found.etag).await?
+        };
+        // If it changed meanwhile, its writer keeps it in step.
+        if is_orphaned {
+            report.note(Some(wide::PART), Verdict::Orphaned, 1);
+            report.repaired(Some(wide::PART), u64::from(repairs));
+        }
+        Ok(())
+    }
+
     /// Whether a row is as it was read.
     pub(super) async fn is_still(&self, keys: &Keys, etag: &ETag) -> Result<bool> {
         let now = self.inner.deciding.row_as::<Marked>(keys).await?;
@@ -547,7 +614,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Some(head) => {
                 let (table, demands) =
                     (self.inner.deciding.table(), Demands::of::<E>(&self.inner.layers));
-                demands.ask(table, &head.entity, position, keys).await
+                demands.ask(table, &head, position, keys).await
             }
             None => Ok(false),
         }

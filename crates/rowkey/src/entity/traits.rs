@@ -22,7 +22,8 @@ pub trait Projection: Sized {
     /// [`Table`](crate::Table) refuses at compile time to read the type, `rowkey_store::Store` reads it.
     const BLOBS: &'static [(&'static str, &'static str)] = &[];
 
-    /// Whether what is stored has to be opened before it is read, as encrypted fields have to be: then a
+    /// Whether what is stored has to be opened before it is read, as encrypted fields and wide entities have
+    /// to be: then a
     /// [`Table`](crate::Table) refuses at compile time to read it.
     const IS_OPENED: bool = false;
 
@@ -86,6 +87,9 @@ pub trait Entity: Projection {
     /// Whether the type belongs to a store (`#[entity(store)]`): a [`Table`](crate::Table) reads it, and
     /// refuses at compile time to write or delete it.
     const STORE: bool = false;
+    /// The most rows that an entity has (`#[entity(wide = 40)]`): a store keeps what does not fit into one row in
+    /// further rows of the partition.
+    const MAX_ROWS: usize = 1;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
     /// The lists of the type: for each value the RowKeys of the entities that have it.

@@ -416,7 +416,7 @@ impl<P: Projection> Stored<P> {
         const {
             assert!(
                 !P::IS_OPENED,
-                "this type has encrypted fields: read it through `rowkey_store::Store`, which opens them"
+                "this type has encrypted fields or is wide: read it through `rowkey_store::Store`, which opens its rows"
             );
             assert!(
                 P::BLOBS.is_empty(),

@@ -1,0 +1,372 @@
+//! Wide entities: entities of more properties than a row has, in several rows of their partition.
+//!
+//! | row | RowKey | properties |
+//! |---|---|---|
+//! | head | that of the entity | what fits; `EntityRows`, the number of rows; `EntityOp`, the mark |
+//! | further rows | `wide_`, the RowKey of the head, `_01` and so on | `PrimaryRowKey`, the RowKey of the head; `RowFormat`; `EntityOp`, that of the head; what did not fit before |
+//!
+//! Each write of an entity writes all its rows, in one transaction and under one mark, so a reader that
+//! finds one mark in all of them has read one version. An entity that fits into one row has neither further
+//! rows nor `EntityRows`.
+
+use std::collections::BTreeMap;
+
+use futures_util::TryStreamExt as _;
+use rowkey::edm::{Value, ValueRef, size};
+use rowkey::entity::{DecodeError, RowReader, RowWriter};
+use rowkey::index::PRIMARY_ROW_KEY;
+use rowkey::key::KeyWriter;
+use rowkey::table::EncodedRow;
+use rowkey::{
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection, Result, Rows,
+    Table,
+};
+
+use crate::plan::{Edit, Plan, Source, Write};
+use crate::row::{Closed, FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
+
+/// The property of a head with the number of rows that the entity has, the head included.
+pub(crate) const ROWS: &str = "EntityRows";
+
+/// What the RowKeys of further rows begin with.
+pub(crate) const FURTHER: &str = "wide_";
+
+/// The part of a report that further rows are counted under.
+pub(crate) const PART: &str = "further rows";
+
+/// Properties that a row may have.
+const MAX_PROPERTIES: usize = 252;
+/// The properties of a head that the store adds: the mark, and the number of rows.
+const OF_HEAD: usize = 2;
+/// The properties of a further row that are no data.
+const OF_FURTHER: usize = 3;
+/// Bytes that a row may have, as the service counts them.
+const MAX_BYTES: usize = 1024 * 1024;
+/// Bytes that the body of a transaction may have.
+const MAX_PAYLOAD: usize = 4 * 1024 * 1024;
+/// The most rows that any program writes: a further row is numbered by two digits.
+const MOST: usize = 100;
+
+/// How the rows of a type are split.
+pub(crate) struct Wide {
+    /// The most rows of an entity.
+    most: usize,
+    /// The properties that are looked for in the head alone.
+    pinned: Vec<&'static str>,
+}
+
+/// The rows of an entity beside its head.
+#[derive(Clone, Default)]
+pub(crate) enum Beside {
+    /// There is none.
+    #[default]
+    None,
+    /// The further rows that were read, each with its ETag.
+    Stored(Vec<(String, ETag)>),
+    /// What is to be written: the properties of the head, and the further rows.
+    Split(DynamicEntity, Vec<EncodedRow>),
+}
+
+impl Beside {
+    /// The further rows that were read, each with its ETag.
+    pub(crate) fn stored(&self) -> &[(String, ETag)] {
+        match self {
+            Self::Stored(stored) => stored,
+            Self::None | Self::Split(..) => &[],
+        }
+    }
+
+    /// The further rows that are to be written.
+    fn written(&self) -> &[EncodedRow] {
+        match self {
+            Self::Split(_, rows) => rows,
+            Self::None | Self::Stored(_) => &[],
+        }
+    }
+}
+
+/// What became of the rows of an entity that was read.
+pub(crate) enum Gathered {
+    /// All properties are in the row that was given.
+    All(Beside),
+    /// The rows are not those of one write: this number of further rows is.
+    Torn(usize),
+}
+
+impl Wide {
+    /// `None` if entities of the type have one row.
+    pub(crate) fn of<E: Entity>() -> Option<Self> {
+        // Who looks for these reads no further rows.
+        let pinned = ["EntityType", "EntityVersion"].into_iter();
+        let pinned = pinned.chain(E::BLOBS.iter().map(|(_, pointer)| *pointer)).collect();
+        (E::MAX_ROWS > 1).then(|| Self { most: E::MAX_ROWS, pinned })
+    }
+
+    /// Splits an entity that does not fit into one row.
+    pub(crate) fn split(&self, row: &DynamicEntity, mark: &str) -> Result<Beside> {
+        let pinned = |name: &str| self.pinned.contains(&name);
+        let first = row.iter().filter(|(name, _)| pinned(name));
+        let properties: Vec<_> =
+            first.chain(row.iter().filter(|(name, _)| !pinned(name))).collect();
+        let rows = pack(row, &properties, mark);
+        if rows.len() <= 1 {
+            return Ok(Beside::None);
+        }
+        let bytes = || properties.iter().map(|(name, value)| bytes_of(name, value)).sum::<usize>();
+        let refused = |what: String| {
+            let what = format!(
+                "the entity has {} properties of {} bytes in all, which is {} rows; {what}",
+                properties.len(),
+                bytes(),
+                rows.len()
+            );
+            Err(Error::refused(ErrorKind::TooLarge, what))
+        };
+        if rows.len() > self.most {
+            return match refused(format!("the type allows {}", self.most)) {
+                Err(error) if self.most < 98 => Err(error.advise(
+                    "raise the number in #[entity(wide = ..)], or keep a part in another entity",
+                )),
+                other => other,
+            };
+        }
+        if rows[0].iter().filter(|(name, _)| pinned(name)).count()
+            < properties.iter().filter(|(name, _)| pinned(name)).count()
+        {
+            return refused("the first has no room for where its fields in blobs are".to_owned());
+        }
+        let mut encoded = Vec::with_capacity(rows.len() - 1);
+        for (number, properties) in rows.iter().enumerate().skip(1) {
+            let part = Part {
+                partition_key: &row.partition_key,
+                row_key: &further_key(&row.row_key, number),
+                of: Some((&row.row_key, mark)),
+                properties,
+            };
+            let further = EncodedRow::of(&part).map_err(|error| {
+                error.advise("it is in a further row of the entity, whose RowKey is 8 longer")
+            });
+            encoded.push(further?);
+        }
+        let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
+        let part = Part { partition_key, row_key, of: None, properties: &rows[0] };
+        let of_head = EncodedRow::of(&part)?.size();
+        let payload = of_head + encoded.iter().map(EncodedRow::size).sum::<usize>();
+        if payload > MAX_PAYLOAD {
+            return refused(format!(
+                "they take more than the {MAX_PAYLOAD} bytes that a transaction has"
+            ))
+            .map_err(|error| error.advise("keep large properties in blobs: #[entity(blob)]"));
+        }
+        let mut head = DynamicEntity::of_any_size(&part)?;
+        // At most 98.
+        head.set(ROWS, i32::try_from(rows.len()).unwrap_or(i32::MAX));
+        Ok(Beside::Split(head, encoded))
+    }
+
+    /// Adds the properties of the further rows to those of a head, one range query if there are any.
+    pub(crate) async fn gather(table: &Table, head: &mut DynamicEntity) -> Result<Gathered> {
+        let Some(rows) = rows_of(head)? else { return Ok(Gathered::All(Beside::None)) };
+        let key = |number| {
+            let row_key = further_key(&head.row_key, number);
+            Key::<DynamicEntity>::new(&*head.partition_key, row_key)
+        };
+        let range = Partition::<DynamicEntity>::new(&*head.partition_key);
+        let mut found = table.query(range.range(key(1)..=key(rows - 1))).stream();
+        let mut further = BTreeMap::new();
+        while let Some(stored) = found.try_next().await? {
+            let is_one = number_of(&stored.entity).is_some_and(|(of, _)| of == head.row_key);
+            if is_one && text(&stored.entity, MARK) == text(head, MARK) {
+                check_format(&stored.entity, "a further row of an entity")?;
+                further.insert(stored.entity.row_key.clone(), stored);
+            }
+        }
+        if further.len() + 1 != rows {
+            return Ok(Gathered::Torn(further.len()));
+        }
+        let is_own = |name: &str| [PRIMARY_ROW_KEY, FORMAT, MARK].contains(&name);
+        let of_further = further.values().flat_map(|stored| stored.entity.iter());
+        let of_head = head.iter().filter(|(name, _)| *name != ROWS);
+        let properties: Vec<_> =
+            of_head.chain(of_further.filter(|(name, _)| !is_own(name))).collect();
+        let (partition_key, row_key) = (&*head.partition_key, &*head.row_key);
+        let part = Part { partition_key, row_key, of: None, properties: &properties };
+        let all = DynamicEntity::of_any_size(&part)?;
+        let stored = further.into_iter().map(|(row_key, stored)| (row_key, stored.etag));
+        *head = all;
+        Ok(Gathered::All(Beside::Stored(stored.collect())))
+    }
+}
+
+/// The number of rows of an entity; `None` if it has one.
+pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
+    match head.get(ROWS) {
+        None => Ok(None),
+        Some(Value::Int32(rows)) if (2..=MOST as i32).contains(rows) => {
+            Ok(usize::try_from(*rows).ok())
+        }
+        Some(_) => {
+            let what = format!("property `{ROWS}` of the entity is no number of rows");
+            Err(Error::refused(ErrorKind::Decode, what).advise("another program wrote it"))
+        }
+    }
+}
+
+/// The RowKey of the head of a further row, and the row's number; `None` if it is none.
+pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, usize)> {
+    let (of, number) = row.row_key.strip_prefix(FURTHER)?.rsplit_once('_')?;
+    let is_number = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_one = is_number && row.get(FORMAT).is_some() && text(row, PRIMARY_ROW_KEY) == Some(of);
+    if is_one { Some((of, number.parse().ok()?)) } else { None }
+}
+
+/// How many rows a head has, without its content.
+pub(crate) struct HeadRows(pub(crate) usize);
+
+impl Projection for HeadRows {
+    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", ROWS]);
+
+    fn decode(row: &RowReader<'_>) -> std::result::Result<Self, DecodeError> {
+        let rows = row.property::<Option<i32>>(ROWS)?;
+        Ok(Self(rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(1)))
+    }
+}
+
+/// The rows that an entity takes, about, before layers change its values.
+pub(crate) fn estimate<E: Entity>(entity: &E) -> usize {
+    if E::MAX_ROWS <= 1 {
+        return 1;
+    }
+    // One that cannot be encoded is refused when it is written.
+    DynamicEntity::of_any_size(entity).map_or(1, |row| {
+        let properties: Vec<_> = row.iter().collect();
+        pack(&row, &properties, "0123456789abcdef").len()
+    })
+}
+
+/// Adds the operations of the further rows of an entity: new ones are inserted, and those that were read are
+/// replaced or deleted on condition that they are as they were.
+pub(crate) fn add(
+    plan: &mut Plan,
+    owner: &Keys,
+    before: Option<&Closed>,
+    after: Option<&Closed>,
+) -> Result<()> {
+    let stored = before.map_or(&[][..], |closed| closed.beside.stored());
+    let rows = after.map_or(&[][..], |closed| closed.beside.written());
+    for at in 0..stored.len().max(rows.len()) {
+        let (row_key, write) = match (stored.get(at), rows.get(at)) {
+            (Some((row_key, etag)), Some(row)) => {
+                (row_key.clone(), Write::Replace(row.clone(), Match::ETag(etag.clone())))
+            }
+            (Some((row_key, etag)), None) => {
+                (row_key.clone(), Write::Delete(Match::ETag(etag.clone())))
+            }
+            (None, Some(row)) => (row.keys().1.to_owned(), Write::Insert(row.clone())),
+            (None, None) => continue,
+        };
+        plan.push(Edit { row_key, write, source: Source::Further(owner.clone()) })?;
+    }
+    Ok(())
+}
+
+/// The error of an entity whose rows are not those of one write, although nothing writes it.
+pub(crate) fn damaged(found: usize) -> Error {
+    let what = format!(
+        "further rows of the entity are missing, or another program wrote them: {found} are as the \
+         entity's own row says"
+    );
+    // (`Damaged` would say that another attempt may succeed.)
+    Error::refused(ErrorKind::Decode, what).advise(
+        "restore them; or delete the entity's own row as a `DynamicEntity`, and run \
+         `Store::repair`, which removes the others",
+    )
+}
+
+/// The error of an entity that another writer changed each time while it was read.
+pub(crate) fn torn() -> Error {
+    Error::refused(ErrorKind::Conflict, "the entity was changed each time while it was read")
+        .advise("try again later")
+}
+
+fn further_key(row_key: &str, number: usize) -> String {
+    format!("{FURTHER}{row_key}_{number:02}")
+}
+
+fn bytes_of(name: &str, value: &Value) -> usize {
+    size::of_property(name, &value.as_ref())
+}
+
+/// Fills rows one after the other.
+fn pack<'r>(
+    row: &DynamicEntity,
+    properties: &[(&'r str, &'r Value)],
+    mark: &str,
+) -> Vec<Vec<(&'r str, &'r Value)>> {
+    let of_text = |name: &str, text: &str| size::of_property(name, &ValueRef::String(text.into()));
+    let of_rows = size::of_property(ROWS, &ValueRef::Int32(0));
+    let of_mark = of_text(MARK, mark);
+    let of_head = size::of_keys(&row.partition_key, &row.row_key) + of_mark;
+    let all = properties.iter().map(|(name, value)| bytes_of(name, value)).sum::<usize>();
+    if properties.len() < MAX_PROPERTIES && of_head + all <= MAX_BYTES {
+        return vec![properties.to_vec()];
+    }
+    let of_further = size::of_keys(&row.partition_key, &further_key(&row.row_key, 1))
+        + of_mark
+        + of_text(PRIMARY_ROW_KEY, &row.row_key)
+        + size::of_property(FORMAT, &ValueRef::Int32(0));
+    let mut rows = vec![Vec::new()];
+    let (mut count, mut bytes) = (OF_HEAD, of_head + of_rows);
+    for (name, value) in properties {
+        let more = bytes_of(name, value);
+        if count == MAX_PROPERTIES || (bytes + more > MAX_BYTES && count > OF_FURTHER) {
+            rows.push(Vec::new());
+            (count, bytes) = (OF_FURTHER, of_further);
+        }
+        (count, bytes) = (count + 1, bytes + more);
+        if let Some(row) = rows.last_mut() {
+            row.push((*name, *value));
+        }
+    }
+    rows
+}
+
+/// A row in the making.
+struct Part<'r> {
+    partition_key: &'r str,
+    row_key: &'r str,
+    /// Of a further row the RowKey of the head, and the mark.
+    of: Option<(&'r str, &'r str)>,
+    properties: &'r [(&'r str, &'r Value)],
+}
+
+impl Projection for Part<'_> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
+        Err(DecodeError::property(MARK, "a row in the making is not read"))
+    }
+}
+
+impl Entity for Part<'_> {
+    const ROWS: Rows = Rows::All;
+
+    fn partition_key(&self, out: &mut KeyWriter) {
+        out.literal(self.partition_key);
+    }
+
+    fn row_key(&self, out: &mut KeyWriter) {
+        out.literal(self.row_key);
+    }
+
+    fn encode(&self, out: &mut RowWriter) {
+        if let Some((of, mark)) = self.of {
+            out.property(PRIMARY_ROW_KEY, &of.to_owned());
+            out.property(FORMAT, &FORMAT_VERSION);
+            out.property(MARK, &mark.to_owned());
+        }
+        for (name, value) in self.properties {
+            out.property(name, *value);
+        }
+    }
+}
