@@ -18,5 +18,4 @@ mod series;
 mod spread;
 mod steps;
 mod vending;
-mod wide;
 mod worker;

@@ -19,7 +19,7 @@ const SHARED: [&str; 1] = ["rounds"];
 
 /// Patterns that are declarations and jobs of a store: the name of their page and example, and the file of
 /// their tests.
-const DECLARED: [(&str, &str); 11] = [
+const DECLARED: [(&str, &str); 12] = [
     ("blob_index", "tests/store/blob_lists.rs"),
     ("bulk", "tests/store/bulk.rs"),
     ("bulk_delete", "tests/store/bulk_delete.rs"),
@@ -31,6 +31,7 @@ const DECLARED: [(&str, &str); 11] = [
     ("unique", "tests/store/unique.rs"),
     ("verify", "tests/store/verify.rs"),
     ("view", "tests/store/view.rs"),
+    ("wide", "tests/store/wide.rs"),
 ];
 
 /// A file of source longer than this is about more than one thing.
