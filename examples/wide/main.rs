@@ -15,7 +15,7 @@ use rowkey_store::Store;
 /// A year of one city. The names of the hours are data: `H07011200` is noon of the first of July.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, wide = 40, partition = "{city}", row = "year_{year:4}", rename_all = "PascalCase")]
-struct Year {
+struct Temperatures {
     city: String,
     year: u16,
     unit: String,
@@ -32,22 +32,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
         || server.snapshot().table("temperatures").map_or(0, rowkey_server::StoredTable::len);
 
     // ANCHOR: write
-    let years = Store::<Year>::builder(account.table("temperatures")).build()?;
+    let years = Store::<Temperatures>::builder(account.table("temperatures")).build()?;
     years.create_if_missing().await?;
 
-    let year = Year { city: "Seattle".into(), year: 2010, unit: "F".into(), hours: read()? };
+    let year =
+        Temperatures { city: "Seattle".into(), year: 2010, unit: "F".into(), hours: read()? };
     years.insert(&year).await?;
     println!("{} hours in {} rows", year.hours.len(), rows());
     assert_eq!((year.hours.len(), rows()), (8759, 36));
 
     // The head and one range query bring all of it, of one version.
-    let key = || Year::key("Seattle", 2010);
+    let key = || Temperatures::key("Seattle", 2010);
     let stored = years.get(key()).await?.ok_or("it is there")?;
     assert_eq!(stored.entity, year);
     println!("at noon of the first of July: {:?}", stored.entity.hours.get("H07011200"));
 
     // A correction, under the version of no one else's write in between.
-    let correct = |year: &mut Year| {
+    let correct = |year: &mut Temperatures| {
         year.hours.insert("H07011200".into(), 61.5);
     };
     years.update(key(), correct).await?;
@@ -56,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{error}");
 
     // The first quarter alone: surplus rows go in the same transaction.
-    let shortened = |year: &mut Year| year.hours.retain(|hour, _| hour.as_str() < "H04");
+    let shortened = |year: &mut Temperatures| year.hours.retain(|hour, _| hour.as_str() < "H04");
     println!("{}", years.explain().update(key(), shortened).await?);
     let spring = years.update(key(), shortened).await?;
     assert_eq!((spring.entity.hours.len(), rows()), (2159, 9));

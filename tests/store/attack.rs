@@ -106,7 +106,7 @@ async fn for_some_polls(future: impl Future<Output = ()>, polls: u32) {
 async fn writer(things: Store<Thing>, mut random: Random) {
     for _ in 0..WRITES {
         let polls = if random.one_in(4) { 2 + random.below(60) } else { u32::MAX };
-        for_some_polls(write(&things, &mut random), polls).await;
+        Box::pin(for_some_polls(write(&things, &mut random), polls)).await;
     }
 }
 

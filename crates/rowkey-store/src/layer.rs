@@ -74,7 +74,7 @@ pub(crate) struct Closing<'p> {
 /// The layers of a type, in the order in which they close.
 #[derive(Clone, Default)]
 pub(crate) struct Layers {
-    layers: Option<Arc<[Box<dyn Layer>]>>,
+    each: Option<Arc<[Box<dyn Layer>]>>,
     /// Closes last and opens first.
     wide: Option<Arc<Wide>>,
     /// Whether only those open that decisions need.
@@ -86,13 +86,13 @@ const ROUNDS: usize = 8;
 
 impl Layers {
     pub(crate) fn new(layers: Vec<Box<dyn Layer>>, wide: Option<Wide>) -> Self {
-        let layers = Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from);
-        Self { layers, wide: wide.map(Arc::new), only_deciding: false }
+        let each = Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from);
+        Self { each, wide: wide.map(Arc::new), only_deciding: false }
     }
 
     /// Whether rows are decoded as they arrive.
     pub(crate) fn is_empty(&self) -> bool {
-        self.layers.is_none() && self.wide.is_none()
+        self.each.is_none() && self.wide.is_none()
     }
 
     /// Whether an entity may have several rows.
@@ -158,11 +158,19 @@ impl Layers {
     pub(crate) async fn whole(
         &self,
         table: &Table,
-        mut stored: Stored<DynamicEntity>,
+        stored: Stored<DynamicEntity>,
     ) -> Result<Option<(Stored<DynamicEntity>, Beside)>> {
         if !self.is_wide() {
             return Ok(Some((stored, Beside::None)));
         }
+        // Boxed, so that reads of types of one row are not larger for it.
+        Box::pin(Self::gather(table, stored)).await
+    }
+
+    async fn gather(
+        table: &Table,
+        mut stored: Stored<DynamicEntity>,
+    ) -> Result<Option<(Stored<DynamicEntity>, Beside)>> {
         let deciding = Deciding::new(table);
         let mut table = table;
         for _ in 0..ROUNDS {
@@ -263,7 +271,7 @@ impl Layers {
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = &dyn Layer> {
-        self.layers.iter().flat_map(|layers| layers.iter()).map(|layer| &**layer)
+        self.each.iter().flat_map(|layers| layers.iter()).map(|layer| &**layer)
     }
 }
 

@@ -45,7 +45,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// Bytes that the body of a transaction may have.
 const MAX_PAYLOAD: usize = 4 * 1024 * 1024;
 /// The most rows that any program writes: a further row is numbered by two digits.
-const MOST: usize = 100;
+const MOST: i32 = 100;
 
 /// How the rows of a type are split.
 pub(crate) struct Wide {
@@ -99,7 +99,7 @@ impl Wide {
         // Who looks for these reads no further rows.
         let pinned = ["EntityType", "EntityVersion"].into_iter();
         let pinned = pinned.chain(E::BLOBS.iter().map(|(_, pointer)| *pointer)).collect();
-        (E::MAX_ROWS > 1).then(|| Self { most: E::MAX_ROWS, pinned })
+        (E::MAX_ROWS > 1).then_some(Self { most: E::MAX_ROWS, pinned })
     }
 
     /// Splits an entity that does not fit into one row.
@@ -202,9 +202,7 @@ impl Wide {
 pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
     match head.get(ROWS) {
         None => Ok(None),
-        Some(Value::Int32(rows)) if (2..=MOST as i32).contains(rows) => {
-            Ok(usize::try_from(*rows).ok())
-        }
+        Some(Value::Int32(rows)) if (2..=MOST).contains(rows) => Ok(usize::try_from(*rows).ok()),
         Some(_) => {
             let what = format!("property `{ROWS}` of the entity is no number of rows");
             Err(Error::refused(ErrorKind::Decode, what).advise("another program wrote it"))
