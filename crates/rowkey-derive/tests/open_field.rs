@@ -1,17 +1,15 @@
 //! Open fields, `#[entity(rest)]`: properties whose names are data.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, EntitySet, ErrorKind, Projection};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{city}", row = "year_{year:4}", kind = "year")]
+#[entity(partition = "{city}", row = "year_{number:4}", kind = "year")]
 struct Year {
     city: String,
-    year: u16,
+    number: u16,
     #[entity(rename = "Unit")]
     unit: String,
     #[entity(rest)]
@@ -20,7 +18,7 @@ struct Year {
 
 fn year(hours: &[(&str, f64)]) -> Year {
     let hours = hours.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    Year { city: "Seattle".into(), year: 2010, unit: "F".into(), hours }
+    Year { city: "Seattle".into(), number: 2010, unit: "F".into(), hours }
 }
 
 #[test]
