@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         count += 1;
         if count == 150 {
             // To be stored; the program stops here.
-            place = Some(found.place().to_string());
+            place = Some(found.continuation().to_string());
             break;
         }
     }
