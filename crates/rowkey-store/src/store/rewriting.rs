@@ -120,7 +120,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let made = sealer.renew(self.inner.deciding.table()).await?;
             let age = (self.inner.deciding.clock().now() - made).to_std().unwrap_or_default();
             if let Some(left) = STEP.checked_sub(age).filter(|left| !left.is_zero()) {
-                let left = left.as_secs();
+                let left = left.as_secs() + 1;
                 let what =
                     format!("programs may still write under an older key: {left} s are left");
                 return Err(Error::refused(ErrorKind::Conflict, what).advise("try again then"));
