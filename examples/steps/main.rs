@@ -10,7 +10,8 @@
 use std::path::{Path, PathBuf};
 
 use rowkey::blob::Conditions;
-use rowkey::{Container, Entity, StorageAccount};
+use rowkey::{Container, DynamicEntity, Entity, StorageAccount};
+use rowkey_eventual::inbox::Inbox;
 use rowkey_eventual::steps::{self, Steps};
 use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
 use rowkey_eventual::{Task, Tasks};
@@ -50,12 +51,18 @@ struct Archiver {
 
 // ANCHOR: archiver
 impl Archiver {
-    async fn archive(&self, task: &ArchiveEmployee) -> rowkey::Result<Done> {
-        // The plan is made anew whenever somebody wrote what was read for the last one.
-        steps::run(self.current.table().account(), || self.plan(task)).await
+    async fn archive(&self, task: &ArchiveEmployee, attempt: &Attempt) -> rowkey::Result<Done> {
+        // The plan is made anew whenever another writer changed what was read for the last one. The row
+        // in the inbox says that it was carried out: who is hired again stays.
+        let (inbox, key) = (Inbox::new(&self.current), Employee::key(&task.department, task.id));
+        steps::run_once(&inbox, &key, attempt, |row| self.plan(task, row)).await
     }
 
-    async fn plan(&self, task: &ArchiveEmployee) -> rowkey::Result<Option<Steps>> {
+    async fn plan(
+        &self,
+        task: &ArchiveEmployee,
+        row: DynamicEntity,
+    ) -> rowkey::Result<Option<Steps>> {
         let key = Employee::key(&task.department, task.id);
         let file = format!("{}.txt", task.id);
         let photo = self.photos.blob(&task.id.to_string());
@@ -83,8 +90,8 @@ impl Archiver {
                 println!("  payroll is told, perhaps twice");
                 Ok(())
             })
-            // Last, and only if nobody changed it: until then everything can begin anew.
-            .delete(&self.current, &employee);
+            // Last, and only if it is unchanged: until then everything can begin anew.
+            .delete_once(&self.current, &employee, row);
         Ok(Some(steps))
     }
 }
@@ -136,9 +143,9 @@ async fn run(
     tasks.put(&ArchiveEmployee { department: "sales".into(), id: 7 }).await?;
 
     let handler = archiver.clone();
-    let worker = Worker::new(tasks.clone(), move |task: ArchiveEmployee, _: Attempt| {
+    let worker = Worker::new(tasks.clone(), move |task: ArchiveEmployee, attempt: Attempt| {
         let archiver = handler.clone();
-        async move { archiver.archive(&task).await }
+        async move { archiver.archive(&task, &attempt).await }
     });
     assert_eq!(Box::pin(worker.step()).await?, Step::Handled);
     // ANCHOR_END: worker
@@ -146,8 +153,10 @@ async fn run(
     println!("Ada, her photo and her contract are in the archive");
 
     // A raise, while a worker is about to delete the old row: it must not be lost.
-    tasks.put(&ArchiveEmployee { department: "sales".into(), id: 8 }).await?;
-    let held = server.inject(Fault::on(Operation::DeleteEntity).nth(1).hold());
+    // The key makes a put that is repeated the same task.
+    let leave = ArchiveEmployee { department: "sales".into(), id: 8 };
+    tasks.put_with_key("8 left in 2026", &leave).await?;
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
     let raise = async {
         held.wait_until_held().await;
         let key = Employee::key("sales", 8);
@@ -161,9 +170,11 @@ async fn run(
     assert_eq!(grace, raised?.entity);
     println!("Grace got her raise, and it is in the archive: {}", grace.salary);
 
-    // The same task again, as a queue may deliver it: there is nothing left to do.
-    tasks.put(&ArchiveEmployee { department: "sales".into(), id: 8 }).await?;
+    // She is hired again, and the same task comes again, as a queue may deliver it: she stays.
+    archiver.current.table().insert(&grace).await?;
+    tasks.put_with_key("8 left in 2026", &leave).await?;
     assert_eq!(Box::pin(worker.step()).await?, Step::Suppressed);
+    assert!(archiver.current.get(Employee::key("sales", 8)).await?.is_some());
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 mod compound_key;
 mod heterogeneous;
+mod inbox;
 mod lease_lock;
 mod log_blob;
 mod log_tail;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 use rowkey::queue::Body;
-use rowkey::{Entity, ManualClock, StorageAccount};
+use rowkey::{Clock, Entity, ManualClock, StorageAccount};
 use rowkey_server::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
@@ -116,6 +116,27 @@ async fn a_worker_goes_on_when_the_queue_is_back() -> TestResult {
     let (run, hit) = (pin!(run), pin!(down.wait_until_hit(8)));
     let is_over = matches!(select(run, hit).await, Either::Left(_));
     assert!(!is_over, "the worker has ended");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_worker_costs_under_ten_thousand_requests_a_day() -> TestResult {
+    let (server, _) = start().await?;
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(clock.clone())
+        .build()?;
+    let orders = store(&account)?;
+    let before = server.journal().len();
+    // A part of a day: requests of a clock that is 15 minutes ahead are refused.
+    let part = Duration::from_secs(24 * 3600 / 120);
+    let over = std::future::poll_fn(|_| {
+        if clock.elapsed() >= part { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    });
+    orders.run(over).await?;
+    let sent = server.journal().len() - before;
+    assert!(sent > 30 && sent < 10_000 / 120, "{sent} requests");
     Ok(())
 }
 

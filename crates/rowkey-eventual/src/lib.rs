@@ -4,10 +4,12 @@
 //! |---|---|---|
 //! | [`worker`] | eventually consistent transactions | every task is done at least once, and what cannot be done is kept |
 //! | [`steps`] | eventually consistent transactions | every step happens in the end, and no change made meanwhile is lost |
+//! | [`inbox`] | (idempotent consumer) | a task that is delivered again has its effect once |
 //! | [`outbox`] | (the beginning of one) | entities and their tasks are written together; each task is put at least once |
 //!
 //! [`Task`] is what is to be done, [`Tasks`] a queue of them.
 
+pub mod inbox;
 pub mod outbox;
 pub mod steps;
 mod task;

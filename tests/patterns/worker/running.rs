@@ -78,6 +78,24 @@ async fn an_idle_worker_waits_twice_as_long_each_time_until_there_is_something()
 }
 
 #[tokio::test]
+async fn an_idle_worker_receives_what_its_own_program_puts_at_once() -> TestResult {
+    let (server, _) = start().await?;
+    // Time stands still: only the put can end the wait.
+    let (account, clock) = standing(&server)?;
+    let tasks = tasks(&account);
+    let worker = Worker::new(tasks.clone(), |_: Resize, _: Attempt| async { Ok(Done::Applied) });
+    let (counts, ()) = join(worker.run_until(when(|| worker.counts().handled == 1)), async {
+        while clock.slept().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        tasks.put(&resize(7, Deed::Succeed)).await.unwrap();
+    })
+    .await;
+    assert_eq!(counts?.handled, 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn on_shutdown_what_was_received_is_finished_and_nothing_more_is_taken() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..8 {

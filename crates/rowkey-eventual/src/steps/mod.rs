@@ -68,16 +68,19 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use rowkey::blob::Put;
 use rowkey::{
-    Blob, ETag, Entity, Error, ErrorCode, ErrorKind, Result, StorageAccount, Stored, Table,
+    Blob, DynamicEntity, ETag, Entity, Error, ErrorCode, ErrorKind, Key, Result, StorageAccount,
+    Stored, Table,
 };
 use rowkey_patterns::rounds::Rounds;
 use rowkey_store::Deciding;
 
-use crate::worker::Done;
+use crate::inbox::Inbox;
+use crate::worker::{Attempt, Done};
 
 mod file;
 
@@ -115,6 +118,50 @@ where
     }
 }
 
+/// Runs the steps that `read` returns, and leaves a row in an [`Inbox`], so that no later delivery of the task
+/// has another effect: not when the source came back meanwhile, as an employee who is hired again.
+///
+/// `read` is given the row. Give it to [`Steps::delete_once`], which deletes the source and inserts the row in one
+/// transaction: as long as the row is not there, the source is the one of before. Steps that do without it, and
+/// a reading that finds nothing to do, are followed by the row's own insertion.
+///
+/// `key` is that of the source, beside which the row is. Costs one read more than [`run`], and one insertion
+/// where no step carries the row.
+pub async fn run_once<E, R>(
+    inbox: &Inbox,
+    key: &Key<E>,
+    attempt: &Attempt,
+    read: impl Fn(DynamicEntity) -> R + Send + Sync,
+) -> Result<Done>
+where
+    R: Future<Output = Result<Option<Steps>>> + Send,
+{
+    if let Some(done) = inbox.refuse(attempt) {
+        return Ok(done);
+    }
+    let row = inbox.row(key, attempt.id())?;
+    // Whether the row is there when the run has ended.
+    let is_marked = AtomicBool::new(false);
+    let done = run(inbox.table().table().account(), async || {
+        // In each round: another worker may have been faster.
+        if inbox.has(key, attempt.id()).await? {
+            is_marked.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let steps = read(row.clone()).await?;
+        is_marked.store(steps.as_ref().is_some_and(|steps| steps.marks), Ordering::Relaxed);
+        Ok(steps)
+    })
+    .await?;
+    if !is_marked.load(Ordering::Relaxed) {
+        match inbox.table().table().insert(&row).await {
+            Err(error) if !error.is_already_exists() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(done)
+}
+
 /// Whether reading again may help. Unlike elsewhere an unknown outcome is no reason to stop: if the
 /// step was applied, the next reading finds it done.
 fn is_lost(error: &Error) -> bool {
@@ -135,7 +182,11 @@ fn is_lost(error: &Error) -> bool {
 /// [module](self#what-makes-it-right). Nothing is sent before [`run`].
 #[must_use = "nothing happens before `run`"]
 #[derive(Default)]
-pub struct Steps(Vec<Step>);
+pub struct Steps {
+    steps: Vec<Step>,
+    /// Whether one of them inserts the row of an inbox.
+    marks: bool,
+}
 
 struct Step {
     /// What it does, and to what.
@@ -182,9 +233,25 @@ impl Steps {
     /// Deletes what was read, if nobody changed it since.
     pub fn delete<E: Entity + Send + 'static>(self, table: &Deciding, read: &Stored<E>) -> Self {
         let (table, etag) = (table.table().clone(), read.etag.clone());
-        let key = rowkey::Key::of(&read.entity);
+        let key = Key::of(&read.entity);
         self.step(format!("delete from {}", table.name()), async move || {
             table.delete(key, etag).await
+        })
+    }
+
+    /// Deletes what was read, if no writer changed it since, and inserts a row of an inbox beside it, both or
+    /// neither. For [`run_once`].
+    pub fn delete_once<E: Entity + Send + 'static>(
+        mut self,
+        table: &Deciding,
+        read: &Stored<E>,
+        row: DynamicEntity,
+    ) -> Self {
+        let (table, etag) = (table.table().clone(), read.etag.clone());
+        let key = Key::of(&read.entity);
+        self.marks = true;
+        self.step(format!("delete from {}", table.name()), async move || {
+            table.transaction().delete(key, etag).insert(&row).submit().await.map(drop)
         })
     }
 
@@ -237,13 +304,13 @@ impl Steps {
         F: FnOnce() -> R + Send + 'static,
         R: Future<Output = Result<()>> + Send + 'static,
     {
-        self.0.push(Step { name: name.into(), work: Box::new(|| Box::pin(work())) });
+        self.steps.push(Step { name: name.into(), work: Box::new(|| Box::pin(work())) });
         self
     }
 
     async fn run_once(self) -> Result<()> {
-        let count = self.0.len();
-        for (at, Step { name, work }) in self.0.into_iter().enumerate() {
+        let count = self.steps.len();
+        for (at, Step { name, work }) in self.steps.into_iter().enumerate() {
             work()
                 .await
                 .map_err(|error| error.during(format!("step {} of {count} ({name})", at + 1)))?;
@@ -254,6 +321,6 @@ impl Steps {
 
 impl fmt::Debug for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|step| &step.name)).finish()
+        f.debug_list().entries(self.steps.iter().map(|step| &step.name)).finish()
     }
 }

@@ -17,6 +17,8 @@ use rowkey::queue::{Body, Message};
 use rowkey::{Container, Error, ErrorCode, ErrorKind, Queue, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 mod claim;
 mod envelope;
@@ -105,6 +107,8 @@ pub struct Tasks<T> {
     base64: bool,
     /// Until when transactions leave the queue alone, because it failed.
     resting_until: Arc<Mutex<DateTime<Utc>>>,
+    /// Wakes workers of this process that are idle.
+    put: Arc<Notify>,
     of: PhantomData<fn(T) -> T>,
 }
 
@@ -119,6 +123,7 @@ impl<T: Task> Tasks<T> {
             claims: None,
             base64: false,
             resting_until: Arc::default(),
+            put: Arc::default(),
             of: PhantomData,
         }
     }
@@ -165,10 +170,23 @@ impl<T: Task> Tasks<T> {
     ///
     /// When nobody knows whether the message was put, the error's [`outcome`](Error::outcome) is
     /// [`Unknown`](rowkey::Outcome::Unknown): putting the task once more is safe, because handlers
-    /// bear to do it twice. Fails with [`ErrorKind::TooLarge`] before anything is sent when the task
+    /// bear to do it twice. [`put_with_key`](Self::put_with_key) lets them recognise it. Fails with [`ErrorKind::TooLarge`] before anything is sent when the task
     /// is too large for a message and there is no container for claims.
     pub async fn put(&self, task: &T) -> Result<Guid> {
         self.put_after(task, Duration::ZERO).await
+    }
+
+    /// Puts a task under an idempotency key of the caller: the number of an order, the id of a request. It
+    /// has the same id each time, so a [`put`](Self::put) that is repeated because its end is unknown is
+    /// recognised, by an [inbox](crate::inbox) or by whatever the handler gives
+    /// [`Attempt::id`](crate::worker::Attempt::id) to.
+    ///
+    /// Two tasks of one kind under one key are taken for the same; give each its own.
+    pub async fn put_with_key(&self, key: &str, task: &T) -> Result<Guid> {
+        let id = id_of(T::KIND, key);
+        let letter = letter(id, task).map_err(|error| error.of("PutTask", self.queue.name()))?;
+        self.send(&self.queue, letter, Duration::ZERO).await?;
+        Ok(id)
     }
 
     /// Puts a task that nobody receives before `delay` has passed, 7 days at most.
@@ -185,7 +203,12 @@ impl<T: Task> Tasks<T> {
         let claimed = claimed.map_err(|error| error.of("PutTask", self.queue.name()))?;
         let put = queue.put(self.body(&letter.text(T::KIND))).never_expires();
         let put = if delay.is_zero() { put } else { put.hidden_for(delay) };
-        let Err(error) = put.send().await else { return Ok(()) };
+        let Err(error) = put.send().await else {
+            if delay.is_zero() {
+                self.put.notify_one();
+            }
+            return Ok(());
+        };
         if let Some(claim) = claimed
             && error.outcome() != rowkey::Outcome::Unknown
         {
@@ -193,6 +216,11 @@ impl<T: Task> Tasks<T> {
             drop(claim.delete_if_exists().await);
         }
         Err(error)
+    }
+
+    /// Completes when a task was put by this handle or one that was cloned from it, or from which it was.
+    pub(crate) async fn was_put(&self) {
+        self.put.notified().await;
     }
 
     /// A message's text, as these tasks are written.
@@ -275,6 +303,14 @@ fn new_id() -> Result<Guid> {
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
+/// The id of a caller's key: a UUID of version 8, from a digest of kind and key.
+fn id_of(kind: &str, key: &str) -> Guid {
+    let digest = Sha256::new().chain_update(kind).chain_update([0]).chain_update(key).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
 /// Whether the queue is not there.
 pub(crate) fn is_missing_queue(error: &Error) -> bool {
     error.code() == Some(&ErrorCode::QUEUE_NOT_FOUND)
@@ -288,6 +324,7 @@ impl<T> Clone for Tasks<T> {
             claims: self.claims.clone(),
             base64: self.base64,
             resting_until: Arc::clone(&self.resting_until),
+            put: Arc::clone(&self.put),
             of: PhantomData,
         }
     }

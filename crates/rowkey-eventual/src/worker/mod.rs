@@ -277,7 +277,8 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         self
     }
 
-    /// How long [`run_until`](Self::run_until) waits when there is nothing to receive: `least` at
+    /// How long [`run_until`](Self::run_until) waits when there is nothing to receive, unless this program
+    /// puts a task with the same [`Tasks`] or a clone of them: `least` at
     /// first, then twice as long each time up to `most`, spread at random by up to a half. Both are at
     /// least 10 milliseconds. Default: 1 to 30 seconds.
     #[must_use = "the worker itself is what is set up"]

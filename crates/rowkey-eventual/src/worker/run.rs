@@ -5,6 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::select;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::Result;
 use tokio::sync::watch;
@@ -155,7 +157,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                             stopping = true;
                         }
                     }
-                    pause = Some(self.clock().sleep(self.wait(self.idle, quiet)));
+                    let sleep = self.clock().sleep(self.wait(self.idle, quiet));
+                    // What this program puts is received at once.
+                    pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));
                     quiet += 1;
                 }
                 Event::Settled(Err(error)) => {
