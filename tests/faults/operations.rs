@@ -1,8 +1,12 @@
 //! The sweep over the client's operations of several requests, and those of one that say what
 //! they found.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use rowkey::{ErrorKind, Match, Outcome, Result};
-use rowkey_server::{Snapshot, StoredTable};
+use rowkey_server::{Server, Snapshot, StoredTable, Sweep, SweepFault};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{Runs, account, once, sweep};
 
@@ -213,5 +217,54 @@ async fn a_table_is_made_again_when_its_name_is_free() -> TestResult {
     )
     .await?;
     assert!(account(&server)?.table("counters").get(Counter::key("a", 1)).await?.is_some());
+    Ok(())
+}
+
+/// The runs of a sweep of an update, as failures of a check that only the run without a fault passes.
+#[expect(clippy::future_not_send, reason = "a test has a thread of its own")]
+async fn runs_of(sweep: Sweep<'_>) -> BTreeSet<(Option<u64>, String)> {
+    let checks = Cell::new(0);
+    let swept = sweep.run(
+        async |server| Ok(account(server)?.table("counters")),
+        async |table| table.update(Counter::key("a", 1), |counter| counter.count = 1).await.is_ok(),
+        async |_| Ok(()),
+        async |_, _, _| {
+            checks.set(checks.get() + 1);
+            if checks.get() == 1 { Ok(()) } else { Err("a run with a fault".into()) }
+        },
+    );
+    let Err(error) = swept.await else { panic!("no run failed") };
+    error.failures().iter().map(|run| (run.request, format!("{:?}", run.fault))).collect()
+}
+
+/// Of two requests and five faults.
+#[tokio::test]
+async fn samples_of_a_sweep_have_every_request_and_every_fault_and_together_all() -> TestResult {
+    let (server, _, table) = start().await?;
+    table.insert(&counter("a", 1)).await?;
+    let all = runs_of(Sweep::new(&server)).await;
+    assert_eq!(all.len(), 2 * SweepFault::ALL.len());
+    let mut together = BTreeSet::new();
+    let mut runs = 0;
+    for seed in 7..10 {
+        let some = runs_of(Sweep::new(&server).sample(3, seed)).await;
+        let requests: BTreeSet<_> = some.iter().map(|(request, _)| request).collect();
+        assert_eq!(requests.len(), 2, "{some:?}");
+        runs += some.len();
+        together.extend(some);
+    }
+    assert_eq!((runs, together), (all.len(), all));
+    Ok(())
+}
+
+/// Runs that wait leave their places to others.
+#[tokio::test]
+async fn a_sweep_on_the_real_clock_has_all_runs() -> TestResult {
+    let server = Server::start().await?;
+    let table = account(&server)?.table("counters");
+    table.create().await?;
+    table.insert(&counter("a", 1)).await?;
+    let sweep = Sweep::new(&server).real_time().healing(Duration::from_millis(1)).at_a_time(2);
+    assert_eq!(runs_of(sweep).await.len(), 2 * SweepFault::ALL.len());
     Ok(())
 }

@@ -14,7 +14,7 @@ use rowkey::{
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot, Sweep};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::account;
+use rowkey_tests::sweep::{account, sample};
 
 /// An order with an invoice, a note and lines in blobs, beside every other declaration.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -309,8 +309,7 @@ async fn whatever_fails_each_entity_has_its_blob_and_in_the_end_no_blob_is_left(
     };
     for (name, write) in WRITES {
         eprintln!("{name}");
-        let swept = Sweep::new(&server)
-            .lagging_secondary()
+        let swept = sample(Sweep::new(&server).lagging_secondary(), name)
             .run(
                 connect,
                 async |orders: &Store<Order>| write(orders.clone()).await,
@@ -318,7 +317,7 @@ async fn whatever_fails_each_entity_has_its_blob_and_in_the_end_no_blob_is_left(
                 async |server: &Server, _: &Store<Order>, _: Option<&_>| {
                     named(&server.snapshot());
                     // Nothing can land any more: the worker and the sweep have the last word.
-                    server.clock().advance(Duration::from_secs(42 * 60));
+                    server.clock().advance(Duration::from_secs(46 * 60));
                     let orders = connect(server).await?;
                     work(&orders).await?;
                     orders.sweep().run().await?;
@@ -348,7 +347,7 @@ async fn a_sweep_ends_the_operation_before_it_deletes_a_blob() -> TestResult {
     // It is young: its writer may be about to commit.
     let young = store(&account(&server)?)?.sweep().run().await?;
     assert_eq!(young.parts["fields in blobs"].skipped, 2, "{young:?}");
-    server.clock().advance(Duration::from_secs(42 * 60));
+    server.clock().advance(Duration::from_secs(46 * 60));
     let sweeper = store(&account(&server)?)?;
     let swept = sweeper.sweep().run().await?;
     assert_eq!(swept.parts["fields in blobs"].repaired, 2, "{swept:?}");
@@ -458,7 +457,7 @@ async fn what_another_program_left_is_swept() -> TestResult {
     // A blob that is no field's is left alone.
     let container = orders.table().account().container("orders");
     container.blob("orders/blob_order_0x").put("a").send().await?;
-    server.clock().advance(Duration::from_secs(42 * 60));
+    server.clock().advance(Duration::from_secs(46 * 60));
     let orders = store(&account(&server)?)?;
     let swept = orders.sweep().run().await?;
     let fields = &swept.parts["fields in blobs"];

@@ -17,7 +17,7 @@ use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::{Op, Sealer, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{account, once, sweep};
+use rowkey_tests::sweep::{account, once, sweep_sample};
 
 /// A patient with every declaration beside encrypted fields.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -615,8 +615,9 @@ async fn reencryption_passes_whichever_of_its_requests_fails() -> TestResult {
     mixed(&account).await?;
     let accepting = |account: &StorageAccount| store(account, ring(27).accept_plaintext());
     for repeats in [false, true] {
-        sweep(
+        sweep_sample(
             &server,
+            if repeats { "repeated" } else { "once" },
             async |account| {
                 let account = if repeats { account.clone() } else { once(account) };
                 let mut checkpoint = None;

@@ -6,7 +6,7 @@ use rowkey::{Key, Outcome, StorageAccount};
 use rowkey_server::{Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{once, stopped_at_every_request, sweep, sweep_every_way};
+use rowkey_tests::sweep::{once, stopped_at_every_request, sweep, sweep_every_way, sweep_sample};
 
 use super::rows::{Order, agreed, order, start, store};
 
@@ -82,8 +82,9 @@ async fn one_lost_answer_does_not_leave_the_result_unknown() -> TestResult {
     let server = with_one().await?;
     for (name, write) in WRITES {
         eprintln!("{name}");
-        sweep(
+        sweep_sample(
             &server,
+            name,
             async |account| write(store(account)?).await,
             async |account, _| recover(account).await,
             |_, result| {

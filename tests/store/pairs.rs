@@ -10,7 +10,7 @@ use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Server, Sweep};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::account;
+use rowkey_tests::sweep::{account, sample};
 use serde::{Deserialize, Serialize};
 
 use super::rows::Recounted;
@@ -381,7 +381,11 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
     things.insert(&E::new(1, "a", "b")).await?;
     let key = || Key::<E>::new("all", "thing_0000000001");
     let sweep = Sweep::new(&server).lagging_secondary();
-    let sweep = if is_real() { sweep.real_time().at_a_time(100) } else { sweep };
+    let sweep = if is_real() {
+        sweep.real_time().at_a_time(16)
+    } else {
+        sample(sweep, std::any::type_name::<E>())
+    };
     let swept = sweep.run(
         async |server| Ok(store::<E>(&connect(server)?, extras)?),
         async |things| {

@@ -5,7 +5,7 @@ use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
 use rowkey_server::{Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{account, sweep};
+use rowkey_tests::sweep::{account, sweep_sample};
 
 /// What orders were at first.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -251,8 +251,9 @@ async fn a_migration_passes_whichever_of_its_requests_fails() -> TestResult {
         }
         Ok(())
     };
-    sweep(
+    sweep_sample(
         &server,
+        "migrate",
         async |account| store::<Order>(account).unwrap().migrate().run().await,
         async |account, _| migrated(account).await,
         |snapshot, _| {

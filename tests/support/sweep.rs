@@ -32,6 +32,31 @@ impl fmt::Display for Runs {
     }
 }
 
+/// Of how many runs of a long sweep a test makes one; the nightly command makes all.
+const SAMPLE: u64 = 3;
+
+/// What chooses the runs of long sweeps: `None` if `ROWKEY_SWEEP` is `all`, else the number in it. Without
+/// it the number is 0, so that each run of the tests makes the same runs.
+fn seed() -> Option<u64> {
+    match std::env::var("ROWKEY_SWEEP").as_deref() {
+        Ok("all") => None,
+        Ok(seed) => Some(seed.parse().expect("ROWKEY_SWEEP is `all` or a number")),
+        Err(_) => Some(0),
+    }
+}
+
+/// A long sweep that makes all its runs if `ROWKEY_SWEEP` is `all`, else one of three: every request fails,
+/// and every fault happens. The number in `ROWKEY_SWEEP`, and `name`, choose which.
+pub fn sample<'s>(sweep: Sweep<'s>, name: &str) -> Sweep<'s> {
+    let Some(seed) = seed() else { return sweep };
+    sweep.sample(SAMPLE, name.bytes().map(u64::from).sum::<u64>() + seed)
+}
+
+/// The same for a test that counts its runs itself.
+pub fn is_in_sample(run: u64) -> bool {
+    seed().is_none_or(|seed| (run + seed).is_multiple_of(SAMPLE))
+}
+
 /// Runs `scenario` on copies of `server`: once as it is, then once for each of its requests and
 /// each of [`ANSWERED`], in which that request fails. After each run a minute passes, `recover` does what
 /// the program would do then, and `invariants` looks at the store.
@@ -48,6 +73,26 @@ pub async fn sweep<T>(
     sweep_on(server, account, scenario, recover, invariants).await
 }
 
+/// A [`sweep`] of many requests, of whose runs a [sample] is made.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn sweep_sample<T>(
+    server: &Server,
+    name: &str,
+    scenario: impl AsyncFn(&StorageAccount) -> T,
+    recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
+    invariants: impl Fn(&Snapshot, &T),
+) -> Result<Runs, Box<dyn Error>> {
+    let answered = sample(Sweep::new(server).faults(ANSWERED), name);
+    run(answered, account, scenario, async |server, connected, result| {
+        if let Some(result) = result {
+            recover(connected, result).await?;
+            invariants(&server.snapshot(), result);
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// A [`sweep`] of what uses more than one account of the server: `connect` makes what a program has,
 /// with [`account_named`].
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
@@ -58,13 +103,18 @@ pub async fn sweep_on<A, T>(
     recover: impl AsyncFn(&A, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
 ) -> Result<Runs, Box<dyn Error>> {
-    run(server, &ANSWERED, connect, scenario, async |server, connected, result| {
-        if let Some(result) = result {
-            recover(connected, result).await?;
-            invariants(&server.snapshot(), result);
-        }
-        Ok(())
-    })
+    run(
+        Sweep::new(server).faults(ANSWERED),
+        connect,
+        scenario,
+        async |server, connected, result| {
+            if let Some(result) = result {
+                recover(connected, result).await?;
+                invariants(&server.snapshot(), result);
+            }
+            Ok(())
+        },
+    )
     .await
 }
 
@@ -89,8 +139,8 @@ pub async fn stopped_at_every_request_on<A, T>(
     recover: impl AsyncFn(&A) -> TestResult,
     invariants: impl Fn(&Snapshot),
 ) -> Result<Runs, Box<dyn Error>> {
-    let faults = [SweepFault::Dropped];
-    run(server, &faults, connect, scenario, async |server, connected, _| {
+    let dropped = Sweep::new(server).faults([SweepFault::Dropped]);
+    run(dropped, connect, scenario, async |server, connected, _| {
         recover(connected).await?;
         invariants(&server.snapshot());
         Ok(())
@@ -100,7 +150,7 @@ pub async fn stopped_at_every_request_on<A, T>(
 
 /// The sweeps of work that is done again until it is done: with an account that repeats requests, with
 /// one that does not, and [stopped](stopped_at_every_request) at each. In the end `recover` has the
-/// last word each time, and the store looks the same.
+/// last word each time, and the store looks the same. The first two are [samples](sample).
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_every_way<T>(
     server: &Server,
@@ -110,25 +160,22 @@ pub async fn sweep_every_way<T>(
 ) -> TestResult {
     let recovered = async |account: &StorageAccount, _: &T| recover(account).await;
     let check = |snapshot: &Snapshot, _: &T| invariants(snapshot);
-    sweep(server, &scenario, recovered, check).await?;
+    sweep_sample(server, "repeated", &scenario, recovered, check).await?;
     let unrepeated = async |account: &StorageAccount| scenario(&once(account)).await;
-    sweep(server, unrepeated, recovered, check).await?;
+    sweep_sample(server, "once", unrepeated, recovered, check).await?;
     stopped_at_every_request(server, &scenario, &recover, &invariants).await?;
     Ok(())
 }
 
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn run<A, T>(
-    server: &Server,
-    faults: &[SweepFault],
+    sweep: Sweep<'_>,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
     check: impl AsyncFn(&Server, &A, Option<&T>) -> TestResult,
 ) -> Result<Runs, Box<dyn Error>> {
-    let swept = Sweep::new(server)
-        .faults(faults.iter().copied())
-        .run(async |server| Ok(connect(server)?), scenario, async |_| Ok(()), check)
-        .await?;
+    let swept =
+        sweep.run(async |server| Ok(connect(server)?), scenario, async |_| Ok(()), check).await?;
     eprintln!("sweep: {swept}");
     Ok(Runs { requests: swept.requests, failures: swept.runs })
 }

@@ -2,6 +2,7 @@
 //!
 //! - the sweep of PAIRS pairs of declarations (all of them without a number), each with every fault at every
 //!   request, on the real clock: a worker runs when a minute has really passed
+//! - all runs of the other sweeps of the store, of which a change is tested with one of three
 //! - the attack of eight writers with two times SEEDS seeds (10 without a number)
 //! - the model of the write plan with every three operations that are chosen, at its larger size
 
@@ -21,10 +22,13 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     let chosen = (0..pairs).map(|at| names[at * names.len() / pairs].as_str());
     let seeds = number(1).unwrap_or(10).to_string();
     let store = ["-p", "rowkey-tests", "--test", "store", "--", "--nocapture"];
-    let sweep = store.into_iter().chain(chosen).collect::<Vec<_>>();
+    // Runs wait without using a processor: many pairs at a time, as far as there are descriptors.
+    let sweep = store.into_iter().chain(chosen).chain(["--test-threads", "12"]).collect::<Vec<_>>();
+    let others = store.into_iter().chain(["--skip", "pairs::"]).collect::<Vec<_>>();
     let attack = store.into_iter().chain(["attack::"]).collect::<Vec<_>>();
     let model = ["-p", "rowkey-model", "--", "--nocapture"];
     step(&format!("{pairs} pairs on the real clock"), &sweep, ("ROWKEY_REAL_CLOCK", "1"))
+        && step("the other sweeps", &others, ("ROWKEY_SWEEP", "all"))
         && step(&format!("attack, 2 x {seeds} seeds"), &attack, ("ROWKEY_SEEDS", &seeds))
         && step("model", &model, ("ROWKEY_MODEL_LARGE", "1"))
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::{Either, FutureExt as _, select};
 use futures_util::{StreamExt as _, stream};
 use rowkey_wire::code::ErrorCode;
+use tokio::sync::Semaphore;
 
 use crate::control::{Fault, JournalEntry};
 use crate::server::Server;
@@ -64,7 +65,8 @@ impl SweepFault {
 /// the fault a minute passes on the server's clock, a program that was started anew does what it would do
 /// then, and a check looks at what is stored.
 ///
-/// A run with the scenario's requests *n* costs *n* requests; a sweep makes 5 *n* + 1 runs.
+/// A run with the scenario's requests *n* costs *n* requests; a sweep makes 5 *n* + 1 runs, or a
+/// [sample](Self::sample) of them.
 ///
 /// ```
 /// use std::error::Error;
@@ -115,6 +117,8 @@ pub struct Sweep<'s> {
     lags: bool,
     waits: bool,
     at_a_time: usize,
+    /// Of how many runs one takes place, and which.
+    sample: (u64, u64),
 }
 
 /// What a [`Sweep`] has run.
@@ -151,12 +155,21 @@ impl<'s> Sweep<'s> {
     /// [journal](crate::ServerBuilder::journal), which it has unless that was turned off.
     pub fn new(server: &'s Server) -> Self {
         let faults = SweepFault::ALL.to_vec();
-        Self { server, faults, healing: HEALING, lags: false, waits: false, at_a_time: 1 }
+        let (lags, waits, at_a_time, sample) = (false, false, 1, (1, 0));
+        Self { server, faults, healing: HEALING, lags, waits, at_a_time, sample }
     }
 
     /// Only these faults.
     pub fn faults(mut self, faults: impl IntoIterator<Item = SweepFault>) -> Self {
         self.faults = faults.into_iter().collect();
+        self
+    }
+
+    /// Only one run of `of`, which `seed` chooses: for tests of each change, where all runs take too long.
+    /// `of` seeds in a row choose all runs. If `of` is at most the number of faults, every request still
+    /// fails in some way, and every fault happens at some request.
+    pub fn sample(mut self, of: u64, seed: u64) -> Self {
+        self.sample = (of.max(1), seed);
         self
     }
 
@@ -174,13 +187,15 @@ impl<'s> Sweep<'s> {
     }
 
     /// Waits until that time has passed really, in place of moving the server's clock on: for programs
-    /// whose clock cannot be replaced. Let many runs wait [at a time](Self::at_a_time).
+    /// whose clock cannot be replaced. All runs wait at the same time, each with its server; at most
+    /// [`at_a_time`](Self::at_a_time) of them do anything else.
     pub fn real_time(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// How many runs take place at the same time, on the calling task. One unless this is called.
+    /// How many runs take place at the same time, on the calling task, besides those that wait for
+    /// [`real_time`](Self::real_time) to pass. One unless this is called.
     pub fn at_a_time(mut self, runs: usize) -> Self {
         self.at_a_time = runs.max(1);
         self
@@ -208,8 +223,9 @@ impl<'s> Sweep<'s> {
         settle: impl AsyncFn(&A) -> Result<(), AnyError>,
         check: impl AsyncFn(&Server, &A, Option<&T>) -> Result<(), AnyError>,
     ) -> Result<Swept, SweepError> {
+        let places = Semaphore::new(self.at_a_time);
         let one = async |fault: Option<(u64, SweepFault)>| {
-            let run = self.one(fault, &setup, &act, &settle, &check);
+            let run = self.one(fault, &places, &setup, &act, &settle, &check);
             let ended = AssertUnwindSafe(run).catch_unwind().await;
             ended.unwrap_or_else(|panic| Err(format!("panicked: {}", message(&*panic))))
         };
@@ -223,14 +239,19 @@ impl<'s> Sweep<'s> {
             return Err(SweepError(vec![failure(None, "", what.to_owned())]));
         }
         let numbered = (1_u64..).zip(&requests);
+        let (of, seed) = self.sample;
+        // Diagonals: the next request fails in the ways that this one did not.
+        let is_chosen = |number: u64, way: u64| (number + way) % of == seed % of;
         let runs = numbered.flat_map(|(number, operation)| {
-            self.faults.iter().map(move |fault| ((number, *fault), operation))
+            let faults = (0..).zip(&self.faults).filter(move |(way, _)| is_chosen(number, *way));
+            faults.map(move |(_, fault)| ((number, *fault), operation))
         });
         let runs = runs.map(|(fault, operation)| {
             let one = &one;
             async move { (fault, operation, one(Some(fault)).await) }
         });
-        let mut runs = stream::iter(runs).buffer_unordered(self.at_a_time);
+        let begun = if self.waits { usize::MAX } else { self.at_a_time };
+        let mut runs = stream::iter(runs).buffer_unordered(begun);
         let mut swept = Swept { requests: requests.len() as u64, runs: 0 };
         let mut failures = Vec::new();
         while let Some((fault, operation, result)) = runs.next().await {
@@ -251,12 +272,15 @@ impl<'s> Sweep<'s> {
     async fn one<A, T>(
         &self,
         fault: Option<(u64, SweepFault)>,
+        places: &Semaphore,
         setup: &impl AsyncFn(&Server) -> Result<A, AnyError>,
         act: &impl AsyncFn(&A) -> T,
         settle: &impl AsyncFn(&A) -> Result<(), AnyError>,
         check: &impl AsyncFn(&Server, &A, Option<&T>) -> Result<(), AnyError>,
     ) -> Result<Vec<String>, String> {
         let forked = |error| format!("the server cannot be forked: {error}");
+        // An error only of a semaphore that is closed, which this one never is.
+        let place = places.acquire().await.ok();
         let mut server = self.server.fork().await.map_err(forked)?;
         let started = setup(&server).await.map_err(|error| format!("setup: {error}"))?;
         // What setting up sends is no part of the scenario.
@@ -287,13 +311,14 @@ impl<'s> Sweep<'s> {
             // that its caller is gone.
             server = server.fork().await.map_err(forked)?;
         }
-        drop((started, injected, behind));
+        drop((started, injected, behind, place));
         if self.waits {
             let clock = server.clock();
             clock.sleep(clock.now(), self.healing).await;
         } else {
             server.clock().advance(self.healing);
         }
+        let _place = places.acquire().await.ok();
         let system = setup(&server).await.map_err(|error| format!("setup: {error}"))?;
         settle(&system).await.map_err(|error| format!("settle: {error}"))?;
         let checked = check(&server, &system, result.as_ref()).await;
