@@ -8,6 +8,7 @@ use std::thread;
 use std::pin::pin;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
 use rowkey::{ManualClock, Outcome, StorageAccount};
 use rowkey_server::{Fault, Operation, Server};
@@ -175,7 +176,7 @@ async fn a_row_elsewhere_that_lands_late_is_removed() -> TestResult {
     }
     let answer = late.land()?;
     for _ in 0..4 {
-        pass(2500);
+        pass(2800);
         orders.work_once().await?;
     }
     assert!(agreed(&server.snapshot(), true).is_empty(), "{answer}");
@@ -200,7 +201,7 @@ async fn a_writer_that_slept_does_not_say_that_its_write_failed() -> TestResult 
         let account = sweep::account(&server)?;
         store(&account)?.work_once().await?;
         for _ in 0..3 {
-            pass(2500);
+            pass(2800);
             store(&sweep::account(&server)?)?.work_once().await?;
         }
         held.release();
@@ -231,7 +232,7 @@ async fn a_writer_that_slept_before_its_commit_takes_nothing_from_others() -> Te
     let other = async {
         held.wait_until_held().await;
         for _ in 0..3 {
-            pass(2500);
+            pass(2800);
             store(&sweep::account(&server)?)?.work_once().await?;
         }
         let taken = Order { number: Some("A1".into()), ..order(3) };
@@ -263,5 +264,52 @@ async fn an_insert_that_lands_after_a_deletion_has_its_claim() -> TestResult {
         drop(insert.await);
     }
     agreed(&server.snapshot(), false);
+    Ok(())
+}
+
+/// The writer's clock is 28 minutes behind the worker's. The writer is slow before its commit, and the
+/// commit lands late: the worker must not take the operation for one that is long over.
+#[tokio::test]
+async fn a_commit_that_lands_late_meets_its_void_whatever_two_clocks_say() -> TestResult {
+    let (server, _) = rows::start().await?;
+    let skewed = |minutes| -> Result<_, rowkey::Error> {
+        let now = server.clock().now().to_chrono() + TimeDelta::minutes(minutes);
+        let clock = ManualClock::auto_advancing(now);
+        let text = server.connection_string();
+        let account = StorageAccount::builder().connection_string(text)?.clock(clock.clone());
+        Ok((clock, store(&account.build()?)?))
+    };
+    let ((behind, writer), (ahead, worker)) = (skewed(-14)?, skewed(14)?);
+    let pass = |seconds| {
+        server.clock().advance(Duration::from_secs(seconds));
+        behind.advance(Duration::from_secs(seconds));
+        ahead.advance(Duration::from_secs(seconds));
+    };
+    let claim = server.inject(Fault::on(Operation::InsertEntity).nth(1).hold());
+    let commit = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let one = order(1);
+    let others = async {
+        claim.wait_until_held().await;
+        pass(290);
+        claim.release();
+        commit.wait_until_held().await;
+        // Less than ten minutes after the commit was sent.
+        pass(500);
+        worker.work_once().await?;
+        let taken = Order { number: Some("A1".into()), ..order(3) };
+        worker.insert(&taken).await?;
+        commit.release();
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    let (inserted, others) = join(writer.insert(&one), others).await;
+    others?;
+    assert_eq!(agreed(&server.snapshot(), false).len(), 1);
+    assert_eq!(inserted.unwrap_err().index(), Some("by_number"));
+    for _ in 0..3 {
+        pass(2800);
+        worker.work_once().await?;
+    }
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    assert_eq!(left(&server), Vec::<String>::new());
     Ok(())
 }

@@ -77,7 +77,7 @@ async fn voids_do_not_pile_up() -> TestResult {
         assert!(orders.insert(&order(1)).await.unwrap_err().is_already_exists());
     }
     for _ in 0..4 {
-        server.clock().advance(Duration::from_secs(2500));
+        server.clock().advance(Duration::from_secs(2800));
         let account = sweep::account(&server)?;
         store(&account)?.work_once().await?;
         store(&account)?.drain_backlog().await?;

@@ -20,6 +20,10 @@ use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 /// How long a message stays hidden while its writer commits and settles.
 pub(crate) const HIDDEN: Duration = Duration::from_secs(60);
 
+/// How long after its operation began a writer sends requests of it, by its own clock. Blobs may be
+/// uploaded in that time.
+pub(crate) const SENT: Duration = Duration::from_secs(300);
+
 /// The longest time after which a request that was sent may still land.
 pub(crate) const LATEST: Duration = Duration::from_secs(600);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
 
-use super::announce::LATEST;
+use super::announce::SENT;
 use super::claim::{Fate, end, fate};
 use super::settle::is_lost;
 use crate::deciding::Deciding;
@@ -118,7 +118,7 @@ pub(crate) async fn commit(
 /// have decided the write and forgotten it. Then absence proves nothing.
 fn is_old(table: &Deciding, plan: &Plan) -> bool {
     let age = table.clock().now() - plan.op.created();
-    age.to_std().is_ok_and(|age| age >= LATEST / 2)
+    age.to_std().is_ok_and(|age| age >= SENT)
 }
 
 enum Decided {

@@ -25,7 +25,7 @@ pub(crate) mod commit;
 pub(crate) mod rounds;
 pub(crate) mod settle;
 
-use announce::{Announced, Announcer, HIDDEN, LATEST, Notice};
+use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
 use commit::{Committed, commit};
 use settle::{Noted, Settled, Settler, is_lost, release};
 
@@ -35,7 +35,7 @@ const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
 
 /// How long an op row or a void stays that a late request may have to meet: the time in which the writer
 /// sends requests, the time in which they land, and what two clocks differ.
-pub(crate) const KEPT: Duration = HIDDEN.saturating_add(LATEST).saturating_add(SKEW);
+pub(crate) const KEPT: Duration = SENT.saturating_add(LATEST).saturating_add(SKEW);
 
 /// Blobs that are uploaded at a time.
 const UPLOADS: usize = 8;

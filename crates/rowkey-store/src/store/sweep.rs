@@ -37,7 +37,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// another value, which programs leave that write past the store.
     ///
     /// Costs a listing, a read of the entity of each blob of a field, a read of each list, and a read of each
-    /// entity that it names. Programs may write meanwhile: a blob of a field is left alone for 41 minutes,
+    /// entity that it names. Programs may write meanwhile: a blob of a field is left alone for 45 minutes,
     /// and its operation is ended before it is deleted; a list is changed on condition that it is as it was
     /// read before its entities were. What entities have and blobs lack is found by
     /// [`verify`](Self::verify); keys in lists are put there by [`repair`](Self::repair).

@@ -10,10 +10,12 @@ use rowkey::{DynamicEntity, Entity, Key, Match, Partition, Result};
 use super::Store;
 use super::settle::no_queue;
 use crate::execute::Resumed;
-use crate::execute::announce::{Announcer, BACKLOGS, Notice, backlog_partition, read_backlog};
+use crate::execute::announce::{
+    Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, read_backlog,
+};
 
-/// How long a received message stays hidden.
-const HIDDEN: Duration = Duration::from_secs(60);
+/// How long a received message stays hidden, unless the worker says otherwise.
+const RECEIVED: Duration = Duration::from_secs(60);
 /// How many messages are received at a time.
 const MESSAGES: u32 = 32;
 /// When a message is looked at again that is not settled; twice as long each time, up to a minute.
@@ -94,7 +96,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         let queue = announcer.queue().with_options(self.inner.table.options().clone());
         let mut worked = Worked::default();
-        for message in queue.receive(MESSAGES, HIDDEN).await? {
+        for message in queue.receive(MESSAGES, RECEIVED).await? {
             match self.resume_message(announcer, &message).await {
                 Ok(Resumed::Done) => worked.settled += 1,
                 Ok(Resumed::Soon | Resumed::Again(_)) => worked.waiting += 1,
@@ -144,7 +146,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     async fn resume_message(&self, announcer: &Announcer, message: &Message) -> Result<Resumed> {
         let received = message.dequeue_count.saturating_sub(1);
-        let later = LONGEST.min(HIDDEN * 2_u32.pow(received.min(10)));
+        let later = LONGEST.min(RECEIVED * 2_u32.pow(received.min(10)));
         let notice = message.base64().and_then(|text| Notice::read(&text));
         let resumed = match notice {
             Ok(Some(notice)) => self.executor().resume(&notice).await,
