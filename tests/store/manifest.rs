@@ -35,6 +35,21 @@ mod new {
         pub(super) tag: String,
     }
 
+    /// The same template over another field.
+    pub(super) mod swapped {
+        use rowkey::Entity;
+
+        #[derive(Clone, Debug, PartialEq, Entity)]
+        #[entity(store, partition = "{team}", row = "task_{id:4}")]
+        #[entity(index(name = by_owner, row = "owner_{tag}", many))]
+        pub(in super::super) struct Task {
+            pub(in super::super) team: String,
+            pub(in super::super) id: u32,
+            pub(in super::super) owner: String,
+            pub(in super::super) tag: String,
+        }
+    }
+
     /// The same name over something else.
     pub(super) mod other {
         use rowkey::Entity;
@@ -157,6 +172,92 @@ async fn a_declaration_with_another_template_is_refused() -> TestResult {
     let refused = setup.open::<new::other::Task>().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("`by_owner` is declared with another template"));
+    let refused = setup.open::<new::swapped::Task>().await.unwrap_err();
+    assert!(refused.to_string().contains("`by_owner` is declared with another template"));
+    Ok(())
+}
+
+/// Declarations of each kind, and what is left when they are retired.
+mod many {
+    use rowkey::Entity;
+
+    #[derive(Clone, Debug, PartialEq, Entity)]
+    #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    #[entity(index(name = by_owner, row = "owner_{owner}", many))]
+    #[entity(index(name = by_tag, row = "tag_{tag}", many))]
+    #[entity(index(name = far, partition = "far_{tag}", row = "{id}"))]
+    #[entity(unique(name = number, value = "{id}"))]
+    #[entity(list(name = near, value = "{tag}"))]
+    #[entity(list(name = shelf, partition = "shelves", value = "{tag}"))]
+    #[entity(list(name = boxes, value = "{tag}", blob))]
+    pub(super) struct Task {
+        pub(super) team: String,
+        pub(super) id: u32,
+        pub(super) owner: String,
+        pub(super) tag: String,
+    }
+}
+
+#[tokio::test]
+async fn what_retired_declarations_leave_is_deleted_when_they_are_gone() -> TestResult {
+    let setup = Setup::start().await?;
+    let Setup { server, account, .. } = &setup;
+    account.queue("tasks").create().await?;
+    account.container("tasks").create().await?;
+    let many = Store::<many::Task>::builder(account.table("tasks"))
+        .queue(account.queue("tasks"))
+        .blobs(account.container("tasks"))
+        .build()?
+        .open()
+        .await?;
+    for id in 1..=20 {
+        let old::Task { team, id, owner, tag } = old_task(id);
+        many.insert(&many::Task { team, id, owner, tag }).await?;
+    }
+    let gone = ["by_tag", "far", "number", "near", "shelf", "boxes"];
+    let old = Store::<old::Task>::builder(account.table("tasks"))
+        .blobs(account.container("tasks"))
+        .build()?;
+    for name in gone {
+        assert_eq!(many.retire(name).await?, Stage::Retiring);
+        assert_eq!(many.retire(name).await?, Stage::Retiring);
+    }
+    let old = old.open().await?;
+    assert_eq!(old.clean("by_tag").await.unwrap_err().kind(), ErrorKind::Invalid);
+    setup.pass(721);
+    for name in gone {
+        assert_eq!(old.advance(name).await?, Stage::Gone);
+    }
+    setup.pass(61);
+    // A name that is gone stays so.
+    let declared = many.delete(many::Task::key("core", 1)).await.unwrap_err();
+    assert!(declared.to_string().contains("was retired"), "{declared}");
+    assert!(setup.open::<new::Task>().await.is_err());
+    assert_eq!(many.clean("by_tag").await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(old.clean("by_tag").await.unwrap_err().kind(), ErrorKind::Unavailable);
+    setup.pass(660);
+    for (name, rows) in gone.into_iter().zip([20, 20, 20, 1, 1, 1]) {
+        let mut told = 0;
+        let job = old.clean(name).await?.progress(|progress| {
+            told += 1;
+            assert!(progress.checkpoint.to_string().contains(name));
+        });
+        let report = job.run().await?;
+        assert_eq!(
+            (report.part(name).orphaned, report.part(name).repaired),
+            (rows, rows),
+            "{name}"
+        );
+        assert!(told > 0);
+        assert_eq!(old.clean(name).await?.run().await?.part(name).orphaned, 0);
+    }
+    let snapshot = server.snapshot();
+    let rows = snapshot.table("tasks").unwrap();
+    // An entity and the copy in the index that stays, and the manifest.
+    assert_eq!(rows.len(), 2 * 20 + 1);
+    assert_eq!(snapshot.blobs("tasks").count(), 0);
+    assert!(old.verify().run().await?.is_clean());
+    assert_eq!(old.query(old::Task::by_owner("core", "ada")).all().await?.len(), 20);
     Ok(())
 }
 

@@ -170,6 +170,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
     let (lists, list_keys) = (list::declarations(model, keys), list::list_keys(model, keys));
+    let texts = index::texts(model, keys).into_iter().chain(list::texts(model, keys));
+    let texts = texts.map(|(name, text)| quote! { (#name, #text) });
     quote! {
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
@@ -183,6 +185,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #wide
             #indexes
             #lists
+            const DECLARATIONS: &'static [(&'static str, &'static str)] = &[#(#texts),*];
             #older
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {

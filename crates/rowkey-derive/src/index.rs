@@ -7,7 +7,7 @@ use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::Index as Declared;
 use crate::keys::{
-    arguments, distinct, format, indices, local, local_named, part_type, template, write,
+    arguments, declared, distinct, format, indices, local, local_named, part_type, template, write,
 };
 use crate::model::{Keys, Model, Role, at, combine, plain};
 use crate::names::did_you_mean;
@@ -300,6 +300,29 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
         }
     });
     quote! { const INDEXES: &'static [#krate::index::Index] = &[#(#indexes),*]; }
+}
+
+/// The name of each index, and what its declaration says.
+pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
+    let text = |index: &Index| {
+        let kind = if index.claims { "unique" } else { "index" };
+        let partition = partition_text(model, index.partition.as_ref());
+        let row = declared(model, &index.row.pieces);
+        let many = if index.many { " many" } else { "" };
+        let copy = index.copy.as_ref().map(|copy| format!(" copy {}", copy.join(", ")));
+        let copy = copy.unwrap_or_default();
+        format!("{kind}{partition} row {row}{many}{copy}{}", when_text(index.when.as_ref()))
+    };
+    keys.indexes.iter().map(|index| (plain(&index.name), text(index))).collect()
+}
+
+pub(crate) fn partition_text(model: &Model<'_>, template: Option<&Template>) -> String {
+    let text = template.map(|template| declared(model, &template.pieces));
+    text.map(|text| format!(" partition {text}")).unwrap_or_default()
+}
+
+pub(crate) fn when_text(when: Option<&Path>) -> String {
+    when.map(|when| format!(" when {}", quote! { #when })).unwrap_or_default()
 }
 
 /// `fn index_key`, unless there are no indexes.

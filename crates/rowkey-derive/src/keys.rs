@@ -1,6 +1,7 @@
 //! What the templates of an entity become: constructors of its keys, and their way back.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -152,6 +153,32 @@ pub(crate) fn template(model: &Model<'_>, pieces: &[Piece]) -> TokenStream {
         }
     });
     quote! { &[#(#pieces),*] }
+}
+
+/// A template as programs of other versions are to know it: each part with its field, the name of its type
+/// and its format.
+pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
+    let part = |part: &Part| {
+        let of = match part_type(model, part.index) {
+            Type::Path(path) => path.path.segments.last().map(ToTokens::to_token_stream),
+            other => Some(other.to_token_stream()),
+        };
+        let mut text = format!("{{{}: {}", part.field, of.unwrap_or_default());
+        if let Some(width) = part.width {
+            let _ = write!(text, ", {width}");
+        }
+        if let Some(buckets) = part.bucket {
+            let _ = write!(text, ", bucket({buckets})");
+        }
+        text.push_str(if part.descending { ", desc" } else { "" });
+        text.push_str(if part.lower { ", lower}" } else { "}" });
+        text
+    };
+    let piece = |piece: &Piece| match piece {
+        Piece::Literal(text) => text.replace('{', "{{").replace('}', "}}"),
+        Piece::Part(one) => part(one),
+    };
+    pieces.iter().map(piece).collect()
 }
 
 /// `desc` and widths on types whose text has no such form fail when the constants are evaluated.

@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::List as Declared;
-use crate::index::{overlap, taken, unambiguous};
-use crate::keys::{arguments, distinct, indices, local, local_named, write};
+use crate::index::{overlap, partition_text, taken, unambiguous, when_text};
+use crate::keys::{arguments, declared, distinct, indices, local, local_named, write};
 use crate::model::{Keys, Model, Role, at, combine, option_of, plain, vec_of};
 use crate::template::{Part, Piece, Template};
 
@@ -203,6 +203,17 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
     });
     (!keys.lists.is_empty())
         .then(|| quote! { const LISTS: &'static [#krate::index::List] = &[#(#lists),*]; })
+}
+
+/// The name of each list, and what its declaration says.
+pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
+    let text = |list: &List| {
+        let kind = if list.blob { "list blob" } else { "list" };
+        let partition = partition_text(model, list.partition.as_ref());
+        let (row, max) = (declared(model, &list.row.pieces), list.max);
+        format!("{kind}{partition} row {row} max {max}{}", when_text(list.when.as_ref()))
+    };
+    keys.lists.iter().map(|list| (plain(&list.name), text(list))).collect()
 }
 
 /// `fn list_keys`, unless there are no lists.

@@ -7,6 +7,7 @@
 //! | required | those that do not know it are refused | refused |
 //! | readable | the same | allowed |
 //! | retiring | those that know it write it, others do not | refused |
+//! | gone | those that know it are refused | refused |
 //!
 //! It is one row of the table, in the partition `manifest`, with the RowKey `declarations_` and the head of
 //! the type's RowKeys. A store that was opened acts on what it read for at most 60 seconds. A step that needs all programs to have seen
@@ -49,7 +50,8 @@ pub enum Stage {
     Readable,
     /// It is not read any more, and programs need not know it.
     Retiring,
-    /// It is not in the manifest any more.
+    /// Programs that know it are refused, and [`Store::clean`] deletes its rows. A name that is gone stays
+    /// so.
     Gone,
 }
 
@@ -57,12 +59,19 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     name: String,
-    /// Of its scope, the heads and the formats of its keys, and its copies: two programs that declare another
-    /// one under one name are told from each other. (The names of fields are not in it.)
+    /// Of its templates with the fields that they name, and of its copies: two programs that declare another
+    /// one under one name are told from each other.
     hash: String,
     stage: Stage,
     /// When it got there, in seconds since 1970.
     since: i64,
+}
+
+impl Entry {
+    /// How many seconds it has been there.
+    fn age(&self, now: DateTime<Utc>) -> u64 {
+        u64::try_from(now.timestamp() - self.since).unwrap_or_default()
+    }
 }
 
 /// The entries that were read last, and when.
@@ -131,6 +140,9 @@ impl Manifest {
     fn check(&self, entries: &[Entry]) -> Result<()> {
         for entry in entries {
             let what = match (self.hash(&entry.name), entry.stage) {
+                (Some(_), Stage::Gone) => {
+                    format!("`{}` was retired, and this program declares it", entry.name)
+                }
                 (Some(hash), _) if hash == entry.hash => continue,
                 (Some(_), _) => format!("`{}` is declared with another template", entry.name),
                 (None, Stage::Required | Stage::Readable) => {
@@ -153,12 +165,11 @@ impl Manifest {
 impl<E: Entity> Inner<E> {
     /// The declarations of this program, by name and template.
     fn declared(&self) -> Vec<(String, String)> {
-        let indexes = E::INDEXES.iter().map(|index| (index.name, format!("{index:?}")));
-        let lists = E::LISTS.iter().map(|list| (list.name, format!("{list:?}")));
+        let own = E::DECLARATIONS.iter().copied();
         let given = self.contributors.iter().skip(self.contributors.len() - self.added);
-        let given = given.map(|one| (one.name(), String::new()));
-        let declared = indexes.chain(lists).chain(given);
-        declared.map(|(name, template)| (name.to_owned(), hash(&template))).collect()
+        // What a contributor writes only its code tells.
+        let given = given.map(|one| (one.name(), ""));
+        own.chain(given).map(|(name, text)| (name.to_owned(), hash(text))).collect()
     }
 
     /// Refuses a write if a program of a newer version requires what this one does not know.
@@ -244,7 +255,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// | announced | nothing | required |
     /// | required | 12 minutes later: [`repair`](Self::repair) runs over the table | readable |
     /// | readable | nothing | readable |
-    /// | retiring | 12 minutes later: it leaves the manifest | gone |
+    /// | retiring | 12 minutes later: programs that declare it are refused | gone |
+    /// | gone | nothing; [`clean`](Self::clean) deletes its rows | gone |
     ///
     /// Run it from a program that has the declaration, and all steps of one declaration by clocks that
     /// agree. Fails with [`ErrorKind::Unavailable`] if it is too early, and with [`ErrorKind::Invalid`] if
@@ -253,32 +265,51 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.step(name, false).await.map_err(|error| self.named("Advance", error))
     }
 
-    /// Ends the reads by a declaration, so that programs without it may write. Its rows stay until its
-    /// programs are gone, and are not kept in step from then on. Two requests.
+    /// Ends the reads by a declaration, so that programs without it may write. Its rows are not kept in step
+    /// from then on; [`clean`](Self::clean) deletes them when it is gone. Two requests.
     pub async fn retire(&self, name: &str) -> Result<Stage> {
         self.step(name, true).await.map_err(|error| self.named("Retire", error))
     }
 
-    async fn step(&self, name: &str, retires: bool) -> Result<Stage> {
-        let deciding = &self.inner.deciding;
-        let invalid = |what: String| Error::refused(ErrorKind::Invalid, what);
+    /// The manifest as it is stored now, and where in it a declaration is.
+    async fn entry(&self, name: &str) -> Result<(&Manifest, Vec<Entry>, ETag, usize)> {
         let Some(manifest) = self.inner.manifest.get() else {
             return Err(
                 invalid("the store has no manifest".to_owned()).advise("call `Store::open`")
             );
         };
         let missing = || invalid(format!("`{name}` is not in the manifest"));
-        let (mut entries, etag) = manifest.read(deciding).await?.ok_or_else(missing)?;
+        let (entries, etag) = manifest.read(&self.inner.deciding).await?.ok_or_else(missing)?;
         let at = entries.iter().position(|entry| entry.name == name).ok_or_else(missing)?;
+        Ok((manifest, entries, etag, at))
+    }
+
+    /// Refuses to clean up after a declaration of which a program may write rows yet.
+    pub(super) async fn check_gone(&self, name: &str) -> Result<()> {
+        let (manifest, entries, _, at) = self.entry(name).await?;
+        if entries[at].stage != Stage::Gone {
+            let what = format!("`{name}` is {:?}", entries[at].stage).to_lowercase();
+            return Err(invalid(what).advise("take it out of use with `retire` and `advance`"));
+        }
+        if manifest.hash(name).is_some() {
+            return Err(invalid(format!("this program declares `{name}`"))
+                .advise("clean up from a program that does not"));
+        }
+        let age = entries[at].age(self.inner.deciding.clock().now());
+        if age < STEP.as_secs() { Err(too_early(age)) } else { Ok(()) }
+    }
+
+    async fn step(&self, name: &str, retires: bool) -> Result<Stage> {
+        let deciding = &self.inner.deciding;
+        let (manifest, mut entries, etag, at) = self.entry(name).await?;
         let now = deciding.clock().now();
-        let age = u64::try_from(now.timestamp() - entries[at].since).unwrap_or_default();
+        let age = entries[at].age(now);
         let stage = match entries[at].stage {
-            stage if retires && stage != Stage::Retiring => Stage::Retiring,
+            stage @ (Stage::Retiring | Stage::Gone) if retires => return Ok(stage),
+            _ if retires => Stage::Retiring,
             Stage::Announced => Stage::Required,
             Stage::Required | Stage::Retiring if age < STEP.as_secs() => {
-                let left = STEP.as_secs() - age;
-                let what = format!("programs may still act on the stage before: {left} s are left");
-                return Err(Error::refused(ErrorKind::Unavailable, what).advise("try again then"));
+                return Err(too_early(age));
             }
             Stage::Required => {
                 if manifest.hash(name).is_none() {
@@ -295,12 +326,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Stage::Retiring => Stage::Gone,
             stage @ (Stage::Readable | Stage::Gone) => return Ok(stage),
         };
-        if stage == Stage::Gone {
-            entries.remove(at);
-        } else {
-            entries[at].stage = stage;
-            entries[at].since = now.timestamp();
-        }
+        entries[at].stage = stage;
+        entries[at].since = now.timestamp();
         if !manifest.write(deciding, &entries, Some(etag)).await? {
             let what = "another program changed the manifest";
             return Err(Error::refused(ErrorKind::Conflict, what).advise("try again"));
@@ -314,6 +341,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let rows = table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow);
         Ok(rows.project::<job::Keys>().page(1, None).await?.entities.is_empty())
     }
+}
+
+fn invalid(what: String) -> Error {
+    Error::refused(ErrorKind::Invalid, what)
+}
+
+fn too_early(age: u64) -> Error {
+    let left = STEP.as_secs().saturating_sub(age);
+    let what = format!("programs may still act on the stage before: {left} s are left");
+    Error::refused(ErrorKind::Unavailable, what).advise("try again then")
 }
 
 /// A number that is the same in all programs.

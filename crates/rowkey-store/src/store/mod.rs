@@ -41,6 +41,7 @@ use crate::wide;
 
 mod build;
 mod bulk;
+mod clean;
 mod delete;
 mod explain;
 mod list;

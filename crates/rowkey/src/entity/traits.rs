@@ -92,6 +92,9 @@ pub trait Entity: Projection {
     const MAX_ROWS: usize = 1;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
+    /// The name of each index, unique value and list, and what its declaration says: its templates with
+    /// the fields that they name. `rowkey_store` compares it with what other programs declare.
+    const DECLARATIONS: &'static [(&'static str, &'static str)] = &[];
     /// The lists of the type: for each value the RowKeys of the entities that have it.
     const LISTS: &'static [List] = &[];
 
