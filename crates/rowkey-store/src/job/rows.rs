@@ -47,7 +47,19 @@ impl Verb {
 }
 
 /// Loads of plain types. Those of a type with `#[entity(store)]` are loaded by
-/// [`Store::load`](crate::Store::load).
+/// [`Store::load`](crate::Store::load). This does not compile:
+///
+/// ```compile_fail
+/// # use futures_util::stream;
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::job::Job;
+/// # #[derive(Clone, Debug, Entity)]
+/// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+/// # struct User { tenant: String, id: u32 }
+/// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+/// let user = User { tenant: "contoso".into(), id: 1 };
+/// let _past_the_store = Job::insert(&account.table("users"), stream::iter([user]));
+/// ```
 impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// Inserts all entities of a stream, as many of a partition to a transaction as fit: 100, in 4 MiB.
     ///
