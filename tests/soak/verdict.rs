@@ -37,7 +37,7 @@ pub(crate) async fn check(server: &Server, places: &Places, plan: &Plan) -> Resu
     SystemClock.sleep(Duration::from_secs(3)).await;
     let claims = places.tasks.sweep_claims(Duration::ZERO).await?;
     // Blobs are left alone as long as a write that names them may land.
-    server.clock().advance(Duration::from_secs(42 * 60));
+    server.clock().advance(Duration::from_secs(46 * 60));
     let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
     let later =
         StorageAccount::builder().connection_string(server.connection_string())?.clock(clock);

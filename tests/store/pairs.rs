@@ -178,6 +178,12 @@ with_a_wide_entity! {
         #[entity(unique(name = value, value = "{a}"))];
     wide_and_list: "list", []
         #[entity(list(name = all, value = "{a}"))];
+    wide_and_list_elsewhere: "list elsewhere", []
+        #[entity(list(name = all, partition = "lists", value = "{a}"))];
+    wide_and_blob_list: "list in blobs", []
+        #[entity(list(name = all, value = "{a}", blob))];
+    wide_and_count: "count", [];
+    wide_and_task: "task", [];
     wide_and_encrypted: "encrypted field", [entity(encrypt)];
     wide_and_field: "field in a blob", [entity(blob)];
 }

@@ -58,7 +58,7 @@ async fn two_announcements_of_one_write_leave_no_void_after_the_other() -> TestR
     let texts: Vec<_> = left(&server);
     assert_eq!(texts.len(), 1, "{texts:?}");
     account.queue("orders").put(Body::text(&*texts[0])).never_expires().send().await?;
-    for _ in 0..45 {
+    for _ in 0..50 {
         server.clock().advance(Duration::from_secs(61));
         store(&sweep::account(&server)?)?.work_once().await?;
     }

@@ -33,7 +33,7 @@ impl fmt::Display for Runs {
 }
 
 /// Of how many runs of a long sweep a test makes one; the nightly command makes all.
-const SAMPLE: u64 = 3;
+const SAMPLE: u64 = 5;
 
 /// What chooses the runs of long sweeps: `None` if `ROWKEY_SWEEP` is `all`, else the number in it. Without
 /// it the number is 0, so that each run of the tests makes the same runs.
@@ -45,7 +45,7 @@ fn seed() -> Option<u64> {
     }
 }
 
-/// A long sweep that makes all its runs if `ROWKEY_SWEEP` is `all`, else one of three: every request fails,
+/// A long sweep that makes all its runs if `ROWKEY_SWEEP` is `all`, else one of five: every request fails,
 /// and every fault happens. The number in `ROWKEY_SWEEP`, and `name`, choose which.
 pub fn sample<'s>(sweep: Sweep<'s>, name: &str) -> Sweep<'s> {
     let Some(seed) = seed() else { return sweep };
