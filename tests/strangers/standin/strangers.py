@@ -25,6 +25,7 @@ def pytest_configure(config):
     rerouting.install()
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own hook.
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("playback_test_only"):
