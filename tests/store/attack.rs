@@ -125,7 +125,7 @@ async fn losses(server: &Server, mut random: Random) {
 
 #[tokio::test]
 async fn after_an_hour_of_workers_nothing_is_wrong_and_nothing_is_left() -> TestResult {
-    for seed in seeds(2) {
+    for seed in seeds(1) {
         let _seed = Seed(seed);
         let mut random = Random(seed.wrapping_mul(0x9E37));
         let server = Server::builder().manual_clock().start().await?;

@@ -63,7 +63,7 @@ def read(folder, suite):
             kinds = {it.tag for it in case}
             outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
             holder = case.get("classname", "").removeprefix("tests.")
-            name = case.get("name").removesuffix("@properties")  # Of pytest-xdist.
+            name = case.get("name")
             outcomes["::".join(filter(None, [holder, name]))] = outcome
     elif log.exists():  # Of cargo.
         words = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}

@@ -1,13 +1,17 @@
 """The pytest plugin of the stand-in: fixtures and marks that the SDK's repository defines for all its suites."""
 
 import ast
+import fcntl
 import functools
+import pathlib
 import re
+import tempfile
 
 import pytest
 
 from devtools_testutils import accounts, rerouting, waiting
 
+LOCK = pathlib.Path(tempfile.gettempdir()) / "strangers-service-properties.lock"
 MARKS = "live_test_only", "playback_test_only"
 TOKENS = (
     "get_credential",
@@ -25,13 +29,20 @@ def pytest_configure(config):
     rerouting.install()
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own hook.
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("playback_test_only"):
             item.add_marker(pytest.mark.skip(reason="needs a recording"))
-        if "service_properties" in item.path.name:  # There is one set of properties: one process at a time.
-            item.add_marker(pytest.mark.xdist_group("properties"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    if "service_properties" not in item.path.name:
+        return (yield)
+    # There is one set of properties: one process at a time. (The groups of pytest-xdist 3.8 do nothing with pytest 9.2.)
+    with open(LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_runtest_setup(item):
