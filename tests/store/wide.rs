@@ -1,4 +1,4 @@
-//! Wide entities: one version is read and written whatever fails, rows of others stay as they are, and no
+//! Wide entities: one version is read and written whichever request fails, rows of others stay as they are, and no
 //! row is left behind.
 
 use std::collections::BTreeMap;

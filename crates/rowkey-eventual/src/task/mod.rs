@@ -178,7 +178,7 @@ impl<T: Task> Tasks<T> {
 
     /// Puts a task under an idempotency key of the caller: the number of an order, the id of a request. It
     /// has the same id each time, so a [`put`](Self::put) that is repeated because its end is unknown is
-    /// recognised, by an [inbox](crate::inbox) or by whatever the handler gives
+    /// recognised, by an [inbox](crate::inbox) or by what the handler gives
     /// [`Attempt::id`](crate::worker::Attempt::id) to.
     ///
     /// Two tasks of one kind under one key are taken for the same; give each its own.
