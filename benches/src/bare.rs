@@ -124,7 +124,7 @@ impl Store {
                 self.blobs.insert(path(target).to_owned(), body.clone());
                 return answer(StatusCode::CREATED, Bytes::new(), OCTETS);
             }
-            // Whoever merges sends all properties, so that nothing of the old entity stays.
+            // A merge sends all properties, so that nothing of the old entity stays.
             Method::PATCH => {
                 let table = last.split('(').next().unwrap_or_default();
                 return self.write(table, body);

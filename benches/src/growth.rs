@@ -26,11 +26,11 @@ struct Workload {
     /// The cost at a million over that at 10,000.
     goal: f64,
     request: Request,
-    /// What makes it undone when nobody measures, so that no round finds more than the one before.
+    /// What makes it undone when nothing is measured, so that no round finds more than the one before.
     undo: Option<Request>,
 }
 
-/// Writes the request with this number for a server that holds so many entities.
+/// Writes the request with this number for a server that holds `entities` entities.
 type Request = fn(&Writer, number: usize, entities: usize) -> Vec<u8>;
 
 const WORKLOADS: [Workload; 3] = [

@@ -1,4 +1,4 @@
-//! What is stored: ten mixed properties, about 1 KiB of JSON; as rowkey has it, and as somebody
+//! What is stored: ten mixed properties, about 1 KiB of JSON; as rowkey has it, and as a program
 //! writes it who has no library.
 
 use base64::Engine as _;
@@ -47,7 +47,7 @@ impl Reading {
         }
     }
 
-    /// The body of an insert, as somebody writes it who has no library.
+    /// The body of an insert, as a program without a library writes it.
     pub fn json(&self) -> Vec<u8> {
         serde_json::to_vec(&Written::from(self)).unwrap_or_default()
     }

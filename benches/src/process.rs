@@ -114,7 +114,7 @@ impl Server {
         if let Some(out) = child.stdout.take() {
             let mut out = BufReader::new(out);
             out.read_line(&mut line)?;
-            // Whoever goes on writing must not be stopped by a full pipe.
+            // A process that goes on writing must not be stopped by a full pipe.
             thread::spawn(move || io::copy(&mut out, &mut io::sink()));
         }
         Ok((Self { hosts: Default::default(), child }, line))

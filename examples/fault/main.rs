@@ -42,7 +42,7 @@ impl Bank {
             let transaction = self.table.transaction().insert(&record).replace(&from).replace(&to);
             match transaction.submit().await {
                 Ok(_) => return Ok(()),
-                // Nobody knows whether it was made. The record does: look again.
+                // Whether it was made is unknown. The record does: look again.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
                 Err(error) if error.is_conflict() || error.is_already_exists() => {}
                 Err(error) => return Err(error),

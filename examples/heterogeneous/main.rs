@@ -26,7 +26,7 @@ struct Employee {
     salary_cents: i64,
 }
 
-/// Employees as the program stored them last year. Nobody rewrote those rows.
+/// Employees as the program stored them last year. Those rows were not rewritten.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{department}", row = "id_{id:6}")]
 struct EmployeeV1 {

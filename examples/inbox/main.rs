@@ -4,11 +4,11 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{DynamicEntity, Entity, StorageAccount};
-use rowkey_eventual::inbox::Inbox;
-use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::Server;
 use rowkey_store::Deciding;
+use rowkey_worker::inbox::Inbox;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Entity)]

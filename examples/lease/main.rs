@@ -17,18 +17,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = account.container("locks");
     locks.create_if_missing().await?;
     let state = locks.blob("nightly-report");
-    // Whoever comes first makes the blob that is leased.
-    state.put("nobody has begun").insert().await?;
+    // The first program makes the blob that is leased.
+    state.put("not begun").insert().await?;
 
-    let ours = state.acquire_lease(TERM).await?.ok_or("somebody else is at work")?;
+    let ours = state.acquire_lease(TERM).await?.ok_or("another client is at work")?;
     assert!(state.acquire_lease(TERM).await?.is_none(), "there is one lease");
     let guarded = state.with_lease(&ours);
     guarded.put("page 1").send().await?;
     ours.renew().await?;
 
-    // Nobody writes without the lease, and everybody reads.
+    // No program writes without the lease, and every program reads.
     let refused = state
-        .put("page 1, by somebody else")
+        .put("page 1, by another client")
         .send()
         .await
         .err()
@@ -46,6 +46,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     state.with_lease(&theirs).put("begun anew").send().await?;
     assert!(theirs.release().await?);
-    println!("one at a time; whoever lost the lease wrote nothing");
+    println!("one at a time; the program that lost the lease wrote nothing");
     Ok(())
 }

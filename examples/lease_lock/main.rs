@@ -12,7 +12,7 @@ use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
 use rowkey_server::Server;
 
-/// What the lock protects. `fence` is the token of whoever wrote it last.
+/// What the lock protects. `fence` is the token of its last writer.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "reports", row = "{name}")]
 struct Report {
@@ -23,7 +23,7 @@ struct Report {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Clocks are moved by hand, so that nobody waits for a lease to end.
+    // Clocks are moved by hand, so that no test waits for a lease to end.
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = StorageAccount::builder()
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Each program has a lock of its own on the same blob. The first to come leads.
     let lock = LeaseLock::new(locks.blob("nightly-report")).term(Duration::from_secs(30));
-    let ada = lock.try_acquire().await?.ok_or("nobody held it")?;
+    let ada = lock.try_acquire().await?.ok_or("another holder has it")?;
     assert!(lock.try_acquire().await?.is_none(), "Bob has to wait");
     assert!(lock.try_acquire().await?.is_none(), "Cleo, too");
 

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::{Entity, ErrorCode, ManualClock, StorageAccount};
-use rowkey_eventual::outbox::Outbox as _;
-use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
 use rowkey_store::{Settled, Store};
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Entity)]

@@ -132,7 +132,7 @@ async fn hire(staff: &Table, id: u32, name: &str) -> Result<(), Box<dyn std::err
             .await;
         match written {
             Ok(_) => return Ok(()),
-            // Somebody else was hired meanwhile: count again.
+            // Another client was hired meanwhile: count again.
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
         }

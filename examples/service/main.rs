@@ -15,10 +15,10 @@ use std::{env, future::pending, sync::Arc};
 
 use model::{Audited, Mail, Order, Revenue, User};
 use rowkey::{Container, Result, StorageAccount, Table};
-use rowkey_eventual::Tasks;
-use rowkey_eventual::worker::{Attempt, Done, Worker};
 use rowkey_server::Server;
 use rowkey_store::{Store, View};
+use rowkey_worker::Tasks;
+use rowkey_worker::worker::{Attempt, Done, Worker};
 use tokio::net::TcpListener;
 
 /// What the routes use: a store for each type, and what lies outside of them.

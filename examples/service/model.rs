@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use rowkey::{Entity, Result};
-use rowkey_eventual::Task;
 use rowkey_store::{Change, Contribution, Contributor};
+use rowkey_worker::Task;
 use serde::{Deserialize, Serialize};
 
 /// A user of a tenant, in which an e-mail address belongs to one user.

@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router, body::Bytes};
 use futures_util::stream;
-use rowkey_eventual::outbox::Outbox;
 use rowkey_store::{Version, Versioned};
+use rowkey_worker::outbox::Outbox;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

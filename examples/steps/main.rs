@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use rowkey::blob::Conditions;
 use rowkey::{Container, DynamicEntity, Entity, StorageAccount};
-use rowkey_eventual::inbox::Inbox;
-use rowkey_eventual::steps::{self, Steps};
-use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
 use rowkey_store::Deciding;
+use rowkey_worker::inbox::Inbox;
+use rowkey_worker::steps::{self, Steps};
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]

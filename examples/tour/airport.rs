@@ -16,7 +16,7 @@ pub(crate) struct Airport {
     pub(crate) country: String,
     pub(crate) latitude: f64,
     pub(crate) longitude: f64,
-    /// How often somebody looked it up: absent until the first time.
+    /// How often it was looked up: absent until the first time.
     pub(crate) visits: Option<i32>,
 }
 

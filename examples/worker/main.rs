@@ -1,16 +1,18 @@
 //! Work that must not be lost: a photo service puts a task for each upload into a queue, and workers
 //! make small pictures. One worker dies at its work, one picture is too large for a message, and one
-//! task cannot be done before somebody mends the program; all three are done in the end.
+//! task cannot be done before the program is mended; all three are done in the end.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use rowkey::queue::Body;
 use rowkey::{Clock, Entity, ManualClock, StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server};
+use rowkey_worker::dead_letters::Selection;
+use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// The work, as it waits in the queue.
@@ -54,7 +56,7 @@ impl Handler<Shrink> for Shrinker {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Clocks are moved by hand, so that nobody waits for a message to be seen again.
+    // Clocks are moved by hand, so that no test waits for a message to be seen again.
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = StorageAccount::builder()
@@ -109,18 +111,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!((counts.handled, counts.poisoned), (3, 1));
     assert!(claims.blobs().all().await?.is_empty(), "the large one's blob went with its message");
 
-    // The third is in the poison queue, with the reason.
-    let poison = tasks.poison_queue().peek(1).await?;
-    let kept: serde_json::Value = serde_json::from_str(poison[0].text())?;
-    assert_eq!(kept["task"]["photo"], 3);
-    println!("photo 3 was put aside: {}", kept["reason"]);
+    // The third is among the dead letters, with the reason.
+    let dead = tasks.dead_letters();
+    let letter = dead.list(&Selection::all()).try_next().await?.ok_or("no dead letter")?;
+    println!("task {} was put aside: {}", letter.id, letter.reason);
 
-    // Somebody adds the decoder, and puts it back.
-    assert_eq!(tasks.redrive(100).await?, 1);
+    // Once there is a decoder, it is put back.
+    assert_eq!(dead.redrive(&Selection::all()).await?.done, 1);
     let third = worker(&["jpeg", "heic"]);
     assert_eq!(third.step().await?, Step::Handled);
     assert!(thumbnails.get(Thumbnail::key(3)).await?.is_some());
-    assert!(tasks.poison_queue().peek(1).await?.is_empty());
+    assert_eq!(dead.count(&Selection::all()).await?, 0);
     assert_eq!(third.step().await?, Step::Idle);
     println!("everything is done at {}", clock.now());
     drop(power_cut);

@@ -48,7 +48,7 @@ impl Fixture {
         Ok(Self { server, clock, account, staff })
     }
 
-    /// The table as whoever has this token sees it.
+    /// The table as the holder of this token sees it.
     fn with(&self, token: &SasToken) -> Result<Table, rowkey::Error> {
         Ok(self.account_with(token)?.table("staff"))
     }
@@ -519,7 +519,7 @@ async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
     assert_eq!(error.status(), Some(404));
     assert_eq!(error.code(), Some(&ErrorCode::RESOURCE_NOT_FOUND));
 
-    // The token is renewed in time; nobody is refused.
+    // The token is renewed in time; no request is refused.
     for _ in 0..4 {
         server.clock().advance(HOUR / 2);
         directory.clock.advance(HOUR / 2);

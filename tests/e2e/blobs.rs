@@ -432,7 +432,7 @@ async fn a_lease_is_held_by_one() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("lock");
     blob.put("x").send().await?;
-    let mut lease = blob.acquire_lease(QUARTER).await?.ok_or("nobody holds it")?;
+    let mut lease = blob.acquire_lease(QUARTER).await?.ok_or("another holder has it")?;
     assert!(blob.acquire_lease(QUARTER).await?.is_none());
     assert_eq!(blob.properties().await?.ok_or("it exists")?.lease, LeaseState::Leased);
 
@@ -466,7 +466,7 @@ async fn a_lease_is_held_by_one() -> TestResult {
 async fn a_lease_without_an_end_can_be_broken() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
-    let lease = container.acquire_endless_lease().await?.ok_or("nobody holds it")?;
+    let lease = container.acquire_endless_lease().await?.ok_or("another holder has it")?;
     let error = container.delete().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Leased);
     // The blobs in it are not guarded.
@@ -503,7 +503,7 @@ async fn what_is_read_is_compared_with_its_checksum_in_parts_or_as_a_whole() -> 
     let large = pattern((9 << 20) + 3);
     let blob = container.blob("large");
     blob.put(large.clone()).send().await?;
-    // A blob of blocks has no MD5 unless somebody says so.
+    // A blob of blocks has no MD5 unless the writer says so.
     let pieces = large.chunks(1 << 20).map(|piece| Ok::<_, rowkey::Error>(piece.to_vec().into()));
     let blocks = container.blob("blocks");
     blocks.upload(stream::iter(pieces.collect::<Vec<_>>())).send().await?;

@@ -5,15 +5,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
+mod adopted;
 mod blobs;
 mod entities;
 mod metadata;
 mod model;
+mod numbers;
+mod other_rows;
 mod paging;
+mod programs;
 mod queries;
 mod queues;
 mod ranges;
 mod scans;
 mod service;
+mod setup;
 mod tables;
 mod transactions;
+mod unknown;

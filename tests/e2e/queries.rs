@@ -123,10 +123,17 @@ async fn a_list_longer_than_the_service_allows_is_split() -> TestResult {
     let table = staff(60).await?;
     let wanted: Vec<f64> = (1..=40).map(|id| f64::from(id) * 1000.0).collect();
     let query = || {
-        let list = Employee::SALARY.one_of(wanted.clone());
+        let list = Employee::SALARY.exact().one_of(wanted.clone());
         table.query(Employee::partition("sales")).filter(list)
     };
     assert_eq!(query().explain()?.requests.len(), 4);
+    // Three comparisons for each number, and three on the keys.
+    let list = Employee::SALARY.one_of(wanted.clone());
+    let of_any_type = table.query(Employee::partition("sales")).filter(list);
+    assert_eq!(of_any_type.explain()?.requests.len(), 10);
+    let mut found = ids(&of_any_type.all().await?);
+    found.sort_unstable();
+    assert_eq!(found, (1..=40).collect::<Vec<_>>());
     let mut found = ids(&query().all().await?);
     found.sort_unstable();
     assert_eq!(found, (1..=40).collect::<Vec<_>>());

@@ -121,6 +121,34 @@ async fn an_update_changes_text_and_visibility_and_gives_a_new_receipt() -> Test
 }
 
 #[tokio::test]
+async fn a_message_of_another_process_is_changed_by_its_id_and_receipt() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let queue = queue(&fixture).await?;
+    queue.put(Body::text("archive")).send().await?;
+    let received = queue.receive(1, HALF_A_MINUTE).await?.remove(0);
+
+    let mut message = queue.message_ref(&received.id, &received.pop_receipt);
+    let visible = message.update(Some(Body::text("archive 7")), Duration::ZERO).await?;
+    assert!(visible <= received.next_visible);
+    assert_ne!(message.pop_receipt(), received.pop_receipt);
+    let old = queue.message_ref(&received.id, &received.pop_receipt);
+    assert!(old.delete().await.unwrap_err().is_conflict());
+    assert_eq!(queue.peek(1).await?[0].text(), "archive 7");
+    assert!(message.delete_if_exists().await?);
+    assert!(!message.delete_if_exists().await?);
+    assert_eq!(message.delete().await.unwrap_err().kind(), ErrorKind::NotFound);
+
+    // Without an id the address would be that of all messages.
+    for (id, receipt) in [("", "x"), (&*received.id, "")] {
+        let error = queue.message_ref(id, receipt).delete().await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    }
+    let shown = format!("{message:?}");
+    assert!(shown.contains(&received.id) && !shown.contains(message.pop_receipt()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn messages_come_in_the_order_in_which_they_were_put() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
@@ -148,7 +176,7 @@ async fn a_message_lives_and_hides_as_long_as_it_is_told() -> TestResult {
     assert_eq!((later.next_visible - later.inserted).num_seconds(), 3600);
     let texts: Vec<_> = queue.peek(32).await?.iter().map(|m| m.text().to_owned()).collect();
     assert_eq!(texts, ["forever", "long"]);
-    // Whoever put a message can take it back.
+    // The writer of a message can delete it again.
     queue.delete(&later).await?;
     Ok(())
 }

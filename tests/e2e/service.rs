@@ -60,7 +60,7 @@ async fn statistics_are_those_of_the_secondary() -> TestResult {
 #[tokio::test]
 async fn a_secondary_that_is_held_back_shows_what_was_and_says_since_when() -> TestResult {
     if arm() != Arm::Ours {
-        return Ok(()); // Nobody can hold another one back.
+        return Ok(()); // No other secondary can be held back.
     }
     let fixture = Fixture::new().await?;
     let server = fixture.server.as_ref().unwrap();

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use rowkey::{ErrorCode, ErrorKind, ManualClock, Match, StorageAccount, edm};
+use rowkey::{ErrorCode, ErrorKind, Match, StorageAccount, edm};
 use rowkey_server::{Fault, Operation, Server, Targets};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{account, once};
+use rowkey_tests::sweep::{account, once, waiting};
 
 use crate::{Counter, counter, start};
 
@@ -51,11 +51,7 @@ async fn the_journal_says_what_came_and_what_it_did() -> TestResult {
 async fn more_than_the_targets_is_refused_until_the_clock_moves_on() -> TestResult {
     let targets = Targets { entities_per_partition: 3, ..Targets::default() };
     let server = Server::builder().manual_clock().throttle(targets).start().await?;
-    let patient_clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let patient = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(patient_clock.clone())
-        .build()?;
+    let (patient, patient_clock) = waiting(&server)?;
     let table = once(&patient).table("counters");
     table.create().await?;
     let insert = |id| table.transaction().insert(&counter("a", id)).insert(&counter("a", id + 1));

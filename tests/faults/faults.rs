@@ -98,7 +98,7 @@ async fn a_delayed_answer_comes_when_the_clock_is_advanced_and_nobody_else_waits
 async fn a_held_request_meets_what_others_did_meanwhile() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
-    let held = server.inject(Fault::on(Operation::UpdateEntity).nth(1).hold());
+    let held = server.inject(Fault::on(Operation::MergeEntity).nth(1).hold());
     let add = |n| table.update(Counter::key("a", 1), move |counter| counter.count += n);
     let meanwhile = async {
         held.wait_until_held().await;
@@ -109,8 +109,8 @@ async fn a_held_request_meets_what_others_did_meanwhile() -> TestResult {
     let (first, second) = tokio::join!(add(1), meanwhile);
     second?;
     assert_eq!(first?.entity.count, 11, "the loop read again");
-    assert_eq!(server.journal().count(Operation::UpdateEntity), 3);
-    assert_eq!(server.journal().of(Operation::UpdateEntity).committed().len(), 2);
+    assert_eq!(server.journal().count(Operation::MergeEntity), 3);
+    assert_eq!(server.journal().of(Operation::MergeEntity).committed().len(), 2);
     Ok(())
 }
 

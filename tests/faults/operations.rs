@@ -85,7 +85,7 @@ async fn an_update_survives_another_writer_and_a_failure() -> TestResult {
             let table = account.table("counters");
             let stale = table.get(Counter::key("a", 1)).await?.unwrap();
             table.update(Counter::key("a", 1), |counter| counter.count = 1).await?;
-            // Somebody who read before is told so, and goes through the loop.
+            // A client that read before is told so, and goes through the loop.
             let error = table.replace(&stale.map(|counter| counter.count = 50)).await.unwrap_err();
             assert!(error.is_conflict(), "{error}");
             table.update(Counter::key("a", 1), |counter| counter.count = 11).await
@@ -139,7 +139,7 @@ async fn an_insert_is_never_made_twice_and_never_denied_when_it_was_made() -> Te
     sweep(
         &server,
         async |account| account.table("counters").insert(&counter("a", 1)).await,
-        // What a careful caller does: asks when nobody knows, and inserts when it is not there.
+        // What a careful caller does: asks when it is unknown, and inserts when it is not there.
         async |account, result| {
             let table = account.table("counters");
             if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown)

@@ -91,7 +91,7 @@ async fn leading_parts_are_a_range_that_ends_where_it_should() -> TestResult {
     assert_eq!(some.len(), 2);
     let from = Review::key("sales", 123, 2013)..;
     let rest = table.query(Review::partition("sales").range(from)).all().await?;
-    assert_eq!(rest.len(), 1 + 3 + 3, "to the end of the reviews, whoever's they are");
+    assert_eq!(rest.len(), 1 + 3 + 3, "to the end of the reviews of all employees");
 
     // The bounds that some editions of the guide print: the upper one is below the lower one.
     let printed = "RowKey ge 'empid_000123' and RowKey lt '000123_2012'";

@@ -367,6 +367,7 @@ async fn copies_that_an_index_keeps_are_passed_over() -> TestResult {
     for id in 1..=5 {
         let mut copy = DynamicEntity::new("sales", format!("email_{id}@contoso.com"));
         copy.set("PrimaryRowKey", format!("id_{id:06}"));
+        copy.set("RowFormat", 1_i32);
         transaction = transaction.insert(&employee(id)).insert(&copy);
     }
     transaction.submit().await?;

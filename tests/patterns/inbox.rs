@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, ManualClock, StorageAccount};
-use rowkey_eventual::inbox::Inbox;
-use rowkey_eventual::steps::{self, Steps};
-use rowkey_eventual::worker::{Attempt, Handler, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Fault, Operation, Server, Snapshot};
 use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};
+use rowkey_worker::inbox::Inbox;
+use rowkey_worker::steps::{self, Steps};
+use rowkey_worker::worker::{Attempt, Handler, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -113,6 +113,7 @@ async fn whatever_request_fails_the_effect_happens_once() -> TestResult {
     let invariants = |snapshot: &Snapshot| {
         assert_eq!(cents(snapshot), 100);
         assert_eq!(snapshot.queue("deposits").unwrap().messages().count(), 0);
+        assert_eq!(snapshot.table("deadletters").unwrap().entities().count(), 0);
     };
     for repeats in [true, false] {
         sweep(

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
-use rowkey::{Clock, ErrorKind, ManualClock, StorageAccount};
+use rowkey::{ClientOptions, Clock, ErrorKind, ManualClock, StorageAccount};
 use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{once, sweep};
+use rowkey_tests::sweep::{once, sweep, waiting};
 
 const TERM: Duration = Duration::from_secs(30);
 
@@ -49,7 +49,7 @@ async fn one_holds_it_until_it_is_released_or_its_term_is_over() -> TestResult {
     let third = lock.try_acquire().await?.unwrap();
     assert_eq!((second.token(), third.token()), (2, 3));
     assert!(!second.admits(third.token()) && third.admits(second.token()));
-    assert!(!second.release().await?, "it is somebody else's");
+    assert!(!second.release().await?, "it is another holder's");
     assert_eq!(third.renew().await.map_err(|error| error.kind()), Ok(()));
     Ok(())
 }
@@ -189,8 +189,7 @@ async fn work_stops_before_the_term_ends_when_renewing_fails() -> TestResult {
     let (server, _, setup) = start().await?;
     drop(setup);
     // Waiting moves this clock, and the server's stands still: the lease is never lost there.
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let account = account(&server, clock.clone())?;
+    let (account, clock) = waiting(&server)?;
     let held = lock(&once(&account)).acquire().await?;
     let taken = clock.now();
     let _down = server.inject(Fault::on(Operation::LeaseBlob).reject(ErrorCode::SERVER_BUSY));
@@ -212,6 +211,50 @@ async fn a_count_that_cannot_be_read_is_not_begun_anew() -> TestResult {
     assert!(!error.to_string().contains("seven"), "{error}");
     blob.set_metadata(&[("fence", "7")]).await?;
     assert_eq!(lock(&account).try_acquire().await?.unwrap().token(), 8, "it was given back");
+    Ok(())
+}
+
+/// A secondary that lags shows an older count, or a lock that is free.
+#[tokio::test]
+async fn the_count_is_read_on_the_primary() -> TestResult {
+    let (server, _, setup) = start().await?;
+    lock(&setup).acquire().await?.release().await?;
+    let behind = server.hold_back_secondary();
+    lock(&setup).acquire().await?.release().await?;
+    let options = ClientOptions { read_from_secondary: true, ..setup.options().clone() };
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let lagging = account(&server, clock)?.with_options(options);
+    let busy = Fault::on(Operation::GetBlobProperties).nth(1).reject(ErrorCode::SERVER_BUSY);
+    let busy = server.inject(busy);
+    assert_eq!(lock(&lagging).acquire().await?.token(), 3);
+    assert_eq!(busy.hits(), 1);
+    drop(behind);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_next_holder_loads_what_one_saved_and_an_older_token_saves_nothing() -> TestResult {
+    let (server, clock, account) = start().await?;
+    let first = lock(&account).acquire().await?;
+    assert_eq!(first.load().await?.bytes, "");
+    let before = server.journal().len();
+    let saved = first.save("of the first").await?;
+    assert_eq!(server.journal().len() - before, 1);
+    assert_eq!(first.load().await?.properties.etag, saved.etag);
+    clock.advance(TERM * 2);
+    server.clock().advance(TERM * 2);
+    let late = first.save("late, though no other has come").await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Leased);
+    let second = lock(&account).acquire().await?;
+    assert_eq!((second.token(), &*second.load().await?.bytes), (2, &b"of the first"[..]));
+    second.save("of the second").await?;
+    for refused in [first.save("late").await.map(drop), first.load().await.map(drop)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Leased);
+    }
+    assert_eq!(second.load().await?.bytes, "of the second");
+    second.release().await?;
+    assert!(second.remaining().is_zero());
+    assert_eq!(lock(&account).acquire().await?.token(), 3, "saving keeps the count");
     Ok(())
 }
 
@@ -277,7 +320,7 @@ impl Resource {
         admitted
     }
 
-    /// Whether each holder's writes lie together: nobody wrote between those of another.
+    /// Whether each holder's writes lie together: no other one wrote between those of another.
     fn is_serial(&self) -> bool {
         let mut turns = self.writers.clone();
         turns.dedup();

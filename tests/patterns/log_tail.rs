@@ -197,7 +197,7 @@ async fn another_entry_under_the_same_key_is_an_error() -> TestResult {
     let error = log.append(&other).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::AlreadyExists, Outcome::Rejected));
 
-    // Also when nobody knows of the first attempt.
+    // Also when the end of the first attempt is unknown.
     let _lost = server.inject(Fault::on(Operation::InsertEntity).times(1).close_before_commit());
     let error = log.append(&other).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::AlreadyExists, Outcome::Unknown));

@@ -12,7 +12,7 @@ use rowkey::{
 };
 use rowkey_patterns::lookup::Lookup;
 use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server};
-use rowkey_tests::sweep::{once, sweep};
+use rowkey_tests::sweep::{once, sweep, waiting};
 use rowkey_tests::{Fixture, TestResult};
 
 use rowkey_tests::random::{Random, seeds};
@@ -44,11 +44,7 @@ fn key(code: &str) -> Key<State> {
 /// A server, a clock, and a table of three states.
 async fn standing() -> Result<(Server, ManualClock, Table), Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(clock.clone())
-        .build()?;
+    let (account, clock) = waiting(&server)?;
     let table = once(&account).table("states");
     table.create().await?;
     for code in ["OR", "TX", "WA"] {

@@ -4,8 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod compound_key;
+mod dead_letters;
 mod heterogeneous;
 mod inbox;
+mod inspect;
+mod janitor;
 mod lease_lock;
 mod log_blob;
 mod log_tail;
@@ -18,5 +21,6 @@ mod rollover;
 mod series;
 mod spread;
 mod steps;
+mod telemetry;
 mod vending;
 mod worker;

@@ -7,27 +7,27 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::select;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Outcome, StorageAccount};
-use rowkey_eventual::outbox::Outbox as _;
-use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{Settled, Store};
+use rowkey_store::{Settled, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{shop}", row = "price_{item}")]
 #[entity(index(name = by_cents, row = "cents_{cents}", many))]
 pub(crate) struct Price {
-    shop: String,
-    item: String,
-    cents: u32,
+    pub(crate) shop: String,
+    pub(crate) item: String,
+    pub(crate) cents: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tell {
-    item: String,
+    pub(crate) item: String,
     cents: u32,
     #[serde(default)]
     text: String,
@@ -41,15 +41,15 @@ fn price(item: &str, cents: u32) -> Price {
     Price { shop: "leeds".into(), item: item.into(), cents }
 }
 
-fn tell(item: &str, cents: u32) -> Tell {
+pub(crate) fn tell(item: &str, cents: u32) -> Tell {
     Tell { item: item.into(), cents, text: String::new() }
 }
 
-fn tasks(account: &StorageAccount) -> Tasks<Tell> {
+pub(crate) fn tasks(account: &StorageAccount) -> Tasks<Tell> {
     Tasks::new(account.queue("tells")).claims(account.container("tells"))
 }
 
-fn store(account: &StorageAccount) -> Result<Store<Price>, rowkey::Error> {
+pub(crate) fn store(account: &StorageAccount) -> Result<Store<Price>, rowkey::Error> {
     let builder = Store::builder(account.table("prices")).queue(account.queue("prices"));
     builder.following(tasks(account)).build()
 }
@@ -285,5 +285,52 @@ async fn a_store_that_has_nothing_else_elsewhere_needs_a_queue_for_tasks() -> Te
     let tell = tell("note", 1);
     store(&account)?.transaction().row(&note).task(&tell).submit().await?;
     assert_eq!(tasks(&account).queue().peek(32).await?.len(), 1);
+    Ok(())
+}
+
+/// Takes a price off the shelf, if it is still the one that the task was made for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct TakeOff {
+    item: String,
+    version: Version,
+}
+
+impl Task for TakeOff {
+    const KIND: &'static str = "take-off";
+}
+
+#[tokio::test]
+async fn a_task_made_for_a_version_changes_no_later_one() -> TestResult {
+    let (_server, account) = start().await?;
+    let prices = store(&account)?;
+    let take_off = Tasks::<TakeOff>::new(account.queue("take-off"));
+    take_off.create_if_missing().await?;
+    for item in ["chair", "lamp"] {
+        let version = prices.insert(&price(item, 2)).await?.version;
+        take_off.put(&TakeOff { item: item.into(), version }).await?;
+    }
+    // The lamp gets another price before its task is done, the chair a new one after.
+    prices.update(Price::key("leeds", "lamp"), |price| price.cents = 3).await?;
+    let worker = Worker::new(take_off.clone(), {
+        let prices = prices.clone();
+        move |task: TakeOff, _: Attempt| {
+            let prices = prices.clone();
+            async move {
+                let key = Price::key("leeds", &task.item);
+                match prices.transaction().delete_if(&key, task.version).submit().await {
+                    Ok(_) => Ok(Done::Applied),
+                    Err(error) if error.is_conflict() || error.is_not_found() => {
+                        Ok(Done::AlreadyApplied)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    });
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(worker.step().await?, Step::Suppressed);
+    let left = async |item| prices.get(Price::key("leeds", item)).await;
+    assert!(left("chair").await?.is_none());
+    assert_eq!(left("lamp").await?.ok_or("no lamp")?.entity.cents, 3);
     Ok(())
 }

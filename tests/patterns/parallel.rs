@@ -170,7 +170,7 @@ async fn a_table_is_read_in_parts_that_leave_nothing_out() -> TestResult {
     Ok(())
 }
 
-/// The memory bound, seen from the server: so many pages are asked for and no more.
+/// The memory bound, seen from the server: this number of pages is asked for and no more.
 #[tokio::test]
 async fn no_more_pages_are_read_than_there_is_room_for() -> TestResult {
     for in_flight in [1, 2, 3, 50] {
@@ -217,7 +217,7 @@ async fn there_are_never_more_requests_at_once_than_allowed() -> TestResult {
                 let read = future::select(Box::pin(arrived), found.next()).await;
                 assert!(matches!(read, Either::Left(_)), "nothing was answered");
             }
-            // Whoever asks anything else now is answered after all that was sent by then.
+            // Any other request now is answered after all that was sent by then.
             table.get(Airport::key("WA", 0)).await?;
             assert!(found.next().now_or_never().is_none());
             assert_eq!(server.journal().since(&before).count(Operation::QueryEntities), in_flight);
@@ -359,7 +359,8 @@ async fn what_cannot_be_asked_is_refused_without_asking() -> TestResult {
     let failures = found.filter_map(|found| async { found.err() }).collect::<Vec<_>>().await;
     let failures: Vec<_> = failures.iter().map(|it| (it.query, it.error.kind())).collect();
     assert_eq!(failures, [(0, ErrorKind::Invalid), (1, ErrorKind::Invalid)]);
-    let list = table.query(Airport::partition("WA")).filter(Airport::SIZE.one_of(0..30_i64));
+    let list =
+        table.query(Airport::partition("WA")).filter(Airport::SIZE.exact().one_of(0..30_i64));
     let unsorted = list.page_size(1);
     assert_eq!(Parallel::new([unsorted]).by_row_key().stream().count().await, 3);
     Ok(())
@@ -412,7 +413,7 @@ async fn a_query_of_several_parts_is_resumed_in_the_right_one() -> TestResult {
     }
     let query = |table: &Table, page_size| {
         let rows = table.query(Airport::partition("WA"));
-        [rows.filter(Airport::SIZE.one_of(0..20_i64)).page_size(page_size)]
+        [rows.filter(Airport::SIZE.exact().one_of(0..20_i64)).page_size(page_size)]
     };
     let codes: Vec<_> = Parallel::new(query(&table, 1000)).stream().try_collect().await?;
     let codes: Vec<_> = codes.iter().map(|found| found.stored.entity.code).collect();
@@ -485,7 +486,7 @@ async fn whatever_fails_a_reader_goes_on_where_it_was() -> TestResult {
 }
 
 /// Random tables, read in every order in pages that end anywhere, by readers that stop anywhere, meet
-/// errors, take so many and no more, and go on in another process while rows that they had go away.
+/// errors, take as many as they are told, and go on in another process while rows that they had go away.
 #[tokio::test]
 async fn reading_agrees_with_a_list() -> TestResult {
     let (server, tables) = in_tables(0).await?;

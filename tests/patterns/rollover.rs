@@ -145,7 +145,7 @@ async fn what_ended_long_enough_ago_is_dropped_and_nothing_else() -> TestResult 
     assert_eq!(
         tables(&server.snapshot()),
         ["logbook", "logx20301121", "logx20301122"],
-        "and so does what is of somebody else"
+        "and so does what is of another owner"
     );
     Ok(())
 }

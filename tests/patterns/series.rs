@@ -266,7 +266,7 @@ async fn an_increment_whose_answer_was_lost_finds_out_that_it_counted() -> TestR
     let hasty = Series::<i64>::new(once(&hasty).table("series"), "n", 24)?;
     assert_eq!(hasty.increment(day(1), 0, 1).await?, 3);
 
-    // It was not applied: nobody can be sure, for it may still arrive.
+    // It was not applied, which is not certain, for it may still arrive.
     let _lost = server.inject(Fault::on(Operation::MergeEntity).times(1).close_before_commit());
     let error = hasty.increment(day(1), 0, 1).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);

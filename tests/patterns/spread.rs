@@ -108,7 +108,7 @@ async fn rows_are_a_public_contract() -> TestResult {
         .entities()
         .map(|entity| (entity.partition_key(), entity.row_key(), entity.properties().collect()))
         .collect();
-    // "door" is in bucket 7 of 8, whoever hashes it.
+    // "door" is in bucket 7 of 8 for every program.
     assert_eq!(rows, [("d_007", "000007_door", vec![("Size", Value::from(1))])]);
     Ok(())
 }

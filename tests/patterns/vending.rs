@@ -206,7 +206,7 @@ async fn a_policy_takes_its_tokens_with_it_and_the_next_has_its_own() -> TestRes
     };
     fixture.notes.set_access_policy(policy("app1")).await?;
     let grant = |user: &str| TableSas::new("notes").partition(Note::partition(user));
-    // Long-lived, which nobody gets without a policy.
+    // Long-lived, which is not given out without a policy.
     let vending = Vending::new(&fixture.account, grant).lifetime(600 * MINUTE);
     assert_eq!(vending.token("ada").unwrap_err().kind(), ErrorKind::Invalid);
     let vending = vending.policy("app1");

@@ -55,6 +55,20 @@ fn sealed_properties_and_branch_keys() {
 }
 
 #[test]
+fn messages_of_tasks_and_dead_letters() {
+    let seeds = checked::dead_letters::seeds();
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    feed(&seeds, checked::dead_letters::reads);
+}
+
+#[test]
+fn rows_and_messages_of_stores() {
+    let seeds = checked::store_rows::seeds();
+    let seeds: Vec<&[u8]> = seeds.iter().map(Vec::as_slice).collect();
+    feed(&seeds, checked::store_rows::reads);
+}
+
+#[test]
 fn queues_and_messages() {
     feed_requests("<QueueMessage>", checked::xml::message);
     feed_answers("<QueueMessagesList", |body| queue::decode::messages(body).is_ok());

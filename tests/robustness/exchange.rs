@@ -26,7 +26,7 @@ pub(crate) enum Access {
     Key,
     /// A signature for the whole account, which does not cover the request.
     Sas,
-    Nobody,
+    None,
 }
 
 /// What came back.

@@ -1,4 +1,4 @@
-//! What nobody should do: send requests that were recorded and then damaged, garbage for every
+//! What no client should do: send requests that were recorded and then damaged, garbage for every
 //! decoder, and a request or its half over a connection that is then left alone.
 //!
 //! | variable | meaning | default |

@@ -12,7 +12,7 @@ use crate::exchange::{self, Access, Answer, Connection, Signer};
 use crate::mutate::{self, Random};
 use crate::{seed, setting};
 
-/// After so many requests what they changed is put back, so that the next ones find something.
+/// After this number of requests what they changed is put back, so that the next ones find something.
 const ROUND: u64 = 16;
 /// How many KiB the process may grow, once it has served a tenth of the requests.
 const MAX_GROWTH: u64 = 48 * 1024;
@@ -122,7 +122,7 @@ async fn damaged_requests_are_answered_and_change_nothing_else() {
             mutate::request(&mut random, &mut request, requests);
         }
         let access = match random.below(20) {
-            0 => Access::Nobody,
+            0 => Access::None,
             1..=3 => Access::Sas,
             _ => Access::Key,
         };

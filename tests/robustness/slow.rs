@@ -35,7 +35,7 @@ impl Bench {
     }
 
     async fn with_threads(threads: NonZeroUsize) -> Self {
-        // As a program it keeps no journal, and takes nobody for gone who may still listen.
+        // As a program it keeps no journal, and takes no client for gone that may still listen.
         let server = Server::builder().journal(false).threads(threads).start().await.unwrap();
         let signer = Signer::new(&server);
         Self { server, signer }
@@ -83,7 +83,7 @@ impl Bench {
         self.request("GET", "/large()", "")
     }
 
-    /// Waits until nobody is connected any more. A server that never forgets a connection makes
+    /// Waits until no client is connected any more. A server that never forgets a connection makes
     /// this fail rather than hang.
     fn forgets_all_connections(&self) {
         for _ in 0..100_000 {

@@ -1,147 +1,147 @@
-//! What goes wrong: requests that fail in every way, workers that are killed, and workers that are
-//! suspended for longer than their messages are hidden.
+//! What goes wrong: requests that fail in every way, processes that are killed and stopped, and outages.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use rowkey_server::{ErrorCode, Fault, Injected, Server};
+use crate::Result;
+use rowkey_server::{ErrorCode, Fault, Injected, Server, Service};
 use rowkey_tests::random::Random;
 
-use crate::VISIBILITY;
+use crate::clock::Advancing;
+use crate::crew::{Crew, Role};
+use crate::jobs::VISIBILITY;
 
 /// How many requests are waited for by faults at a time.
 const FAULTS: usize = 6;
+/// An outage by the server's clock: a number of steps of one length.
+const OUTAGE: (u32, Duration) = (60, Duration::from_secs(10));
+
+/// Something that is to happen when so much has been done.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Kill,
+    Outage,
+    Stop,
+}
 
 pub(crate) struct Chaos<'s> {
     server: &'s Server,
-    random: Mutex<Random>,
-    faults: Mutex<Vec<Injected>>,
-    failed: AtomicU64,
-    killed: AtomicU64,
-    suspended: AtomicU64,
-    put_again: AtomicU64,
+    random: Random,
+    faults: Vec<Injected>,
+    /// What is to come, the latest first.
+    events: Vec<(u64, Event)>,
+    outage: Option<(Injected, u32)>,
+    failed: usize,
+    refused: u64,
+    killed: u32,
+    stopped: u32,
+    outages: u32,
 }
 
 impl<'s> Chaos<'s> {
-    pub(crate) fn new(server: &'s Server) -> Self {
+    /// For this many tasks. In a run of 500,000 processes are killed 200 times and stopped 100 times, and there
+    /// are 4 outages; in one of 20,000 it is 20, 10 and one.
+    pub(crate) fn new(server: &'s Server, tasks: u64, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let counts = [
+            (Event::Kill, (tasks / 2_500).max((tasks / 500).clamp(2, 20))),
+            (Event::Stop, (tasks / 5_000).max((tasks / 1_000).clamp(2, 10))),
+            (Event::Outage, (tasks / 125_000).max(1)),
+        ];
+        let mut events = Vec::new();
+        for (event, count) in counts {
+            for at in 0..count {
+                // Spread over the run, and away from its end.
+                let at = (at * 90 + random.within(90)) * tasks / (100 * count);
+                events.push((at, event));
+            }
+        }
+        events.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         Self {
             server,
-            random: Mutex::new(Random(5)),
-            faults: Mutex::default(),
-            failed: AtomicU64::new(0),
-            killed: AtomicU64::new(0),
-            suspended: AtomicU64::new(0),
-            put_again: AtomicU64::new(0),
+            random,
+            faults: Vec::new(),
+            events,
+            outage: None,
+            failed: 0,
+            refused: 0,
+            killed: 0,
+            stopped: 0,
+            outages: 0,
         }
     }
 
     /// Puts new faults in the place of those that have been met.
-    pub(crate) fn inject(&self) {
-        let (mut random, mut faults) = (self.random.lock().unwrap(), self.faults.lock().unwrap());
-        let before = faults.len();
-        faults.retain(|fault| fault.hits() == 0);
-        self.failed.fetch_add((before - faults.len()) as u64, Ordering::Relaxed);
-        while faults.len() < FAULTS {
-            let requests = Fault::any().nth(1 + random.within(500));
-            let fault = match random.below(4) {
+    fn inject(&mut self) {
+        let before = self.faults.len();
+        self.faults.retain(|fault| fault.hits() == 0);
+        self.failed += before - self.faults.len();
+        while self.faults.len() < FAULTS {
+            let requests = Fault::any().nth(1 + self.random.within(500));
+            let fault = match self.random.below(4) {
                 0 => requests.close_before_commit(),
                 1 => requests.close_after_commit(),
                 2 => requests.reject(ErrorCode::SERVER_BUSY),
                 _ => requests.reject(ErrorCode::INTERNAL_ERROR),
             };
-            faults.push(self.server.inject(fault));
+            self.faults.push(self.server.inject(fault));
         }
     }
 
+    /// Has happen what is due when `done` tasks have been put.
+    pub(crate) fn tick(&mut self, crew: &mut Crew, clock: &mut Advancing, done: u64) -> Result {
+        self.inject();
+        if let Some((fault, left)) = &mut self.outage {
+            clock.advance(OUTAGE.1)?;
+            *left -= 1;
+            if *left == 0 {
+                self.refused += fault.hits();
+                self.outage = None;
+            }
+        }
+        while let Some((_, event)) = self.events.pop_if(|(at, _)| *at <= done) {
+            let role = if self.random.one_in(4) { Role::Writer } else { Role::Worker };
+            let victim = self.random.next();
+            match event {
+                Event::Kill => {
+                    crew.kill(role, victim)?;
+                    self.killed += 1;
+                }
+                Event::Stop => {
+                    crew.stop(role, victim)?;
+                    // What it holds is received by others meanwhile.
+                    clock.advance(VISIBILITY + Duration::from_secs(2))?;
+                    self.stopped += 1;
+                }
+                Event::Outage if self.outage.is_none() => {
+                    let down = Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY);
+                    self.outage = Some((self.server.inject(down), OUTAGE.0));
+                    self.outages += 1;
+                }
+                Event::Outage => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.events.is_empty() && self.outage.is_none()
+    }
+
     /// From here on nothing goes wrong.
-    pub(crate) fn end(&self) {
-        let faults = std::mem::take(&mut *self.faults.lock().unwrap());
-        let met = faults.iter().filter(|fault| fault.hits() > 0).count();
-        self.failed.fetch_add(met as u64, Ordering::Relaxed);
-    }
-
-    /// A worker that is to be killed now, about every second.
-    pub(crate) fn kills(&self) -> Option<usize> {
-        let mut random = self.random.lock().unwrap();
-        random.one_in(100).then(|| {
-            self.killed.fetch_add(1, Ordering::Relaxed);
-            random.below(1000) as usize
-        })
-    }
-
-    /// A worker that is to be suspended now, about every other second.
-    pub(crate) fn suspends(&self) -> Option<(usize, Duration)> {
-        let mut random = self.random.lock().unwrap();
-        random.one_in(200).then(|| {
-            self.suspended.fetch_add(1, Ordering::Relaxed);
-            let pause = VISIBILITY + Duration::from_millis(random.within(2000));
-            (random.below(1000) as usize, pause)
-        })
-    }
-
-    pub(crate) fn count_put_again(&self) {
-        self.put_again.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn end(&mut self) {
+        self.failed += self.faults.drain(..).filter(|fault| fault.hits() > 0).count();
     }
 }
 
 impl fmt::Display for Chaos<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Self { failed, refused, killed, stopped, outages, .. } = self;
         write!(
             f,
-            "{} requests failed, {} workers killed, {} suspended, {} puts repeated",
-            number(&self.failed),
-            number(&self.killed),
-            number(&self.suspended),
-            number(&self.put_again)
+            "{failed} requests failed, and {refused} in {outages} outages of the queue; {killed} processes \
+             killed, {stopped} stopped"
         )
-    }
-}
-
-/// Stops polling a future for a while, as a machine does that is suspended: what it has sent is
-/// answered, and it does not know of it.
-#[derive(Default)]
-pub(crate) struct Gate(Mutex<Closed>);
-
-#[derive(Default)]
-struct Closed {
-    is: bool,
-    waiting: Option<Waker>,
-}
-
-impl Gate {
-    pub(crate) async fn around(self: Arc<Self>, work: impl Future<Output = ()>) {
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            let mut closed = self.0.lock().unwrap();
-            if closed.is {
-                closed.waiting = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-            drop(closed);
-            work.as_mut().poll(context)
-        })
-        .await;
-    }
-
-    pub(crate) fn close_for(self: &Arc<Self>, pause: Duration) {
-        self.0.lock().unwrap().is = true;
-        let gate = Arc::clone(self);
-        let opens = async move {
-            use rowkey::Clock as _;
-            rowkey::SystemClock.sleep(pause).await;
-            let mut closed = gate.0.lock().unwrap();
-            closed.is = false;
-            if let Some(waker) = closed.waiting.take() {
-                waker.wake();
-            }
-        };
-        #[expect(clippy::disallowed_methods, reason = "it opens whatever else goes on")]
-        drop(tokio::spawn(opens));
     }
 }

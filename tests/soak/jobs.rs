@@ -1,32 +1,77 @@
-//! The tasks, what they do, and where.
+//! The tasks, how they are put, the rows that they change, and where.
+
+use std::time::Duration;
 
 use rowkey::queue::Body;
-use rowkey::{Entity, Outcome, StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done, Handler};
-use rowkey_eventual::{Task, Tasks};
-use rowkey_store::{Store, View};
+use rowkey::{Entity, StorageAccount, Table};
+use rowkey_store::{Deciding, Store, View};
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
+/// How long a message stays hidden when its worker dies.
+pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
+/// How often a task is tried.
+pub(crate) const ATTEMPTS: u32 = 8;
+
 const CITIES: u64 = 100;
+/// How many numbers lie between the first and the last employee of a department.
+const DEPARTMENT: u64 = 2_000;
 
 /// One of the tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Job {
     /// Can never be done.
     Bad { number: u64 },
+    /// An employee leaves: from one table into another, by steps.
+    Leave { number: u64 },
     /// A person moves: an entity that is indexed elsewhere and counted in a view.
-    Move { person: u64, version: u64 },
+    Move { number: u64, person: u64 },
     /// A new photo, too large for a message and for a row.
-    Photo { album: u64, version: u64, image: String },
+    Photo { number: u64, album: u64, image: String },
     /// An amount is added to an account, once.
-    Post { account: u64, number: u64, amount: i64 },
+    Post { number: u64, account: u64, amount: i64 },
 }
 
 impl Task for Job {
     const KIND: &'static str = "soak";
 }
 
+impl Job {
+    pub(crate) fn number(&self) -> u64 {
+        match self {
+            Self::Bad { number }
+            | Self::Leave { number }
+            | Self::Move { number, .. }
+            | Self::Photo { number, .. }
+            | Self::Post { number, .. } => *number,
+        }
+    }
+}
+
+/// How a task that can never be done shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bad {
+    Fails,
+    Panics,
+    Said,
+    /// Its message is no task.
+    Unreadable,
+}
+
+impl Bad {
+    pub(crate) fn of(number: u64) -> Self {
+        match number / 100 % 5 {
+            0 => Self::Fails,
+            1 => Self::Panics,
+            2 | 3 => Self::Said,
+            _ => Self::Unreadable,
+        }
+    }
+}
+
 /// Which task is which.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) tasks: u64,
     pub(crate) keys: u64,
@@ -34,26 +79,28 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(tasks: u64) -> Self {
-        Self { tasks, keys: (tasks / 200).clamp(20, 1000) }
+        Self { tasks, keys: (tasks / 20).clamp(100, 1000) }
     }
 
-    /// Of a hundred tasks one is bad, two are photos, seven move somebody, and ninety add something.
+    /// Of two hundred tasks one is bad, one is a photo, four move a person, ten employees leave, and the others
+    /// add something; of these eight are parts of a transaction.
     pub(crate) fn job(&self, number: u64) -> Job {
         let key = number.wrapping_mul(7919) / 100 % self.keys;
-        match number % 100 {
-            0 => Job::Bad { number },
-            1 | 51 => {
-                let version = number + 1;
-                Job::Photo { album: key, version, image: image(key, version) }
-            }
-            2..9 => Job::Move { person: key, version: number + 1 },
-            _ => Job::Post { account: number / 7 % self.keys, number, amount: amount(number) },
+        match number % 200 {
+            0 if number.is_multiple_of(400) => Job::Bad { number },
+            1 => Job::Photo { number, album: key, image: image(key, number + 1) },
+            2..6 => Job::Move { number, person: key },
+            6..16 => Job::Leave { number },
+            _ => Job::Post { number, account: self.account(number), amount: amount(number) },
         }
     }
 
-    /// Every other bad one is no task at all.
-    pub(crate) fn is_unreadable(number: u64) -> bool {
-        number % 200 == 100
+    pub(crate) fn is_in_transaction(number: u64) -> bool {
+        (16..24).contains(&(number % 200))
+    }
+
+    fn account(&self, number: u64) -> u64 {
+        number / 7 % self.keys
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> {
@@ -77,6 +124,7 @@ fn amount(number: u64) -> i64 {
     i64::try_from(number % 1001).unwrap() - 300
 }
 
+/// Written by the transaction that adds the amount.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{account:6}", row = "posting_{number:9}")]
 pub(crate) struct Posting {
@@ -91,6 +139,29 @@ pub(crate) struct Balance {
     pub(crate) account: u64,
     pub(crate) postings: i64,
     pub(crate) sum: i64,
+}
+
+/// Written with the task of its posting, both or neither.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{account:6}", row = "order_{number:9}")]
+pub(crate) struct Order {
+    pub(crate) account: u64,
+    pub(crate) number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{department:6}", row = "employee_{number:9}")]
+pub(crate) struct Employee {
+    pub(crate) department: u64,
+    pub(crate) number: u64,
+    /// How often they were hired.
+    pub(crate) hired: i32,
+}
+
+impl Employee {
+    pub(crate) fn new(number: u64) -> Self {
+        Self { department: number / DEPARTMENT, number, hired: 1 }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -120,134 +191,84 @@ pub(crate) struct Photo {
     pub(crate) image: String,
 }
 
+/// The stores, whose messages and op rows are gone in the end.
+pub(crate) const STORES: [&str; 3] = ["orders", "people", "photos"];
+
 /// Where everything is, for one process.
 #[derive(Clone)]
 pub(crate) struct Places {
     pub(crate) account: StorageAccount,
     pub(crate) tasks: Tasks<Job>,
-    pub(crate) ledger: Table,
+    pub(crate) ledger: Deciding,
+    pub(crate) current: Deciding,
+    pub(crate) archive: Deciding,
+    pub(crate) orders: Store<Order>,
     pub(crate) people: Store<Resident>,
     pub(crate) photos: Store<Photo>,
 }
 
 impl Places {
     pub(crate) fn new(account: StorageAccount) -> rowkey::Result<Self> {
-        let claims = account.container("claims");
-        let tasks = Tasks::new(account.queue("jobs")).claims(claims);
+        let tasks = Tasks::new(account.queue("jobs")).claims(account.container("claims"));
         let cities = View::new("cities", &account.table("cities"), |it: &Resident| {
             Some(Summary::key(it.city))
         })
         .count(Summary::PEOPLE)
         .sum(Summary::SALARY, |person| i64::from(person.salary));
-        let people = Store::builder(account.table("people")).queue(account.queue("people-changes"));
-        let people = people.following(cities).build()?;
-        let photos = Store::builder(account.table("photos"))
-            .queue(account.queue("photos-changes"))
-            .blobs(account.container("images"))
-            .build()?;
-        let ledger = account.table("ledger");
-        Ok(Self { account, tasks, ledger, people, photos })
+        let [orders, people, photos] = STORES.map(|name| account.table(name));
+        let queue = |table: &Table| account.queue(&format!("{}-changes", table.name()));
+        let people = Store::builder(people.clone()).queue(queue(&people)).following(cities);
+        let orders = Store::builder(orders.clone()).queue(queue(&orders)).following(tasks.clone());
+        let photos = Store::builder(photos.clone()).queue(queue(&photos));
+        Ok(Self {
+            tasks,
+            ledger: Deciding::new(&account.table("ledger")),
+            current: Deciding::new(&account.table("current")),
+            archive: Deciding::new(&account.table("archive")),
+            orders: orders.build()?,
+            people: people.build()?,
+            photos: photos.blobs(account.container("images")).build()?,
+            account,
+        })
     }
 
-    pub(crate) async fn create(&self) -> rowkey::Result<()> {
+    /// Creates everything; the employees who are to leave are there before.
+    pub(crate) async fn create(&self, plan: &Plan) -> rowkey::Result<()> {
         self.tasks.create_if_missing().await?;
+        self.orders.create_if_missing().await?;
         self.people.create_if_missing().await?;
         self.photos.create_if_missing().await?;
-        for table in ["ledger", "cities"] {
+        for table in ["ledger", "cities", "current", "archive"] {
             self.account.table(table).create_if_missing().await?;
+        }
+        let leaving = plan.jobs().filter(|job| matches!(job, Job::Leave { .. }));
+        let leaving: Vec<_> = leaving.map(|job| Employee::new(job.number())).collect();
+        for department in leaving.chunk_by(|one, other| one.department == other.department) {
+            let empty = self.current.table().transaction();
+            let all = department.iter().fold(empty, rowkey::Transaction::insert);
+            all.submit().await?;
         }
         Ok(())
     }
 
+    /// Puts a task, in the way of its kind.
     pub(crate) async fn put(&self, job: &Job) -> rowkey::Result<()> {
         match job {
-            Job::Bad { number } if Plan::is_unreadable(*number) => {
+            Job::Bad { number } if Bad::of(*number) == Bad::Unreadable => {
                 let body = Body::text(format!("bad {number}"));
                 self.tasks.queue().put(body).never_expires().send().await.map(drop)
             }
-            job => self.tasks.put(job).await.map(drop),
-        }
-    }
-}
-
-/// Does the tasks.
-pub(crate) struct Doer(pub(crate) Places);
-
-impl Handler<Job> for Doer {
-    async fn handle(&self, job: Job, _: Attempt) -> rowkey::Result<Done> {
-        match job {
-            Job::Bad { .. } => Ok(Done::Poison("it is bad".to_owned())),
-            Job::Move { person, version } => self.relocate(person, version).await,
-            Job::Photo { album, version, image } => self.hang(album, version, image).await,
-            Job::Post { account, number, amount } => self.post(account, number, amount).await,
-        }
-    }
-}
-
-impl Doer {
-    /// The posting and the balance in one transaction; a posting that is there was counted.
-    async fn post(&self, account: u64, number: u64, amount: i64) -> rowkey::Result<Done> {
-        let ledger = &self.0.ledger;
-        let posting = Posting { account, number, amount };
-        loop {
-            let stored = ledger.get(Balance::key(account)).await?;
-            let transaction = ledger.transaction().insert(&posting);
-            let posted = if let Some(stored) = stored {
-                let balance = stored.map(|balance| {
-                    balance.postings += 1;
-                    balance.sum += amount;
-                });
-                transaction.replace(&balance).submit().await
-            } else {
-                let balance = Balance { account, postings: 1, sum: amount };
-                transaction.insert(&balance).submit().await
-            };
-            match posted {
-                Ok(_) => return Ok(Done::Applied),
-                Err(error) if error.outcome() == Outcome::Unknown => return Err(error),
-                Err(error) if error.is_already_exists() && error.operation_index() == Some(0) => {
-                    return Ok(Done::AlreadyApplied);
+            Job::Post { number, account, .. } if Plan::is_in_transaction(*number) => {
+                let order = Order { account: *account, number: *number };
+                match self.orders.transaction().insert(&order).task(job).submit().await {
+                    // By an earlier call, whose end was unknown.
+                    Err(error) if error.is_already_exists() => Ok(()),
+                    submitted => submitted.map(drop),
                 }
-                // Somebody else has changed the balance.
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
-                Err(error) => return Err(error),
             }
-        }
-    }
-
-    /// The newest version wins, in whatever order they come.
-    async fn relocate(&self, person: u64, version: u64) -> rowkey::Result<Done> {
-        let people = &self.0.people;
-        let (city, salary) = (city(person, version), salary(version));
-        let new = Resident { person, city, salary, version };
-        loop {
-            let moved = match people.get(Resident::key(person)).await? {
-                Some(known) if known.entity.version >= version => return Ok(Done::AlreadyApplied),
-                Some(known) => people.replace_if(&new, &known.version).await,
-                None => people.insert(&new).await,
-            };
-            match moved {
-                Ok(_) => return Ok(Done::Applied),
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// The newest version wins, in whatever order they come.
-    async fn hang(&self, album: u64, version: u64, image: String) -> rowkey::Result<Done> {
-        let photos = &self.0.photos;
-        loop {
-            let new = Photo { album, version, image: image.clone() };
-            let hung = match photos.get(Photo::key(album)).await? {
-                Some(known) if known.entity.version >= version => return Ok(Done::AlreadyApplied),
-                Some(known) => photos.replace_if(&new, &known.version).await,
-                None => photos.insert(&new).await,
-            };
-            match hung {
-                Ok(_) => return Ok(Done::Applied),
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
-                Err(error) => return Err(error),
+            job => {
+                let key = job.number().to_string();
+                self.tasks.put_with_key(&key, job).await.map(drop)
             }
         }
     }

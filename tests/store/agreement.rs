@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rowkey::{ClientOptions, ManualClock, StorageAccount};
+use rowkey::ClientOptions;
 use rowkey_server::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Settled, Transaction};
-use rowkey_tests::TestResult;
+use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, order, start, store};
 
@@ -108,7 +108,7 @@ async fn without_the_queue_the_backlog_takes_the_message() -> TestResult {
     let found = orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?;
     assert_eq!(found, None, "it is not settled yet");
     server.clock().advance(Duration::from_secs(61));
-    let orders = store(&rowkey_tests::sweep::account(&server)?)?;
+    let orders = store(&sweep::account(&server)?)?;
     orders.drain_backlog().await?;
     agreed(&server.snapshot(), true);
     assert!(orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?.is_some());
@@ -123,11 +123,7 @@ async fn a_write_does_not_wait_for_the_queue() -> TestResult {
     let _down = server.inject(Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY));
     let all: Vec<_> = (1..=4).map(order).collect();
     for several in [false, true] {
-        let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-        let account = StorageAccount::builder()
-            .connection_string(server.connection_string())?
-            .clock(clock.clone())
-            .build()?;
+        let (account, clock) = sweep::waiting(&server)?;
         let orders = store(&account)?;
         if several {
             let transaction = all[1..].iter().fold(orders.transaction(), Transaction::insert);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{future, stream};
-use rowkey::{Entity, ErrorCode, ErrorKind, ManualClock, Match, StorageAccount, Table};
+use rowkey::{Entity, ErrorCode, ErrorKind, Match, StorageAccount, Table};
 use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_store::job::{Checkpoint, Interrupted, Job, Pace, Report, Walk};
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{account, once, sweep};
+use rowkey_tests::sweep::{account, once, sweep, waiting};
 use rowkey_tests::{Fixture, TestResult};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -149,11 +149,7 @@ async fn it_goes_on_where_a_stored_checkpoint_says() -> TestResult {
 #[tokio::test]
 async fn no_more_are_deleted_a_second_than_allowed() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(clock.clone())
-        .build()?;
+    let (account, clock) = waiting(&server)?;
     let table = account.table("events");
     table.create().await?;
     fill(&table, &["a"], 250).await?;

@@ -281,7 +281,8 @@ async fn a_drain_leaves_the_rows_of_live_writers_alone() -> TestResult {
         held.release();
         (worked, rows)
     };
-    let (written, (worked, rows)) = futures_util::future::join(orders.insert(&one), drained).await;
+    let insert = Box::pin(orders.insert(&one));
+    let (written, (worked, rows)) = futures_util::future::join(insert, drained).await;
     assert_eq!(worked?.waiting, 1);
     assert!(!rows.iter().any(|row| row.contains(" op_") && row.starts_with("contoso")), "{rows:?}");
     assert_eq!(written?.settled, rowkey_store::Settled::Done);

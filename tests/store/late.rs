@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
 use rowkey::{ManualClock, Outcome, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_server::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
@@ -207,7 +207,7 @@ async fn a_writer_that_slept_does_not_say_that_its_write_failed() -> TestResult 
         held.release();
         Ok::<_, Box<dyn std::error::Error>>(())
     };
-    let (inserted, other) = join(orders.insert(&one), other).await;
+    let (inserted, other) = join(Box::pin(orders.insert(&one)), other).await;
     other?;
     assert_eq!(lost.hits(), 1);
     assert_eq!(agreed(&server.snapshot(), true).len(), 1);
@@ -245,6 +245,41 @@ async fn a_writer_that_slept_before_its_commit_takes_nothing_from_others() -> Te
     // Each value has one owner, which has its claim.
     let orders = agreed(&server.snapshot(), false);
     assert_eq!((orders.len(), submitted.is_err()), (1, true));
+    Ok(())
+}
+
+/// The queue is down, so the backlog announces the write. Its writer is held up before the transaction until a
+/// worker has given the write up.
+#[tokio::test]
+async fn the_void_of_a_write_that_the_backlog_announced_is_removed() -> TestResult {
+    let (server, _, clock, orders) = start().await?;
+    let pass = |seconds| {
+        server.clock().advance(Duration::from_secs(seconds));
+        clock.advance(Duration::from_secs(seconds));
+    };
+    let down = server.inject(Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY));
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let one = order(1);
+    let other = async {
+        held.wait_until_held().await;
+        pass(100);
+        let worked = store(&sweep::account(&server)?)?.drain_backlog().await?;
+        assert_eq!(worked.waiting, 1);
+        held.release();
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    let (_, other) = join(Box::pin(orders.insert(&one)), other).await;
+    other?;
+    assert!(down.hits() > 0);
+    drop(down);
+    for _ in 0..3 {
+        pass(2800);
+        let orders = store(&sweep::account(&server)?)?;
+        orders.drain_backlog().await?;
+        orders.work_once().await?;
+    }
+    assert_eq!(left(&server), Vec::<String>::new());
+    agreed(&server.snapshot(), true);
     Ok(())
 }
 
@@ -301,7 +336,7 @@ async fn a_commit_that_lands_late_meets_its_void_whatever_two_clocks_say() -> Te
         commit.release();
         Ok::<_, Box<dyn std::error::Error>>(())
     };
-    let (inserted, others) = join(writer.insert(&one), others).await;
+    let (inserted, others) = join(Box::pin(writer.insert(&one)), others).await;
     others?;
     assert_eq!(agreed(&server.snapshot(), false).len(), 1);
     assert_eq!(inserted.unwrap_err().index(), Some("by_number"));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::Server;
-use rowkey_store::{Stage, Store};
-use rowkey_tests::TestResult;
+use rowkey_server::{Operation, Server};
+use rowkey_store::{Change, Contribution, Contributor, Stage, Store};
+use rowkey_tests::{TestResult, sweep};
 
 mod old {
     use rowkey::Entity;
@@ -75,11 +75,7 @@ struct Setup {
 impl Setup {
     async fn start() -> Result<Self, Box<dyn std::error::Error>> {
         let server = Server::builder().manual_clock().start().await?;
-        let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-        let account = StorageAccount::builder()
-            .connection_string(server.connection_string())?
-            .clock(clock.clone())
-            .build()?;
+        let (account, clock) = sweep::waiting(&server)?;
         account.table("tasks").create().await?;
         Ok(Self { server, clock, account })
     }
@@ -274,5 +270,64 @@ async fn a_store_on_a_table_without_a_manifest_announces_what_it_declares() -> T
     setup.pass(721);
     assert_eq!(opened.advance("by_owner").await?, Stage::Readable);
     assert_eq!(opened.query(by_owner()).all().await?.len(), 1);
+    Ok(())
+}
+
+/// A follower that a program gives its store: it has a target for each change.
+struct Follows;
+
+impl<E> Contributor<E> for Follows {
+    fn name(&self) -> &'static str {
+        "follower"
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, _: Change<'_, E>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
+        plan.target("anything");
+        Ok(())
+    }
+}
+
+/// A follower is no part of the type: a program that does not give it to its store would leave it behind.
+#[tokio::test]
+async fn a_writer_without_the_follower_of_another_program_is_refused() -> TestResult {
+    let setup = Setup::start().await?;
+    let Setup { server, account, .. } = &setup;
+    account.queue("tasks").create().await?;
+    let without = setup.open::<old::Task>().await?;
+    without.insert(&old_task(1)).await?;
+    let with = Store::<old::Task>::builder(account.table("tasks"))
+        .queue(account.queue("tasks"))
+        .following(Follows)
+        .build()?
+        .open()
+        .await?;
+    without.insert(&old_task(2)).await?;
+    assert_eq!(with.advance("follower").await?, Stage::Required);
+    setup.pass(61);
+    let rows = || server.snapshot().table("tasks").unwrap().len();
+    let before = (rows(), server.journal().count(Operation::PutMessage));
+    let key = || old::Task::key("core", 1);
+    let refused = [
+        without.insert(&old_task(3)).await.map(drop),
+        without.upsert(&old_task(1)).await.map(drop),
+        without.update(key(), |task| task.tag = "b".into()).await.map(drop),
+        without.delete(key()).await.map(drop),
+        without.transaction().insert(&old_task(3)).submit().await.map(drop),
+    ];
+    for refused in refused {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("`follower` is required"), "{refused}");
+    }
+    let loaded = without.load(futures_util::stream::iter([old_task(3)])).run().await?;
+    assert_eq!((loaded.total.failed, loaded.total.right), (1, 0));
+    assert!(loaded.problems[0].error.contains("`follower` is required"));
+    let after = (rows(), server.journal().count(Operation::PutMessage));
+    assert_eq!(after, before, "a writer that is refused leaves nothing");
+    assert!(setup.open::<old::Task>().await.is_err());
     Ok(())
 }

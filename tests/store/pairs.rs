@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_eventual::outbox::Outbox as _;
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Server, Sweep};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::rows::Recounted;

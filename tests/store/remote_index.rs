@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use rowkey::{ClientOptions, DynamicEntity, Entity, ManualClock, StorageAccount};
-use rowkey_eventual::outbox::Outbox as _;
-use rowkey_eventual::{Task, Tasks};
+use rowkey::{ClientOptions, DynamicEntity, Entity, StorageAccount};
 use rowkey_server::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// The longest time that a write may wait for an unavailable queue.
@@ -141,20 +141,13 @@ async fn what_follows_follows_the_primary() -> TestResult {
     Ok(())
 }
 
-/// An account whose waits can be counted.
-fn waiting(server: &Server) -> rowkey::Result<(StorageAccount, ManualClock)> {
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let builder = StorageAccount::builder().connection_string(server.connection_string())?;
-    Ok((builder.clock(clock.clone()).build()?, clock))
-}
-
 /// Item 12: neither an insert nor a transaction of four with a mail each waits for queues that are down.
 #[tokio::test]
 async fn no_write_waits_for_a_queue_that_is_down() -> TestResult {
     for count in [1, 4] {
         let (server, _) = start().await?;
         let outage = server.inject(Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY));
-        let (account, clock) = waiting(&server)?;
+        let (account, clock) = sweep::waiting(&server)?;
         let staff = store(&account)?;
         let all: Vec<_> = (1..=count).map(employee).collect();
         let transaction = all.iter().fold(staff.transaction(), Transaction::insert);

@@ -198,6 +198,77 @@ async fn other_properties_of_a_summary_stay_and_a_change_without_a_part_in_it_co
     Ok(())
 }
 
+/// A summary that a program on `azure_data_tables` 0.21 reads, too.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{name}", row = "read by others", rename_all = "PascalCase")]
+#[entity(compat = "azure_data_tables-0.21")]
+struct Shared {
+    name: String,
+    headcount: i64,
+    #[entity(as = "Double")]
+    salary: i64,
+    lowest_salary: Option<u32>,
+    latest_hire: Option<DateTime>,
+}
+
+#[tokio::test]
+async fn a_summary_is_stored_as_its_type_says() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = account(&server)?;
+    let departments = account.table("departments");
+    departments.create().await?;
+    let view = View::new("shared", &departments, |employee: &Employee| {
+        employee.department.as_ref().map(Shared::key)
+    })
+    .count(Shared::HEADCOUNT)
+    .sum(Shared::SALARY, |employee| employee.salary)
+    .min(Shared::LOWEST_SALARY, |employee| employee.salary)
+    .max(Shared::LATEST_HIRE, |employee| employee.hired);
+    let staff = Store::<Employee>::builder(account.table("staff"))
+        .queue(account.queue("staff"))
+        .following(view)
+        .build()?;
+    staff.create_if_missing().await?;
+    let stored = async || -> Result<DynamicEntity, Box<dyn std::error::Error>> {
+        let key = Key::<DynamicEntity>::new("sales", "read by others");
+        Ok(departments.get(key).await?.ok_or("no summary")?.entity)
+    };
+    let says = |row: &DynamicEntity| {
+        ["Headcount", "Salary", "LowestSalary", "LatestHire"].map(|name| row.get(name).cloned())
+    };
+
+    for (id, salary, day) in [(1, 10, 9), (2, 20, 3)] {
+        staff.insert(&employee(id, "sales", salary, day)).await?;
+    }
+    let text = |text: &str| Some(Value::from(text));
+    let expected =
+        [Some(2.into()), Some(30.0.into()), Some(10.into()), text("2026-11-09T00:00:00Z")];
+    assert_eq!(says(&stored().await?), expected);
+    // Another first value takes its place, and the first value goes.
+    staff.update(key(2), |employee| employee.salary = 5).await?;
+    assert_eq!(stored().await?.get("LowestSalary"), Some(&5.into()));
+    staff.delete(key(1)).await?;
+    let expected = [Some(1.into()), Some(5.0.into()), Some(5.into()), text("2026-11-03T00:00:00Z")];
+    assert_eq!(says(&stored().await?), expected);
+    // A program that does not know the profile has written it: it is read as it is, and written as it is meant.
+    let mut other = stored().await?;
+    other.set("Headcount", 1_i64);
+    other.set("LatestHire", "2026-11-03T00:00:00Z".parse::<DateTime>()?);
+    departments.upsert(&other).await?;
+    staff.insert(&employee(3, "sales", 7, 30)).await?;
+    let expected =
+        [Some(2.into()), Some(12.0.into()), Some(5.into()), text("2026-11-30T00:00:00Z")];
+    assert_eq!(says(&stored().await?), expected);
+    let shared = departments.get(Shared::key("sales")).await?.ok_or("no summary")?.entity;
+    assert_eq!((shared.headcount, shared.salary, shared.lowest_salary), (2, 12, Some(5)));
+    assert!(staff.verify().run().await?.is_clean());
+    for id in [2, 3] {
+        staff.delete(key(id)).await?;
+    }
+    assert_eq!(says(&stored().await?), [Some(0.into()), Some(0.0.into()), None, None]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_summary_of_another_view_is_left_alone_and_other_targets_are_settled() -> TestResult {
     let (server, staff) = start().await?;

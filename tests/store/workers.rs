@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 use rowkey::queue::Body;
-use rowkey::{Clock, Entity, ManualClock, StorageAccount};
+use rowkey::{Clock, Entity, StorageAccount};
 use rowkey_server::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
@@ -106,10 +106,7 @@ async fn a_refused_write_whose_claim_cannot_be_released_is_left_to_a_worker() ->
 #[tokio::test]
 async fn a_worker_goes_on_when_the_queue_is_back() -> TestResult {
     let (server, _) = start().await?;
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
-        .build()?;
+    let (account, _) = sweep::waiting(&server)?;
     let orders = store(&account)?;
     let down = server.inject(Fault::on(Operation::GetMessages).reject(ErrorCode::SERVER_BUSY));
     let run = orders.run(std::future::pending());
@@ -122,11 +119,7 @@ async fn a_worker_goes_on_when_the_queue_is_back() -> TestResult {
 #[tokio::test]
 async fn an_idle_worker_costs_under_ten_thousand_requests_a_day() -> TestResult {
     let (server, _) = start().await?;
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(clock.clone())
-        .build()?;
+    let (account, clock) = sweep::waiting(&server)?;
     let orders = store(&account)?;
     let before = server.journal().len();
     // A part of a day: requests of a clock that is 15 minutes ahead are refused.

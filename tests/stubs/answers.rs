@@ -34,7 +34,8 @@ async fn a_body_cut_anywhere_is_a_decode_error_that_shows_nothing_of_it() {
 #[tokio::test]
 async fn properties_of_the_wrong_type_name_the_property() {
     for (property, name) in [
-        ("\"count\":5", "count"),
+        ("\"count\":5.5", "count"),
+        ("\"count\":1E+18", "count"),
         ("\"count\":\"5\"", "count"),
         ("\"count@odata.type\":\"Edm.Int64\",\"count\":\"five\"", "count"),
         ("\"count@odata.type\":\"Edm.Decimal\",\"count\":\"5\"", "count"),
@@ -66,6 +67,25 @@ async fn whole_doubles_written_as_integers_are_doubles() {
         answer(&stub, json(200, &body)).await;
         let stored = table.get(key()).await.unwrap().unwrap();
         assert_eq!(stored.entity.weight.to_bits(), f64::to_bits(expected));
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_other_programs_store_as_other_types_are_read() {
+    // An Int32, a Double and an Int64, as the service sends them.
+    for count in
+        ["\"count\":5", "\"count\":5.0", "\"count@odata.type\":\"Edm.Int64\",\"count\":\"5\""]
+    {
+        let (stub, table) = stub().await;
+        let body = format!(
+            "{{\"PartitionKey\":\"O'Neil & co\",\"RowKey\":\"0007\",\
+             \"Timestamp\":\"2026-01-02T03:04:05Z\",\"name\":\"n\",{count},\
+             \"weight@odata.type\":\"Edm.Int64\",\"weight\":\"9007199254740992\"}}"
+        );
+        answer(&stub, json(200, &body)).await;
+        let stored = table.get(key()).await.unwrap().unwrap();
+        assert_eq!(stored.entity.count, 5);
+        assert_eq!(stored.entity.weight.to_bits(), 9_007_199_254_740_992_f64.to_bits());
     }
 }
 
@@ -193,7 +213,7 @@ async fn an_update_that_loses_again_and_again_waits_between_its_rounds() {
     let get = Mock::given(matchers::method("GET"));
     get.respond_with(answers::entity(&thing()).unwrap()).expect(16).mount(&stub).await;
     let changed = answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED);
-    Mock::given(matchers::method("PUT")).respond_with(changed).expect(16).mount(&stub).await;
+    Mock::given(matchers::method("PATCH")).respond_with(changed).expect(16).mount(&stub).await;
     let clock = ManualClock::auto_advancing(WHEN.parse().unwrap());
     let table = table_by(&stub.uri(), ClientOptions::default(), clock.clone());
     let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
@@ -252,15 +272,15 @@ async fn doubtful_update() -> (MockServer, Table) {
     let (stub, table) = stub().await;
     let changed = Thing { count: 6, ..thing() };
     let get = || Mock::given(matchers::method("GET"));
-    let put = || Mock::given(matchers::method("PUT"));
+    let merge = || Mock::given(matchers::method("PATCH"));
     get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
     get().respond_with(answers::entity(&changed).unwrap()).mount(&stub).await;
-    put()
+    merge()
         .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
         .up_to_n_times(1)
         .mount(&stub)
         .await;
-    put()
+    merge()
         .respond_with(answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED))
         .expect(1)
         .mount(&stub)
@@ -284,22 +304,22 @@ async fn another_writers_step_is_not_taken_for_the_echo_of_an_update_that_counts
 
 #[tokio::test]
 async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it_tells() {
-    // Somebody deleted it meanwhile; or it cannot be read any more.
+    // It was deleted meanwhile; or it cannot be read any more.
     for (code, kind) in [
         (ErrorCode::RESOURCE_NOT_FOUND, ErrorKind::NotFound),
         (ErrorCode::AUTHENTICATION_FAILED, ErrorKind::Auth),
     ] {
         let (stub, table) = stub().await;
         let get = || Mock::given(matchers::method("GET"));
-        let put = || Mock::given(matchers::method("PUT"));
+        let merge = || Mock::given(matchers::method("PATCH"));
         get().respond_with(answers::entity(&thing()).unwrap()).up_to_n_times(1).mount(&stub).await;
         get().respond_with(answers::error(code)).mount(&stub).await;
-        put()
+        merge()
             .respond_with(answers::error(ErrorCode::OPERATION_TIMED_OUT))
             .up_to_n_times(1)
             .mount(&stub)
             .await;
-        put()
+        merge()
             .respond_with(answers::error(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED))
             .mount(&stub)
             .await;

@@ -24,6 +24,7 @@ fn entity(number: u16) -> DynamicEntity {
 fn copy(number: u16) -> DynamicEntity {
     let mut row = entity(number);
     row.set("PrimaryRowKey", "0001");
+    row.set("IndexName", "by_name");
     row
 }
 

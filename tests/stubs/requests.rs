@@ -138,7 +138,7 @@ async fn a_query_is_quoted_and_encoded_once() {
     answer(&stub, answers::entities([&thing()]).unwrap()).await;
     let query = table
         .query(Thing::partition("O'Neil & co").range(Thing::key("O'Neil & co", 5)..))
-        .filter(Thing::NAME.is("100% 'x'").and(Thing::COUNT.lt(9)))
+        .filter(Thing::NAME.is("100% 'x'").and(Thing::COUNT.exact().lt(9)))
         .page_size(50);
     let explained = query.explain().unwrap();
     assert_eq!(query.all().await.unwrap()[0].entity, thing());

@@ -6,6 +6,7 @@
 //! (`AZURE_STORAGE_CONNECTION_STRING` does).
 
 pub mod random;
+pub mod recorded;
 pub mod rows;
 pub mod sweep;
 pub mod timeline;
@@ -15,6 +16,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rowkey::{StorageAccount, Table};
 use rowkey_server::Server;
+
+/// The variable with the connection string of the account in Azure.
+pub const AZURE_VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 
 /// What a test returns.
 pub type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -53,7 +57,7 @@ impl Fixture {
     /// Connects to the arm.
     pub async fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let variable = match arm() {
-            Arm::Azure => "AZURE_STORAGE_CONNECTION_STRING",
+            Arm::Azure => AZURE_VARIABLE,
             Arm::Azurite => "ROWKEY_AZURITE",
             Arm::Ours => {
                 let server = Server::start().await?;
@@ -61,7 +65,10 @@ impl Fixture {
                 return Ok(Self { account, server: Some(server) });
             }
         };
-        let account = StorageAccount::from_connection_string(&std::env::var(variable)?)?;
+        let text = std::env::var(variable).map_err(|_| {
+            format!("{variable} is not set; tests/interop/azure and tests/interop/azurite set it")
+        })?;
+        let account = StorageAccount::from_connection_string(&text)?;
         Ok(Self { account, server: None })
     }
 
@@ -101,8 +108,10 @@ pub fn trusting(server: &Server) -> Result<reqwest::ClientBuilder, Box<dyn std::
     Ok(reqwest::Client::builder().no_proxy().tls_backend_rustls().tls_certs_only([certificate]))
 }
 
-/// A table name that no other test uses, in this process or another.
+/// A name of a table, queue or container that no other test uses, in this process or another. It begins with
+/// `ROWKEY_RUN`, by which the `cleanup` program finds what a run left in an account.
 pub fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("t{:x}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let run = std::env::var("ROWKEY_RUN").unwrap_or_default();
+    format!("{run}t{:x}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -26,7 +26,7 @@ impl Random {
         self.next() % end
     }
 
-    /// Whether something happens that happens once in so many times.
+    /// Whether something happens that happens once in `times` times.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }

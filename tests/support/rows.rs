@@ -18,6 +18,7 @@ pub fn index_row<E: Entity>(entity: &E, position: usize) -> Result<Option<Dynami
         copy.set(PRIMARY_PARTITION_KEY, &*head.partition_key);
     }
     copy.set(PRIMARY_ROW_KEY, &*head.row_key);
+    copy.set("IndexName", index.name);
     for (name, value) in head.iter() {
         if matches!(index.copy, Copied::All) || index.has_column(name) {
             copy.set(name, value.clone());

@@ -199,6 +199,14 @@ fn impatient(server: &Server, connection_string: &str) -> Result<StorageAccount,
         .build()
 }
 
+/// An account on a server with a manual clock, and its own clock, which shows the same time and moves on by
+/// each wait: waits take no time, and can be counted.
+pub fn waiting(server: &Server) -> Result<(StorageAccount, ManualClock), rowkey::Error> {
+    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    let builder = StorageAccount::builder().connection_string(server.connection_string())?;
+    Ok((builder.clock(clock.clone()).build()?, clock))
+}
+
 /// The clock of [`account`].
 #[derive(Debug)]
 struct Impatient(ManualClock);

@@ -9,8 +9,14 @@ mod fuzz;
 mod nightly;
 mod pages;
 mod structure;
+mod words;
 
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::thread;
 
 /// A gate: its name, what it runs, and how to mend what it finds.
 struct Gate {
@@ -27,9 +33,10 @@ const GATES: [Gate; 8] = [
         run: || {
             cargo("clippy --workspace --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey --no-default-features --all-targets -- -D warnings")
-                && cargo("clippy -p rowkey --all-features --all-targets -- -D warnings")
-                && cargo("clippy -p rowkey-encryption --all-features --all-targets -- -D warnings")
-                && cargo("clippy -p rowkey-server --all-features --all-targets -- -D warnings")
+                && cargo(
+                    "clippy -p rowkey -p rowkey-encryption -p rowkey-server --all-features --all-targets -- \
+                     -D warnings",
+                )
         },
         remedy: "mend the code; an exception is an #[expect] with its reason",
     },
@@ -91,8 +98,43 @@ fn doc() -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Runs each example, one a core. What one prints is shown if it fails.
 fn examples() -> bool {
-    structure::examples().iter().all(|name| cargo(&format!("run --quiet --example {name}")))
+    // The features of the whole workspace, as the tests have them: nothing is built again.
+    if !cargo("build --workspace --examples") {
+        return false;
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| structure::root().join("target"), PathBuf::from);
+    let left = Mutex::new(structure::examples().into_iter());
+    let next = || left.lock().ok().and_then(|mut left| left.next());
+    let run_all = || {
+        let mut is_good = true;
+        while let Some(name) = next() {
+            let program = target.join("debug/examples").join(format!("{name}{EXE_SUFFIX}"));
+            is_good &= match command(&program, "").output() {
+                Ok(output) if output.status.success() => true,
+                Ok(output) => {
+                    let (shown, errors) = (
+                        String::from_utf8_lossy(&output.stdout),
+                        String::from_utf8_lossy(&output.stderr),
+                    );
+                    println!("   {name} failed, {}\n{shown}{errors}", output.status);
+                    false
+                }
+                Err(error) => {
+                    println!("   {name} did not start: {error}");
+                    false
+                }
+            };
+        }
+        is_good
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let runs: Vec<_> = (0..cores).map(|_| scope.spawn(run_all)).collect();
+        runs.into_iter().all(|run| run.join().unwrap_or(false))
+    })
 }
 
 fn cargo(arguments: &str) -> bool {
@@ -100,8 +142,8 @@ fn cargo(arguments: &str) -> bool {
     command("cargo", arguments).status().is_ok_and(|status| status.success())
 }
 
-fn command(program: &str, arguments: &str) -> Command {
+fn command(program: impl AsRef<OsStr>, arguments: &str) -> Command {
     let mut command = Command::new(program);
-    command.args(arguments.split(' ')).current_dir(structure::root());
+    command.args(arguments.split_whitespace()).current_dir(structure::root());
     command
 }

@@ -2,8 +2,10 @@
 //!
 //! - the sweep of PAIRS pairs of declarations (all of them without a number), each with every fault at every
 //!   request, on the real clock: a worker runs when a minute has really passed
-//! - all runs of the other sweeps of the store, of which a change is tested with one of three
+//! - all runs of the other sweeps of the store and of encryption, of which a change is tested with one of five
 //! - the attack of eight writers with two times SEEDS seeds (10 without a number)
+//! - the soak of 500,000 tasks, whose processes are killed 200 times and stopped 100 times
+//! - 1,000 schedules of workers, an inbox and redrives
 //! - the model of the write plan with every three operations that are chosen, at its larger size
 
 use std::fs;
@@ -24,12 +26,19 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     let store = ["-p", "rowkey-tests", "--test", "store", "--", "--nocapture"];
     // Runs wait without using a processor: many pairs at a time, as far as there are descriptors.
     let sweep = store.into_iter().chain(chosen).chain(["--test-threads", "12"]).collect::<Vec<_>>();
-    let others = store.into_iter().chain(["--skip", "pairs::"]).collect::<Vec<_>>();
+    let encryption = ["-p", "rowkey-tests", "--test", "encryption"];
+    let others = encryption.into_iter().chain(store).chain(["--skip", "pairs::"]);
+    let others = others.collect::<Vec<_>>();
     let attack = store.into_iter().chain(["attack::"]).collect::<Vec<_>>();
+    let soak = ["--release", "-p", "rowkey-tests", "--test", "soak"];
+    let schedules =
+        ["-p", "rowkey-tests", "--test", "patterns", "--", "--nocapture", "worker::schedules::"];
     let model = ["-p", "rowkey-model", "--", "--nocapture"];
     step(&format!("{pairs} pairs on the real clock"), &sweep, ("ROWKEY_REAL_CLOCK", "1"))
         && step("the other sweeps", &others, ("ROWKEY_SWEEP", "all"))
         && step(&format!("attack, 2 x {seeds} seeds"), &attack, ("ROWKEY_SEEDS", &seeds))
+        && step("soak", &soak, ("ROWKEY_SOAK", "500000"))
+        && step("schedules of workers", &schedules, ("ROWKEY_SEEDS", "25"))
         && step("model", &model, ("ROWKEY_MODEL_LARGE", "1"))
 }
 

@@ -12,7 +12,7 @@ const FORBIDDEN: [(&str, &[&str]); 2] =
 
 /// Crates of patterns: they stand on the client alone.
 const PATTERNS: [&str; 4] =
-    ["rowkey-patterns", "rowkey-eventual", "rowkey-large", "rowkey-encryption"];
+    ["rowkey-patterns", "rowkey-worker", "rowkey-large", "rowkey-encryption"];
 
 /// Their public modules that several patterns share, and that are none themselves.
 const SHARED: [&str; 1] = ["rounds"];
@@ -61,6 +61,7 @@ pub(crate) fn check() -> bool {
         pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
     crate::pages::check(&mut faults);
+    crate::words::check(&mut faults);
     for fault in &faults {
         println!("   {fault}");
     }
@@ -162,7 +163,12 @@ fn pattern(package: &str, name: &str, tests: &[String], faults: &mut Vec<String>
     if !examples().iter().any(|example| example == name) {
         faults.push(format!("{package}: {name} has no example named {name}"));
     }
-    if !tests.iter().any(|path| root().join(path).exists()) {
+    // A file, or a folder where there is a file for each subject.
+    let exists = |path: &String| {
+        let path = root().join(path);
+        path.exists() || path.with_extension("").join("mod.rs").exists()
+    };
+    if !tests.iter().any(exists) {
         faults.push(format!("{package}: {name} has no {}", tests[0]));
     }
 }

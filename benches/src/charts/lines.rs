@@ -20,7 +20,7 @@ pub(super) struct Panel {
     pub(super) goal: Option<f64>,
 }
 
-/// The values of somebody, a size each.
+/// The values of a competitor, a size each.
 pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) tone: Tone,

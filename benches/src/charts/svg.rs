@@ -114,7 +114,7 @@ impl Svg {
         self.push(format_args!("<polyline points=\"{points}\" class=\"{class}\"/>"));
     }
 
-    /// The whole file; `title` is what is read out to whoever does not see it.
+    /// The whole file; `title` is what is read out to a reader who does not see it.
     pub(super) fn finish(self, width: f64, height: f64, title: &str) -> String {
         let (title, body) = (escaped(title), self.body);
         format!(

@@ -39,7 +39,7 @@ struct Workload {
     parts: f64,
     /// Of rowkey to hand-written reqwest.
     goal: f64,
-    /// At most so many allocations.
+    /// At most this number of allocations.
     allocations: f64,
 }
 

@@ -23,7 +23,7 @@ pub const TABLE: &str = "small";
 /// The table that everybody writes to.
 pub const WRITTEN: &str = "written";
 
-/// A client, as somebody uses it who has typed entities.
+/// A client, as a program with typed entities uses it.
 #[expect(async_fn_in_trait, reason = "one thread")]
 pub trait Client {
     /// Reads an entity; whether it was there.

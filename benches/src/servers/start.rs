@@ -1,4 +1,4 @@
-//! How long a server takes from its start to its first answer, and what it takes up when nobody asks.
+//! How long a server takes from its start to its first answer, and what it takes up when no client asks.
 
 use std::io;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::process::{KINDS, Kind, Server, Service};
 use crate::requests::Writer;
 use crate::servers::mib;
 
-/// How long nobody asks before memory is looked at.
+/// How long no client asks before memory is looked at.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Starts every server `rounds` times.

@@ -22,7 +22,7 @@ pub struct Workload {
     pub goals: [Goal; 2],
     /// The 99th percentile of ours over that of the bare server.
     pub tail: Goal,
-    /// What the answers of an operation hold, and how often, so that nobody is fast by answering nothing.
+    /// What the answers of an operation hold, and how often, so that no server is fast by answering nothing.
     pub proof: (&'static str, usize),
     /// The operation with a number that no other operation on the server had.
     pub operation: fn(&Writer, usize) -> Operation,

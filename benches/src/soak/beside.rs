@@ -1,4 +1,4 @@
-//! Point gets among a million entities, alone and beside somebody who reads all of them: how much
+//! Point gets among a million entities, alone and beside a client that reads all of them: how much
 //! longer do they take?
 
 use std::io;
@@ -29,19 +29,19 @@ const GOAL: Goal = Goal::AtMost(3.0);
 /// Who else is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Other {
-    Nobody,
+    None,
     /// Asks for one entity of all by a property that is no key.
     Query,
     /// Reads everything, a page of a thousand after the other.
     Pages,
 }
 
-const OTHERS: [Other; 3] = [Other::Nobody, Other::Query, Other::Pages];
+const OTHERS: [Other; 3] = [Other::None, Other::Query, Other::Pages];
 
 impl Other {
     fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "alone",
+            Self::None => "alone",
             Self::Query => "beside a query over all",
             Self::Pages => "beside pages of 1,000",
         }
@@ -104,7 +104,7 @@ pub async fn compare(rounds: usize) -> io::Result<String> {
     for (way, measured) in ways.into_iter().zip(&measured) {
         for ((other, this), read) in OTHERS.into_iter().zip(measured).zip(read) {
             let ratio = this.p99.over(&measured[0].p99);
-            let goal = if other == Other::Nobody { Goal::None } else { GOAL };
+            let goal = if other == Other::None { Goal::None } else { GOAL };
             table.row(vec![
                 format!("{way}, {}", other.name()),
                 figure(this.p50.median()),
@@ -112,7 +112,7 @@ pub async fn compare(rounds: usize) -> io::Result<String> {
                 figure(this.longest.median()),
                 judged(&ratio, goal),
                 match other {
-                    Other::Nobody => String::new(),
+                    Other::None => String::new(),
                     Other::Query => format!("{read} queries"),
                     Other::Pages => format!("{read} pages"),
                 },
@@ -136,7 +136,7 @@ fn paced(host: &str, gets: &[Vec<u8>]) -> io::Result<Vec<Duration>> {
     Ok(took)
 }
 
-/// Somebody who reads everything over and over, on a thread of its own.
+/// A client that reads everything over and over, on a thread of its own.
 struct Reader {
     stopped: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<()>>,
@@ -157,7 +157,7 @@ impl Reader {
                 let mut page = writer.everything("many", None, None);
                 while !stopped.load(Ordering::Relaxed) {
                     match other {
-                        Other::Nobody => return Ok(()),
+                        Other::None => return Ok(()),
                         Other::Query => {
                             let answer = socket.ask(&query)?.expect(200)?;
                             // It may end early, but not without saying where to go on.

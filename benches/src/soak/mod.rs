@@ -2,7 +2,7 @@
 //!
 //! - [`run`]: a thousand idle connections, busy ones and odd ones; what is measured, and the verdict
 //! - [`work`]: the busy ones; [`odd`]: slow, half-closed, short-lived ones
-//! - [`beside`]: point gets beside somebody who reads a million entities
+//! - [`beside`]: point gets beside a client that reads a million entities
 //! - [`requests`], [`socket`], [`figures`]: what is sent, how, and what is counted
 
 pub mod beside;

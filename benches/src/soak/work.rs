@@ -15,7 +15,7 @@ use crate::small::{BLOB_LINE, BLOB_LINES};
 /// Connections to each service. There are most to tables.
 pub(crate) const CONNECTIONS: [usize; SERVICES.len()] = [192, 32, 32];
 
-/// Somebody with a connection.
+/// A client with a connection.
 pub(crate) struct Worker {
     connection: Connection,
     service: Service,

@@ -22,6 +22,8 @@ pub(crate) struct Container {
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: Option<LitStr>,
     pub(crate) kind: Option<LitStr>,
+    /// The property that says the kind, or that tells the types of a set.
+    pub(crate) discriminator: Option<LitStr>,
     pub(crate) version: Option<i32>,
     /// The type of the version before.
     pub(crate) from: Option<syn::Type>,
@@ -31,7 +33,24 @@ pub(crate) struct Container {
     pub(crate) store: Option<Span>,
     /// The most rows of an entity.
     pub(crate) wide: Option<LitInt>,
+    /// The library whose stored types the fields have.
+    pub(crate) compat: Option<Ident>,
+    /// Whether every row has the types of the fields.
+    pub(crate) exact: bool,
+    /// The type of integer that an enum is stored as.
+    pub(crate) repr: Option<LitStr>,
 }
+
+/// The libraries that `compat` knows, each with its variant of `Compat`.
+const LIBRARIES: [(&str, &str); 4] = [
+    ("azure_data_tables-0.21", "AzureDataTables"),
+    ("dotnet", "DotNet"),
+    ("javascript", "JavaScript"),
+    ("python", "Python"),
+];
+
+/// The types that `as` knows.
+const TYPES: [&str; 6] = ["DateTime", "Double", "Guid", "Int32", "Int64", "String"];
 
 /// `index(name = by_email, row = "email_{email:lower}", ..)`.
 pub(crate) struct Index {
@@ -72,6 +91,16 @@ pub(crate) struct Field {
     pub(crate) blob: Option<Span>,
     /// Whether its entries are properties of their own.
     pub(crate) rest: Option<Span>,
+    /// The type that it is stored as, a variant of `edm::Type`.
+    pub(crate) stored: Option<Ident>,
+    /// Whether every row has this type.
+    pub(crate) exact: Option<Span>,
+    /// Whether its fields are properties of their own.
+    pub(crate) flatten: Option<Span>,
+    /// What the names of the properties of a flattened field begin with.
+    pub(crate) prefix: Option<LitStr>,
+    /// A module whose functions convert the field.
+    pub(crate) with: Option<(Path, Span)>,
     pub(crate) system: Option<(System, Span)>,
 }
 
@@ -103,12 +132,16 @@ impl Container {
             partition: None,
             row: None,
             kind: None,
+            discriminator: None,
             version: None,
             from: None,
             indexes: Vec::new(),
             lists: Vec::new(),
             store: None,
             wide: None,
+            compat: None,
+            exact: false,
+            repr: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
         // A set stores nothing by itself.
@@ -136,6 +169,10 @@ impl Container {
                 this.wide = Some(meta.value()?.parse()?);
                 return Ok(());
             }
+            if name == "exact" {
+                this.exact = true;
+                return Ok(());
+            }
             if name == serde::IGNORE {
                 ignores_serde = true;
                 return Ok(());
@@ -154,6 +191,9 @@ impl Container {
                 "rename_all" => this.rename_all = Some(Case::parse(&text)?),
                 "partition" => this.partition = Some(text),
                 "row" => this.row = Some(text),
+                "discriminator" => this.discriminator = Some(text),
+                "compat" => this.compat = Some(library(&text)?),
+                "repr" => this.repr = Some(text),
                 _ => this.kind = Some(text),
             }
             Ok(())
@@ -257,7 +297,10 @@ impl Field {
     /// `system` if fields may receive the properties that every entity has.
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
-        let own = ["rename", "default", "skip", "json", "encrypt", "blob", "rest"];
+        let own = [
+            "rename", "default", "skip", "json", "encrypt", "blob", "rest", "as", "exact",
+            "flatten", "prefix", "with",
+        ];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
             let span = meta.path.span();
@@ -296,6 +339,16 @@ impl Field {
                     );
                 }
                 "rest" => this.rest = Some(span),
+                "as" => this.stored = Some(stored(&value(meta)?)?),
+                "exact" if system => {
+                    return Err(meta.error("`exact` is for entities: a projection has no columns"));
+                }
+                "exact" => this.exact = Some(span),
+                "flatten" => this.flatten = Some(span),
+                "prefix" => this.prefix = Some(value(meta)?),
+                "with" => {
+                    this.with = Some((value(meta)?.parse_with(Path::parse_mod_style)?, span));
+                }
                 "partition_key" => this.system = Some((System::PartitionKey, span)),
                 "row_key" => this.system = Some((System::RowKey, span)),
                 _ => this.system = Some((System::Timestamp, span)),
@@ -306,14 +359,28 @@ impl Field {
     }
 }
 
-/// `rename` on a variant.
-pub(crate) fn variant_rename(attrs: &[Attribute], namespace: &str) -> Result<Option<LitStr>> {
-    let mut rename = None;
-    visit(attrs, namespace, &["rename"], |_, meta| {
-        rename = Some(value(meta)?);
-        Ok(())
-    })?;
-    Ok(rename)
+/// What stands on a variant.
+#[derive(Default)]
+pub(crate) struct Variant {
+    pub(crate) rename: Option<LitStr>,
+    /// Whether it holds what no other variant is.
+    pub(crate) other: Option<Span>,
+}
+
+impl Variant {
+    pub(crate) fn parse(attrs: &[Attribute], namespace: &str) -> Result<Self> {
+        let mut this = Self::default();
+        let allowed: &[&str] =
+            if namespace == "property" { &["rename", "other"] } else { &["rename"] };
+        visit(attrs, namespace, allowed, |name, meta| {
+            match name {
+                "rename" => this.rename = Some(value(meta)?),
+                _ => this.other = Some(meta.path.span()),
+            }
+            Ok(())
+        })?;
+        Ok(this)
+    }
 }
 
 /// Refuses attributes where none has a meaning.
@@ -372,6 +439,27 @@ fn known(
     }
     seen.push(name.clone());
     Ok(name)
+}
+
+/// The variant of `Compat` that the name of a library stands for.
+fn library(text: &LitStr) -> Result<Ident> {
+    let name = text.value();
+    let known = LIBRARIES.iter().find(|(known, _)| *known == name);
+    let (_, variant) = known.ok_or_else(|| {
+        let names = LIBRARIES.map(|(name, _)| format!("`{name}`")).join(", ");
+        Error::new(text.span(), format!("`compat` is one of {names}"))
+    })?;
+    Ok(Ident::new(variant, text.span()))
+}
+
+/// The variant of `edm::Type` that the name of a type stands for.
+fn stored(text: &LitStr) -> Result<Ident> {
+    let name = text.value();
+    if !TYPES.contains(&&*name) {
+        let names = TYPES.map(|name| format!("`{name}`")).join(", ");
+        return Err(Error::new(text.span(), format!("`as` is one of {names}")));
+    }
+    Ok(Ident::new(&name, text.span()))
 }
 
 fn version(number: &LitInt) -> Result<i32> {

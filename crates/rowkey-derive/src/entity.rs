@@ -2,13 +2,13 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{DeriveInput, Result};
+use syn::{DeriveInput, Path, Result};
 
 use crate::attrs::{DefaultValue, System};
 use crate::index;
 use crate::keys;
 use crate::list;
-use crate::model::{Field, KIND, Keys, Model, Role, VERSION, at, option_of, plain};
+use crate::model::{Field, Keys, Model, Role, VERSION, at, option_of, plain};
 use crate::names::constant;
 use crate::store::POINTER;
 use crate::template::Template;
@@ -25,12 +25,14 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
     let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
+    let bounded = model.bounded();
+    let (generics, arguments, bounds) = bounded.split_for_impl();
     Ok(quote! {
         // A program rarely uses every constructor and every column, and a public struct may have
         // private fields of private types.
         #[automatically_derived]
         #[allow(dead_code, private_bounds, private_interfaces)]
-        impl #ident {
+        impl #generics #ident #arguments #bounds {
             #items
             #indexes
             #lists
@@ -46,10 +48,52 @@ pub(crate) fn projection(input: &DeriveInput) -> Result<TokenStream> {
     Ok(projection_impl(&Model::projection(input)?, None))
 }
 
+/// A struct whose fields are properties of the entity that it is a field of.
+pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
+    let model = Model::flatten(input)?;
+    let Model { krate, ident, .. } = &model;
+    let row = format_ident!("__row", span = Span::mixed_site());
+    let out = format_ident!("__out", span = Span::mixed_site());
+    let fields = model.fields.iter().enumerate().map(|(i, field)| {
+        let (name, value) = (field.ident, read(&model, i, field, &row));
+        quote! { #name: #value }
+    });
+    let names = model.properties();
+    let properties = model.fields.iter().filter_map(|field| write(&model, field, &out));
+    let columns = columns(&model);
+    let bounded = model.bounded();
+    let (generics, arguments, bounds) = bounded.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(dead_code, private_bounds, private_interfaces)]
+        impl #generics #ident #arguments #bounds {
+            #columns
+        }
+
+        #[automatically_derived]
+        impl #generics #krate::entity::Flatten for #ident #arguments #bounds {
+            const NAMES: &'static [&'static str] = &[#(#names),*];
+
+            fn decode(
+                #row: &#krate::entity::RowReader<'_>,
+            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+                ::core::result::Result::Ok(Self { #(#fields,)* })
+            }
+
+            fn encode(&self, #out: &mut #krate::entity::RowWriter) {
+                #(#properties)*
+            }
+        }
+    })
+}
+
 fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let Model { krate, ident, .. } = model;
+    let bounded = model.bounded();
+    let (generics, arguments, bounds) = bounded.split_for_impl();
     let row = format_ident!("__row", span = Span::mixed_site());
-    let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#kind)?; });
+    let discriminator = &model.discriminator;
+    let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#discriminator, #kind)?; });
     let version = model.version.map(|version| quote! { #row.version(#version)?; });
     let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
         quote_spanned! { at(from) =>
@@ -90,9 +134,12 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     };
     let is_opened = !model.encrypted().is_empty() || model.wide.is_some();
     let opened = is_opened.then(|| quote! { const IS_OPENED: bool = true; });
+    let checks = type_checks(model);
     quote! {
+        #checks
+
         #[automatically_derived]
-        impl #krate::entity::Projection for #ident {
+        impl #generics #krate::entity::Projection for #ident #arguments #bounds {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
             #opened
             #blobs
@@ -112,6 +159,9 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
 
 fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let Model { krate, ident, .. } = model;
+    let bounded = model.bounded();
+    let (generics, arguments, bounds) = bounded.split_for_impl();
+    let apart = names_apart(model);
     let out = format_ident!("__out", span = Span::mixed_site());
     let own = |i: usize| {
         let field = model.fields[i].ident;
@@ -122,9 +172,11 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let rows = heads(model, &keys.row);
     let partitions = heads(model, &keys.partition);
     let row_template = keys::template(model, &keys.row.pieces);
+    let discriminator = &model.discriminator;
     let kind = model.kind.as_ref().map(|kind| {
         quote! {
             const KIND: ::core::option::Option<&'static str> = ::core::option::Option::Some(#kind);
+            const DISCRIMINATOR: &'static str = #discriminator;
         }
     });
     let encrypted = Some(model.encrypted()).filter(|names| !names.is_empty()).map(|names| {
@@ -161,8 +213,28 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         }
     });
+    let stored = model.version.zip(model.from.as_ref()).map(|(version, from)| {
+        let row = format_ident!("__row", span = Span::mixed_site());
+        quote_spanned! { at(from) =>
+            fn encode_stored(
+                &self,
+                #row: &#krate::entity::RowReader<'_>,
+                #out: &mut #krate::entity::RowWriter,
+            ) -> ::core::result::Result<(), #krate::entity::DecodeError> {
+                if #row.is_older(#version)? {
+                    return <#from as #krate::entity::Entity>::encode_stored(
+                        &<#from as #krate::entity::Projection>::decode(#row)?,
+                        #row,
+                        #out,
+                    );
+                }
+                #krate::entity::Entity::encode(self, #out);
+                ::core::result::Result::Ok(())
+            }
+        }
+    });
     let write_version = model.version.map(|version| quote! { #out.version(#version); });
-    let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#kind); });
+    let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#discriminator, #kind); });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let most = model.rows();
@@ -174,7 +246,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let texts = texts.map(|(name, text)| quote! { (#name, #text) });
     quote! {
         #[automatically_derived]
-        impl #krate::entity::Entity for #ident {
+        impl #generics #krate::entity::Entity for #ident #arguments #bounds {
             const ROWS: #krate::entity::Rows = #rows;
             const PARTITIONS: #krate::entity::Rows = #partitions;
             const ROW_TEMPLATE: &'static [#krate::key::Piece] = #row_template;
@@ -197,11 +269,13 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
 
             fn encode(&self, #out: &mut #krate::entity::RowWriter) {
+                #apart
                 #write_kind
                 #write_version
                 #(#properties)*
             }
 
+            #stored
             #index_key
             #list_keys
         }
@@ -210,7 +284,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
 
 /// What to ask the service for.
 fn selected(model: &Model<'_>) -> TokenStream {
-    let kind = model.kind.as_ref().map(|_| KIND);
+    let kind = model.kind.as_ref().map(|_| &*model.discriminator);
     let names: Vec<_> = ["PartitionKey", "RowKey", "Timestamp"]
         .into_iter()
         .chain(kind)
@@ -218,7 +292,8 @@ fn selected(model: &Model<'_>) -> TokenStream {
         .chain(model.properties())
         .collect();
     // An older version may have others.
-    if names.len() > MAX_SELECT || model.from.is_some() || model.has_rest() {
+    let is_open = model.has_rest() || model.flattened().next().is_some();
+    if names.len() > MAX_SELECT || model.from.is_some() || is_open {
         // Decoding looks properties up by name, so all of them do as well.
         return quote! { ::core::option::Option::None };
     }
@@ -242,38 +317,154 @@ fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
 fn columns(model: &Model<'_>) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let columns = model.fields.iter().filter_map(|field| {
-        let Role::Property { name, json: false, blob: false, encrypt, .. } = &field.role else {
+        let Role::Property { name, json: false, blob: false, with: None, encrypt, exact, .. } =
+            &field.role
+        else {
             return None;
         };
         let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
         let ty = option_of(field.ty).unwrap_or(field.ty);
         let what = if *encrypt { "to patch it; it is encrypted" } else { "to make filters of" };
         let doc = format!("The property `{name}`, {what}.");
+        let exact = *exact || model.exact;
+        let column = match stored(model, field) {
+            None if !exact => quote! { #krate::Column::named(#name) },
+            stored => {
+                let none = || quote! { ::core::option::Option::None };
+                let stored = stored.unwrap_or_else(none);
+                quote! { #krate::Column::declared(#name, #stored, #exact) }
+            }
+        };
         Some(quote! {
             #[doc = #doc]
-            #vis const #constant: #krate::Column<#ty> = #krate::Column::named(#name);
+            #vis const #constant: #krate::Column<#ty> = #column;
         })
     });
     quote! { #(#columns)* }
 }
 
-/// The names of properties that fields have, which no entry of an open field may have.
-fn taken(model: &Model<'_>) -> Vec<String> {
+/// The type that a field is stored as, an `Option<Type>` that is known at compile time; `None` if it is
+/// its own.
+fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
+    let Model { krate, compat, .. } = model;
+    // The others are text or bytes, whichever library reads them.
+    let Role::Property { json: false, blob: false, encrypt: false, with: None, stored, .. } =
+        &field.role
+    else {
+        return None;
+    };
+    let ty = field.ty;
+    match (stored, compat) {
+        (Some(stored), _) => {
+            Some(quote! { ::core::option::Option::Some(#krate::edm::Type::#stored) })
+        }
+        (None, Some(compat)) => Some(quote_spanned! { at(ty) =>
+            const {
+                #krate::entity::Compat::#compat.stored_as(<#ty as #krate::entity::Property>::TYPE)
+            }
+        }),
+        (None, None) => None,
+    }
+}
+
+/// Refuses `as` on a field whose values cannot be stored so.
+fn type_checks(model: &Model<'_>) -> TokenStream {
+    let krate = &model.krate;
+    let checks = model.fields.iter().filter_map(|field| {
+        let Role::Property { stored: Some(stored), .. } = &field.role else { return None };
+        let ty = field.ty;
+        let what = format!(
+            "`as = \"{stored}\"`: numbers are stored as `Int32`, `Int64` and `Double`, integers, dates and \
+             GUIDs also as `String`; the type of `{}` is none of these",
+            field.ident
+        );
+        Some(quote_spanned! { at(ty) =>
+            const _: () = ::core::assert!(
+                #krate::entity::is_storable_as(
+                    <#ty as #krate::entity::Property>::TYPE,
+                    #krate::edm::Type::#stored,
+                ),
+                #what
+            );
+        })
+    });
+    quote! { #(#checks)* }
+}
+
+/// The names of properties that fields have, which no entry of an open field may have: lists of names,
+/// each with what stands in front of them.
+fn taken(model: &Model<'_>) -> TokenStream {
+    let krate = &model.krate;
+    let own = own_names(model);
+    let flattened = model.flattened().map(|(Field { ty, .. }, prefix)| {
+        quote_spanned! { at(ty) => (#prefix, <#ty as #krate::entity::Flatten>::NAMES) }
+    });
+    quote! { &[("", &[#(#own),*]) #(, #flattened)*] }
+}
+
+fn own_names(model: &Model<'_>) -> Vec<String> {
     let pointers = model.blobs().map(|name| format!("{name}{POINTER}"));
-    model.properties().map(str::to_owned).chain(pointers).collect()
+    let kind = model.kind.as_ref().map(|_| model.discriminator.clone());
+    model.properties().map(str::to_owned).chain(pointers).chain(kind).collect()
+}
+
+/// Fails to compile if a flattened field has a property that another field, the service or the type has.
+fn names_apart(model: &Model<'_>) -> Option<TokenStream> {
+    let (field, _) = model.flattened().next()?;
+    let krate = &model.krate;
+    let taken = taken(model);
+    let check = quote_spanned! { at(field.ty) =>
+        ::core::assert!(
+            #krate::entity::names_apart(#taken),
+            "a flattened field has a property that another field has, or one that the service, the \
+             type or a store writes: give it a `prefix`"
+        )
+    };
+    // Of a type without parameters it is known before anything is written.
+    Some(if model.generics.params.is_empty() {
+        quote_spanned! { at(field.ty) => const _: () = #check; }
+    } else {
+        quote_spanned! { at(field.ty) => const { #check } }
+    })
 }
 
 /// Writes a field that is stored as a property.
 fn write(model: &Model<'_>, field: &Field<'_>, out: &Ident) -> Option<TokenStream> {
     if let Role::Rest = field.role {
         let (ident, taken) = (field.ident, taken(model));
-        return Some(quote_spanned! { at(field.ty) => #out.rest(&self.#ident, &[#(#taken),*]); });
+        return Some(quote_spanned! { at(field.ty) => #out.rest(&self.#ident, #taken); });
     }
-    let Role::Property { name, json, encrypt, .. } = &field.role else { return None };
-    let (ident, ty) = (field.ident, field.ty);
+    let (krate, ident, ty) = (&model.krate, field.ident, field.ty);
+    if let Role::Flatten(prefix) = &field.role {
+        return Some(quote_spanned! { at(ty) =>
+            #out.flatten(#prefix, |#out| {
+                <#ty as #krate::entity::Flatten>::encode(&self.#ident, #out);
+            });
+        });
+    }
+    let Role::Property { name, json, encrypt, with, .. } = &field.role else { return None };
+    if let Some(with) = with {
+        let value = local_value();
+        return Some(if option_of(ty).is_some() {
+            quote_spanned! { at(ty) =>
+                if let ::core::option::Option::Some(#value) = &self.#ident {
+                    #out.converted(#name, #with::to_value(#value));
+                }
+            }
+        } else {
+            quote_spanned! { at(ty) => #out.converted(#name, #with::to_value(&self.#ident)); }
+        });
+    }
     let mark = encrypt.then(|| quote! { #out.must_encrypt(#name); });
     let write = match (json, option_of(ty)) {
-        (false, _) => quote_spanned! { at(ty) => #out.property::<#ty>(#name, &self.#ident); },
+        (false, _) => stored(model, field).map_or_else(
+            || quote_spanned! { at(ty) => #out.property::<#ty>(#name, &self.#ident); },
+            |stored| {
+                quote_spanned! { at(ty) =>
+                    #out.property_as::<#ty>(#name, &self.#ident, #stored);
+                }
+            },
+        ),
         (true, None) => quote_spanned! { at(ty) => #out.json::<#ty>(#name, &self.#ident); },
         (true, Some(inner)) => quote_spanned! { at(ty) =>
             if let ::core::option::Option::Some(__value) = &self.#ident {
@@ -300,7 +491,14 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         }
         Role::Rest => {
             let taken = taken(model);
-            quote_spanned! { span => #row.rest(&[#(#taken),*])? }
+            quote_spanned! { span => #row.rest(#taken)? }
+        }
+        Role::Flatten(prefix) => quote_spanned! { span =>
+            <#ty as #krate::entity::Flatten>::decode(&#row.flattened(#prefix))?
+        },
+        Role::Property { name, with: Some(with), default, .. } => {
+            let value = quote_spanned! { span => #row.converted(#name, #with::from_value)? };
+            absent(value, krate, (field, name, default.as_ref()))
         }
         Role::System(system) => {
             let value = match system {
@@ -317,38 +515,60 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         Role::Property { name, json: true, blob: true, .. } if option_of(ty).is_none() => {
             quote_spanned! { span => #row.json::<#ty>(#name)?.unwrap_or_default() }
         }
-        Role::Property { name, json: false, default: None, .. } => {
-            quote_spanned! { span => #row.property::<#ty>(#name)? }
-        }
+        Role::Property { name, json: false, default: None, .. } => stored(model, field)
+            .map_or_else(
+                || quote_spanned! { span => #row.property::<#ty>(#name)? },
+                |stored| quote_spanned! { span => #row.property_as::<#ty>(#name, #stored)? },
+            ),
         Role::Property { name, json: false, default, .. } => {
             let default = default_path(default.as_ref());
-            quote_spanned! { span => #row.property_or::<#ty>(#name, #default)? }
+            stored(model, field).map_or_else(
+                || quote_spanned! { span => #row.property_or::<#ty>(#name, #default)? },
+                |stored| {
+                    quote_spanned! { span =>
+                        #row.property_as_or::<#ty>(#name, #stored, #default)?
+                    }
+                },
+            )
         }
         Role::Property { name, json: true, default, .. } => {
-            let inner = option_of(ty);
-            let read = inner.unwrap_or(ty);
+            let read = option_of(ty).unwrap_or(ty);
             let value = quote_spanned! { span => #row.json::<#read>(#name)? };
-            match (inner, default) {
-                (Some(_), None) => value,
-                (Some(_), Some(default)) => {
-                    let default = default_path(Some(default));
-                    quote_spanned! { span =>
-                        match #value {
-                            ::core::option::Option::None => #default(),
-                            __value => __value,
-                        }
-                    }
-                }
-                (None, Some(default)) => {
-                    let default = default_path(Some(default));
-                    quote_spanned! { span => #value.unwrap_or_else(#default) }
-                }
-                (None, None) => quote_spanned! { span =>
-                    #value.ok_or_else(|| #krate::entity::DecodeError::missing(#name))?
-                },
-            }
+            absent(value, krate, (field, name, default.as_ref()))
         }
     }
+}
+
+/// What a field is of an `Option` of what it holds, which is `None` if the property is absent.
+fn absent(
+    value: TokenStream,
+    krate: &Path,
+    (field, name, default): (&Field<'_>, &str, Option<&DefaultValue>),
+) -> TokenStream {
+    let span = at(field.ty);
+    match (option_of(field.ty), default) {
+        (Some(_), None) => value,
+        (Some(_), Some(default)) => {
+            let (default, found) = (default_path(Some(default)), local_value());
+            quote_spanned! { span =>
+                match #value {
+                    ::core::option::Option::None => #default(),
+                    #found => #found,
+                }
+            }
+        }
+        (None, Some(default)) => {
+            let default = default_path(Some(default));
+            quote_spanned! { span => #value.unwrap_or_else(#default) }
+        }
+        (None, None) => quote_spanned! { span =>
+            #value.ok_or_else(|| #krate::entity::DecodeError::missing(#name))?
+        },
+    }
+}
+
+fn local_value() -> Ident {
+    format_ident!("__value", span = Span::mixed_site())
 }
 
 fn default_path(default: Option<&DefaultValue>) -> TokenStream {

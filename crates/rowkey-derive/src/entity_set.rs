@@ -7,12 +7,14 @@ use syn::spanned::Spanned as _;
 use syn::{Data, DeriveInput, Error, Fields, Path, Result, Token, Type, Variant, parenthesized};
 
 use crate::attrs::{self, Container};
-use crate::model::{at, combine, refuse_generics};
+use crate::model::{at, combine, discriminator, refuse_generics};
 
 /// The enum and what its attributes say.
 struct Set<'a> {
     krate: Path,
     ident: &'a Ident,
+    /// The property that says the kind of each type.
+    discriminator: String,
     variants: Vec<Member<'a>>,
     unknown: Option<(&'a Ident, &'a Type)>,
 }
@@ -47,12 +49,15 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let partition_key = delegate(quote! { partition_key });
     let row_key = delegate(quote! { row_key });
     let encode = delegate(quote! { encode });
+    let types = set.types();
+    let encode_stored = encode_stored(&set, &out);
     Ok(quote! {
         #decode
         #[automatically_derived]
         impl #krate::entity::Entity for #ident {
             const ROWS: #krate::entity::Rows = #krate::entity::Rows::All;
-            const HAS_COPIES: bool = true;
+            const COPIES: &'static [&'static [#krate::index::Index]] =
+                &[#(<#types as #krate::entity::Entity>::INDEXES),*];
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -65,14 +70,58 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             fn encode(&self, #out: &mut #krate::entity::RowWriter) {
                 #encode
             }
+
+            #encode_stored
         }
         #checks
     })
 }
 
+/// Writes what the type of the stored version writes.
+fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
+    let Set { krate, discriminator, .. } = set;
+    let row = format_ident!("__row", span = Span::mixed_site());
+    let older = set.variants.iter().flat_map(|member| &member.older).map(|old| {
+        quote_spanned! { at(old) =>
+            if __tag.is::<#old>() {
+                return <#old as #krate::entity::Entity>::encode_stored(
+                    &<#old as #krate::entity::Projection>::decode(#row)?,
+                    #row,
+                    #out,
+                );
+            }
+        }
+    });
+    let types = set.variants.iter().map(|member| (member.ident, member.ty)).chain(set.unknown);
+    let arms = types.map(|(variant, ty)| {
+        let entity = quote_spanned! { at(ty) => <#ty as #krate::entity::Entity> };
+        quote! { Self::#variant(__entity) => #entity::encode_stored(__entity, #row, #out), }
+    });
+    let tag = set.variants.iter().any(|member| !member.older.is_empty()).then(|| {
+        quote! {
+            let __tag = #krate::entity::set::Tag::read(
+                #row,
+                #discriminator,
+                <Self as #krate::entity::Entity>::COPIES,
+            )?;
+        }
+    });
+    quote! {
+        fn encode_stored(
+            &self,
+            #row: &#krate::entity::RowReader<'_>,
+            #out: &mut #krate::entity::RowWriter,
+        ) -> ::core::result::Result<(), #krate::entity::DecodeError> {
+            #tag
+            #(#older)*
+            match self { #(#arms)* }
+        }
+    }
+}
+
 /// Finds the type that a row is of, and reads the row as that.
 fn decode(set: &Set<'_>) -> TokenStream {
-    let Set { krate, ident, variants, .. } = set;
+    let Set { krate, ident, discriminator, variants, .. } = set;
     let row = format_ident!("__row", span = Span::mixed_site());
     let arms = variants.iter().map(|Member { ident, ty, older }| {
         let newest = quote_spanned! { at(ty) =>
@@ -110,7 +159,11 @@ fn decode(set: &Set<'_>) -> TokenStream {
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
-                let __tag = #krate::entity::set::Tag::read(#row)?;
+                let __tag = #krate::entity::set::Tag::read(
+                    #row,
+                    #discriminator,
+                    <Self as #krate::entity::Entity>::COPIES,
+                )?;
                 #(#arms)*
                 #unknown
             }
@@ -122,8 +175,19 @@ fn decode(set: &Set<'_>) -> TokenStream {
 /// claim one row, or when an older version is not older.
 fn checks(set: &Set<'_>) -> TokenStream {
     let krate = &set.krate;
-    let all: Vec<&Type> =
-        set.variants.iter().flat_map(|m| std::iter::once(m.ty).chain(&m.older)).collect();
+    let all: Vec<&Type> = set.types().collect();
+    let discriminator = &set.discriminator;
+    let told = all.iter().map(|ty| {
+        let what = format!(
+            "`{}` tells its kind by another property than the set, `{discriminator}`: name the same one in \
+             `discriminator = \"..\"` of the type and of the set",
+            shown(ty)
+        );
+        quote_spanned! { at(ty) =>
+            const _: () =
+                ::core::assert!(#krate::entity::set::is_told_by::<#ty>(#discriminator), "{}", #what);
+        }
+    });
     let pairs = all.iter().enumerate().flat_map(|(i, a)| all[..i].iter().map(move |b| (*b, *a)));
     let apart = pairs.map(|(a, b)| {
         let (name, other) = (shown(a), shown(b));
@@ -176,7 +240,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
             );
         }
     });
-    quote! { #(#older)* #(#opened)* #(#apart)* }
+    quote! { #(#older)* #(#opened)* #(#told)* #(#apart)* }
 }
 
 fn shown(ty: &Type) -> String {
@@ -186,7 +250,7 @@ fn shown(ty: &Type) -> String {
 impl<'a> Set<'a> {
     fn parse(input: &'a DeriveInput) -> Result<Self> {
         refuse_generics(&input.generics, "EntitySet")?;
-        let container = Container::parse(input, "entity_set", &[], false)?;
+        let container = Container::parse(input, "entity_set", &["discriminator"], false)?;
         let Data::Enum(data) = &input.data else {
             let what = "`EntitySet` is derived for an enum with a variant for each entity type: \
                         `Employee(Employee)`";
@@ -195,6 +259,7 @@ impl<'a> Set<'a> {
         let mut this = Self {
             krate: container.krate,
             ident: &input.ident,
+            discriminator: discriminator(container.discriminator.as_ref())?,
             variants: Vec::new(),
             unknown: None,
         };
@@ -209,6 +274,11 @@ impl<'a> Set<'a> {
             errors = Some(Error::new(input.ident.span(), what));
         }
         errors.map_or(Ok(this), Err)
+    }
+
+    /// The types, each followed by its older versions.
+    fn types(&self) -> impl Iterator<Item = &Type> {
+        self.variants.iter().flat_map(|member| std::iter::once(member.ty).chain(&member.older))
     }
 
     fn add(&mut self, variant: &'a Variant) -> Result<()> {

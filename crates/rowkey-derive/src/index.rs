@@ -9,7 +9,7 @@ use crate::attrs::Index as Declared;
 use crate::keys::{
     arguments, declared, distinct, format, indices, local, local_named, part_type, template, write,
 };
-use crate::model::{Keys, Model, Role, at, combine, plain};
+use crate::model::{KIND, Keys, Model, Role, at, combine, plain};
 use crate::names::did_you_mean;
 use crate::template::{Part, Piece, Template};
 
@@ -51,6 +51,11 @@ impl Index {
             None => "SamePartition",
         };
         Ident::new(scope, Span::call_site())
+    }
+
+    /// The template of the partition of its rows; `None` for that of their entities.
+    pub(crate) fn partition(&self) -> Option<&Template> {
+        self.partition.as_ref()
     }
 
     /// Whether its copies have all properties of their entities.
@@ -123,6 +128,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         matches!(
             model.fields[part.index].role,
             Role::Rest
+                | Role::Flatten(_)
                 | Role::Skipped(_)
                 | Role::Property { json: true, .. }
                 | Role::Property { encrypt: true, .. }
@@ -283,10 +289,15 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let partition_head = index.partition.as_ref().map_or("", Template::head);
         let row_head = index.row.head();
         let row_template = template(model, &index.row.pieces);
-        let copy = index
-            .copy
-            .as_ref()
-            .map_or_else(|| quote! { All }, |names| quote! { Only(&[#(#names),*]) });
+        let copy = index.copy.as_ref().map_or_else(
+            || quote! { All },
+            |names| {
+                // Copies have it, as they have `EntityType`.
+                let own = Some(&model.discriminator).filter(|_| model.kind.is_some());
+                let own = own.filter(|name| *name != KIND).into_iter();
+                quote! { Only(&[#(#names,)* #(#own),*]) }
+            },
+        );
         quote! {
             #krate::index::Index {
                 name: #name,

@@ -4,14 +4,16 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Result};
 
-use crate::model::{at, refuse_generics};
+use crate::model::at;
+use crate::property::bounded;
 use crate::shape::{Newtype, Shape, Variants};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
-    refuse_generics(&input.generics, "KeyPart")?;
     match Shape::parse(input, "key_part")? {
         Shape::Newtype(newtype) => Ok(newtype_impl(input, &newtype)),
         Shape::Variants(variants) => Ok(enum_impl(input, &variants)),
+        // Only a property has a `repr`.
+        Shape::Numbers(_) => Ok(TokenStream::new()),
     }
 }
 
@@ -19,13 +21,13 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
     let ident = &input.ident;
     let part = quote_spanned! { at(ty) => <#ty as #krate::key::KeyPart> };
+    let bounded = bounded(input, ty, &quote! { #krate::key::KeyPart });
+    let (generics, arguments, bounds) = bounded.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #krate::key::KeyPart for #ident {
-            const DESCENDING: bool = #part::DESCENDING;
-            const WIDTH: bool = #part::WIDTH;
-            const TEXT: bool = #part::TEXT;
-            const PREFIX_FREE: bool = #part::PREFIX_FREE;
+        impl #generics #krate::key::KeyPart for #ident #arguments #bounds {
+            const KIND: #krate::key::PartKind = #part::KIND;
+            const EXACT: bool = #part::EXACT;
 
             fn write(&self, out: &mut #krate::key::KeyWriter) {
                 #part::write(&self.#member, out)
@@ -42,14 +44,15 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
 }
 
 fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
-    let Variants { krate, idents, texts } = variants;
+    let Variants { krate, idents, texts, .. } = variants;
     let ident = &input.ident;
     let unknown = format!("a text that `{ident}` has");
     let string = quote! { <::std::string::String as #krate::key::KeyPart> };
     quote! {
         #[automatically_derived]
         impl #krate::key::KeyPart for #ident {
-            const TEXT: bool = true;
+            const KIND: #krate::key::PartKind = #krate::key::PartKind::Text;
+            const EXACT: bool = true;
 
             fn write(&self, out: &mut #krate::key::KeyWriter) {
                 out.text(match self { #(Self::#idents => #texts,)* })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use proc_macro2::{Ident, Literal, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Type;
 use syn::ext::IdentExt as _;
@@ -12,6 +12,7 @@ use syn::spanned::Spanned as _;
 use crate::index::Index;
 use crate::list::List;
 use crate::model::{Keys, Model, Role, at, option_of, vec_of};
+use crate::notation::Notation;
 use crate::template::{Part, Piece};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
@@ -164,14 +165,14 @@ pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
             other => Some(other.to_token_stream()),
         };
         let mut text = format!("{{{}: {}", part.field, of.unwrap_or_default());
-        if let Some(width) = part.width {
-            let _ = write!(text, ", {width}");
+        let words = part.format.notation.words();
+        if !words.is_empty() {
+            let _ = write!(text, ", {words}");
         }
         if let Some(buckets) = part.bucket {
             let _ = write!(text, ", bucket({buckets})");
         }
-        text.push_str(if part.descending { ", desc" } else { "" });
-        text.push_str(if part.lower { ", lower}" } else { "}" });
+        text.push_str(if part.format.descending { ", desc}" } else { "}" });
         text
     };
     let piece = |piece: &Piece| match piece {
@@ -181,37 +182,45 @@ pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
     pieces.iter().map(piece).collect()
 }
 
-/// `desc` and widths on types whose text has no such form fail when the constants are evaluated.
+/// Formats that a type does not have, and separators that its text may contain, fail when the constants
+/// are evaluated.
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
     let of_indexes = keys.indexes.iter().flat_map(Index::parts);
     let of_indexes = of_indexes.chain(keys.lists.iter().flat_map(List::parts));
     let checks = keys.partition.parts().chain(keys.row.parts()).chain(of_indexes).flat_map(|part| {
-        let field = &part.field;
-        let ty = part_type(model, part.index);
-        let check = move |constant: TokenStream, what: String| {
+        let (field, notation) = (&part.field, part.format.notation);
+        let (ty, words) = (part_type(model, part.index), notation.words());
+        let tokens = notation.tokens(krate);
+        // Of the derive, so that no lint takes the path for one of the program.
+        let key_part = quote_spanned! { at(ty) => #krate::key::KeyPart };
+        let check = move |method: TokenStream, what: String| {
             quote_spanned! { ty.span() =>
-                const _: () = ::core::assert!(<#ty as #krate::key::KeyPart>::#constant, "{}", #what);
+                const _: () = ::core::assert!(
+                    <#ty as #key_part>::KIND.#method,
+                    "{}",
+                    #what
+                );
             }
         };
-        let descending = part.descending.then(|| {
+        let notated = (notation != Notation::Standard).then(|| {
+            check(quote! { takes(#tokens) }, format!("`{{{field}:{words}}}`: {}", notation.whose()))
+        });
+        let descending = part.format.descending.then(|| {
             let what = format!(
-                "`{{{field}:desc}}`: only numbers, bools, dates and newtypes of these can be \
-                 written largest first"
+                "`{{{field}:desc}}`: only numbers, bools, points in time and newtypes of \
+                 these can be written largest first"
             );
-            check(quote! { DESCENDING }, what)
+            check(quote! { descends(#tokens) }, what)
         });
-        let width = part.width.map(|width| {
+        let separator = part.separator.filter(|_| part.bucket.is_none()).map(|separator| {
             let what = format!(
-                "`{{{field}:{width}}}`: a width is the digits of a number, and this is not one"
+                "`{{{field}}}` is followed by `{separator}`, which its text may contain, so where it ends \
+                 could not be told; put `_`, `|`, `,` or `;` behind it, or give it another format"
             );
-            check(quote! { WIDTH }, what)
+            check(quote! { ends_at(#tokens, #separator) }, what)
         });
-        let lower = part.lower.then(|| {
-            let what = format!("`{{{field}:lower}}`: only text can be written in lower case");
-            check(quote! { TEXT }, what)
-        });
-        descending.into_iter().chain(width).chain(lower)
+        notated.into_iter().chain(descending).chain(separator)
     });
     quote! { #(#checks)* }
 }
@@ -295,8 +304,13 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
             .map_err(|error| #krate::entity::DecodeError::key(#which, error))?;
         }
     };
-    let partition = read(&keys.partition.pieces, &pk, "PartitionKey");
-    let row = read(&keys.row.pieces, &rk, "RowKey");
+    // A value that stands in both keys is read where it is kept more finely.
+    let [first, second] = if keys.is_finer_in_row() {
+        [(&keys.row, &rk, "RowKey"), (&keys.partition, &pk, "PartitionKey")]
+    } else {
+        [(&keys.partition, &pk, "PartitionKey"), (&keys.row, &rk, "RowKey")]
+    }
+    .map(|(template, source, which)| read(&template.pieces, source, which));
     let types = tuple(parsed(keys).map(|index| model.fields[index].ty));
     let locals = tuple(parsed(keys).map(local));
     quote! {
@@ -305,8 +319,8 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #pk: &str,
             #rk: &str,
         ) -> ::core::result::Result<#types, #krate::entity::DecodeError> {
-            #partition
-            #row
+            #first
+            #second
             ::core::result::Result::Ok(#locals)
         }
     }
@@ -333,19 +347,16 @@ pub(crate) fn arguments(
 
 pub(crate) fn format(model: &Model<'_>, part: &Part) -> TokenStream {
     let krate = &model.krate;
-    let option = |value: Option<Literal>| {
-        let some = value.map(|value| quote! { ::core::option::Option::Some(#value) });
-        some.unwrap_or_else(|| quote! { ::core::option::Option::None })
-    };
-    let width = option(part.width.map(Literal::u8_suffixed));
-    let separator = option(part.separator.map(Literal::character));
-    let (descending, lower) = (part.descending, part.lower);
+    let separator = part.separator.map_or_else(
+        || quote! { ::core::option::Option::None },
+        |separator| quote! { ::core::option::Option::Some(#separator) },
+    );
+    let (notation, descending) = (part.format.notation.tokens(krate), part.format.descending);
     quote! {
         #krate::key::PartFormat {
-            width: #width,
+            notation: #notation,
             descending: #descending,
             separator: #separator,
-            lower: #lower,
         }
     }
 }

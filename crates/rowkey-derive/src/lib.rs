@@ -1,9 +1,9 @@
-//! `#[derive(Entity, EntitySet, Projection, Property, KeyPart)]` for the `rowkey` crate, which
+//! `#[derive(Entity, EntitySet, Flatten, Projection, Property, KeyPart)]` for the `rowkey` crate, which
 //! re-exports them.
 //!
 //! - `entity_set`: an enum of entities
 //! - `attrs`: what the attributes say · `names`: names made of names, and "did you mean"
-//! - `template`: `"id_{id:6}"` · `model`: a struct and what becomes of each field
+//! - `template`: `"id_{id:6}"` · `notation`: what stands behind the colon · `model`: a struct and what becomes of each field
 //! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the code
 //!   that is written
 //! - `serde`: attributes of serde's that would do nothing · `stub`: what is written when a derive fails
@@ -22,6 +22,7 @@ mod keys;
 mod list;
 mod model;
 mod names;
+mod notation;
 mod property;
 mod serde;
 mod shape;
@@ -74,21 +75,41 @@ use syn::DeriveInput;
 /// template are what the keys say, and are not stored again as properties. A field may stand in
 /// both templates. Its type is a `KeyPart`.
 ///
-/// | part | how the value is written |
-/// |---|---|
-/// | `{id}` | so that text order is value order; a number with all the digits of its type |
-/// | `{id:6}` | a number with 6 digits, 1 to 20; larger ones are an error when the key is made |
-/// | `{at:desc}` | largest first: numbers, bools, dates |
-/// | `{id:6,desc}` | both |
-/// | `{email:lower}` | text in lower case, in indexes only |
-/// | `{device:bucket(8)}` | which of 8 buckets a hash of the value chooses, in PartitionKeys only |
+/// | part | of | how the value is written | order |
+/// |---|---|---|---|
+/// | `{id}` | all | so that text order is value order; a number with all the digits of its type | holds |
+/// | `{id:6}` | numbers | 6 digits, 1 to 20; larger ones are an error when the key is made | holds |
+/// | `{at:desc}`, `{id:6,desc}` | numbers, bools, instants | largest first | reversed |
+/// | `{id:unpadded}` | numbers | `7`, `-5` | **not**: `10` before `9` |
+/// | `{id:x8}`, `{id:X8}` | unsigned numbers | 8 hexadecimal digits, 1 to 16, in lower or upper case | holds |
+/// | `{at:18}` | instants | .NET's ticks in 18 digits, until the year 3169; `{at}` has 19 | holds |
+/// | `{at:iso}`, `{at:iso3}` | instants | `2026-11-23T04:45:06Z`, with up to 9 digits of fraction | holds |
+/// | `{at:iso6,naive}` | instants | the same without the `Z` | holds |
+/// | `{at:unix}`, `{at:unix_ms}` | instants | seconds since 1970 in 10 digits, milliseconds in 13, until 2286 | holds |
+/// | `{at:unix,unpadded}` | instants | as many digits as there are, `-` before 1970 | **not** |
+/// | `{day:date}`, `{day:yyyyMMdd}` | days, instants | `2026-11-23`, `20261123` | holds |
+/// | `{id:D}`, `{id:N}`, `{id:B}` | GUIDs | with hyphens, digits alone, in braces; in lower case | holds |
+/// | `{id:N,upper}`, `{id:upper}` | GUIDs | the same in upper case | holds |
+/// | `{open:True}`, `{open:true}` | bools | `True` and `False`, `true` and `false` | holds |
+/// | `{email:lower}` | text | in lower case, in indexes only | of the lower case |
+/// | `{device:bucket(8)}` | all | which of 8 buckets a hash of the value chooses, in PartitionKeys only | no |
+///
+/// Instants are `chrono::DateTime<Utc>` and `edm::DateTime`, days are `chrono::NaiveDate`. What is finer than the
+/// format is cut off: with `{at:unix}` two entities of one second have one key. A field that stands in both keys is
+/// read where it is kept more finely, so `partition = "{at:date}", row = "{at:desc}"` reads back all of `at`.
+///
+/// A key reads back only if the template makes the same key of the values. The book says which format reads the keys of
+/// which library.
+///
+/// `unpadded` stands in the last part; in front of others it asks for `{id:unpadded,unordered}`. Ranges of such keys are
+/// right, but read all rows that have the parts before.
 ///
 /// A bucket says nothing of the value, so its field is a property as well, or a part of the RowKey. `key`
 /// and `partition` take the value and compute the bucket; `partitions` are those of all buckets.
 ///
-/// The text after a part begins with `_`, `:`, `|`, `,` or `;`, which ends the part; a string in it
-/// that contains the character is escaped. The other characters would not tell where a part ends:
-/// negative numbers and GUIDs contain `-`, for one.
+/// The text after a part ends it, so it begins with a character that the part never has: `{a}-{b}` with unsigned
+/// numbers, `{day}T{hour:2}`. A signed number and a GUID contain `-`, and do not compile there. Text contains any
+/// character; it is followed by one of `_ : | , ; - = + !`, and escaped where it contains that.
 ///
 /// The text before the first part of the row template tells the entity types of a partition apart.
 /// A query for `id_{id}` never meets a row `email_{email}`. Rows of types whose templates begin
@@ -102,6 +123,8 @@ use syn::DeriveInput;
 ///   `"UPPERCASE"`. Without it they stay.
 /// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
 ///   another is not read.
+/// - `kind = "..", discriminator = ".."`: the property has this name and not `EntityType`, as another program wrote
+///   it. An `EntitySet` of such types says the same `discriminator`.
 /// - `index(..)`, `list(..)`: see below. They may be given several times.
 /// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
 ///   version is not read. From 2 on: an entity without the property is of version 1.
@@ -111,6 +134,10 @@ use syn::DeriveInput;
 /// - `wide = 40`, with `store`: an entity has up to this number of rows, 2 to 98, for which one transaction has
 ///   room beside the indexes and lists of the partition. Such a type has no whole copies, and a `Table` neither
 ///   writes nor reads it.
+/// - `compat = ".."`: what fields without an `as` are stored as, so that another library reads them and finds them
+///   by its filters: `"azure_data_tables-0.21"`, `"dotnet"`, `"javascript"` or `"python"`. The book has the
+///   table.
+/// - `exact`: every row has the types that the fields are stored as, so each comparison of a number is sent as one.
 /// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
 ///   Without it they are errors, because they change nothing of how the entity is stored.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
@@ -237,16 +264,29 @@ use syn::DeriveInput;
 ///   needed on an `Option`, which is `None`.
 /// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
 ///   filtered on, so there is no column. An `Option` that is `None` is not stored.
+/// - `as = ".."`: the type that it is stored as, if not its own: `"Int32"`, `"Int64"` or `"Double"` for numbers,
+///   `"String"` for integers, dates (RFC 3339) and GUIDs; `"DateTime"` and `"Guid"` where `compat` says otherwise.
+///   A value that the type does not have is refused when it is written. The field reads this type and
+///   all that it reads without. Not with `json`, `blob` or `encrypt`.
+/// - `exact`: every row has the type that the field is stored as, so its comparisons are sent as one.
 /// - `blob`: stored in a blob, by a store: a value of any size that becomes a String or Binary property, or
 ///   with `json` any type. Its type has a `Default`, which stands in where the blob is not read. Such a field
 ///   has no column and can be in no key, index, list or unique value.
 /// - `encrypt`: stored encrypted, by the store and the keys of the crate `rowkey-encryption`; a String
 ///   or Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads
-///   it, and a store refuses a filter that compares it.
-/// - `rest`: on one `BTreeMap<String, V>`, where `V` is any type of a property, `edm::Value` included: each
-///   entry is a property of its own, for names that are data. It takes what no other field names. An entry
+///   it, and a store refuses a filter that compares it. With `blob` the content of the blob is encrypted.
+/// - `rest`: on one field of type `Properties`, which takes the properties that no other field names, each
+///   with its stored type, and writes them back. Where all have one type, and for names that are data, a
+///   `BTreeMap<String, V>` with `V` any type of a property does the same. An entry
 ///   with the name of another field, or with one that the service or a store writes (`Timestamp`,
 ///   `EntityType`, `EntityOp` and such), is refused when the entity is written.
+/// - `flatten`, `flatten, prefix = ".."`: the fields of a struct that derives `Flatten` are properties of
+///   the entity, with the prefix in front of their names. Such an entity is read with all columns. No key, index or
+///   list names a field of the struct. (`Option` of the struct is not taken: make its fields `Option`s.)
+/// - `with = "path"`: the module's functions convert the field, for types of other crates: `to_value(&T) ->
+///   Result<Option<ValueRef<'_>>, PropertyError>` and `from_value(ValueRef<'_>) -> Result<T, PropertyError>`, as
+///   of the trait `Property`. On an `Option<T>` they convert the `T`, and `None` is not stored. There is no
+///   column.
 /// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
 ///
 /// ```
@@ -283,7 +323,51 @@ use syn::DeriveInput;
 /// that are not letters, digits and `_`, the names of the system properties, a name for two
 /// properties, more than 252 properties of an entity of one row
 /// ([Understanding the Table service data model](https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)).
-/// The struct has named fields and no generic parameters.
+/// The struct has named fields and no lifetimes. It may have type parameters, for fields that are in no
+/// template; the implementations ask of a field's type what its attributes need (`T: Property`, or that serde
+/// knows it for `json`):
+///
+/// ```
+/// use rowkey::{DynamicEntity, Entity};
+///
+/// mod decimal {
+///     use rowkey::edm::{Type, ValueRef};
+///     use rowkey::entity::PropertyError;
+///
+///     /// In a program, the type of another crate.
+///     #[derive(Clone, Debug, PartialEq)]
+///     pub struct Decimal(pub String);
+///
+///     pub fn to_value(value: &Decimal) -> Result<Option<ValueRef<'_>>, PropertyError> {
+///         Ok(Some(ValueRef::String(value.0.as_str().into())))
+///     }
+///
+///     pub fn from_value(value: ValueRef<'_>) -> Result<Decimal, PropertyError> {
+///         match value {
+///             ValueRef::String(text) => Ok(Decimal(text.into_owned())),
+///             other => Err(PropertyError::wrong_type(Type::String, other.edm_type())),
+///         }
+///     }
+/// }
+/// use decimal::Decimal;
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(partition = "{cache}", row = "{name}")]
+/// struct Priced<T> {
+///     cache: String,
+///     name: String,
+///     value: T,
+///     #[entity(with = "decimal")]
+///     price: Decimal,
+/// }
+///
+/// let price = Decimal("19.99".into());
+/// let priced = Priced { cache: "c".into(), name: "n".into(), value: 7_i64, price };
+/// let stored = DynamicEntity::of(&priced)?;
+/// assert_eq!(stored.get("price"), Some(&"19.99".into()));
+/// assert_eq!(stored.read_as::<Priced<i64>>()?, priced);
+/// # Ok::<(), rowkey::Error>(())
+/// ```
 #[proc_macro_derive(Entity, attributes(entity))]
 pub fn derive_entity(input: TokenStream) -> TokenStream {
     expand(input, entity::entity, stub::entity)
@@ -365,8 +449,8 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 /// # Which type a row is of
 ///
 /// The type in whose rows the RowKey lies (the head of its row template), whose `kind` is the
-/// `EntityType` of the row, and whose `version` is its `EntityVersion`, 1 where there is none. Types
-/// without a `kind` do not look at `EntityType`. Two types of a set that could both claim a row do not
+/// `EntityType` of the row (or its `discriminator`), and whose `version` is its `EntityVersion`, 1 where there
+/// is none. Types without a `kind` do not look at that property. Two types of a set that could both claim a row do not
 /// compile: give them heads that do not begin with one another, or both a `kind`, or different
 /// versions.
 ///
@@ -374,7 +458,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 /// all its properties and their types, and written back so: newer versions of the types of the set
 /// are among them. Without such a variant the row is an error.
 ///
-/// Rows with a property `PrimaryRowKey` are copies that an index keeps. Queries pass over them, and
+/// Copies that a declared index of a type of the set keeps are no entities. Queries pass over them, and
 /// reading one by its key is an error: a copy is changed with its entity or not at all.
 ///
 /// Types with encrypted fields cannot be in a set. Types with indexes can, to be
@@ -382,6 +466,8 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///
 /// # On the enum
 ///
+/// - `discriminator = ".."`: the property that tells the type, if it is not `EntityType`; the types with a `kind` say
+///   the same.
 /// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
 ///
 /// # On a variant
@@ -425,7 +511,52 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
     expand(input, entity::projection, stub::projection)
 }
 
-/// Makes a newtype or an enum without fields storable in a property.
+/// Makes the fields of a struct properties of the entity that it is a field of.
+///
+/// The entity, or a projection, has it as a field with `flatten`, and `prefix = ".."` if the names of its
+/// properties are to begin with that. Its attributes are those of an entity's fields, without
+/// `encrypt`, `blob`, `rest` and `flatten`. It may be generic.
+///
+/// ```
+/// use rowkey::{DynamicEntity, Entity, Flatten};
+///
+/// #[derive(Clone, Debug, PartialEq, Flatten)]
+/// #[entity(rename_all = "PascalCase")]
+/// struct Address {
+///     city: String,
+///     street: Option<String>,
+/// }
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(partition = "{tenant}", row = "customer_{id:6}")]
+/// struct Customer {
+///     tenant: String,
+///     id: u32,
+///     #[entity(flatten)]
+///     address: Address,
+///     #[entity(flatten, prefix = "Billing_")]
+///     billing: Address,
+/// }
+///
+/// let leeds = Address { city: "Leeds".into(), street: None };
+/// let (address, billing) = (leeds.clone(), leeds);
+/// let customer = Customer { tenant: "contoso".into(), id: 7, address, billing };
+/// let stored = DynamicEntity::of(&customer)?;
+/// let names: Vec<_> = stored.iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["City", "Billing_City"]);
+/// assert_eq!(stored.read_as::<Customer>()?, customer);
+/// assert_eq!(Address::CITY.name(), "City");
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+///
+/// Two properties of one name do not compile. A column of a field with a prefix is
+/// `Column::named("Billing_City")`.
+#[proc_macro_derive(Flatten, attributes(entity))]
+pub fn derive_flatten(input: TokenStream) -> TokenStream {
+    expand(input, entity::flatten, stub::flatten)
+}
+
+/// Makes a newtype or an enum storable in a property.
 ///
 /// A struct of one field is stored as that field. An enum is stored as a String, the name of the
 /// variant; `#[property(rename_all = "..")]` writes the names another way (as on entities, and
@@ -453,6 +584,33 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 /// assert_eq!(Status::InProgress.to_value(), Ok(Some(stored.as_ref())));
 /// assert_eq!(Status::from_value(stored.as_ref()), Ok(Status::InProgress));
 /// assert!(Status::from_value(Value::from("Done").as_ref()).is_err());
+/// ```
+///
+/// - `#[property(repr = "Int32")]` or `"Int64"` stores an enum as the number of the variant, its
+///   discriminant, which is an integer literal or one more than that of the variant before.
+/// - `#[property(other)]` on a variant with one field holds what is of no other variant. What the service
+///   has is written back unchanged; a value that is another variant's is refused when it is written.
+///
+/// ```
+/// use rowkey::Property;
+/// use rowkey::edm::Value;
+///
+/// #[derive(Debug, PartialEq, Property)]
+/// #[property(repr = "Int32")]
+/// enum Level {
+///     Low = 10,
+///     High = 20,
+/// }
+///
+/// #[derive(Debug, PartialEq, Property)]
+/// enum State {
+///     Open,
+///     #[property(other)]
+///     Other(String),
+/// }
+///
+/// assert_eq!(Level::High.to_value(), Ok(Some(Value::from(20).as_ref())));
+/// assert_eq!(State::from_value(Value::from("Paused").as_ref()), Ok(State::Other("Paused".into())));
 /// ```
 #[proc_macro_derive(Property, attributes(property))]
 pub fn derive_property(input: TokenStream) -> TokenStream {

@@ -102,7 +102,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
                      `Vec<T>`, or a field that is stored as one value"
                 ));
             }
-            Role::Rest | Role::Skipped(_) | Role::System(_) => {
+            Role::Rest | Role::Flatten(_) | Role::Skipped(_) | Role::System(_) => {
                 return fail(format!("`{{{name}}}` is not stored, so a list cannot follow it"));
             }
             Role::Property { .. } | Role::Key => {}

@@ -1,6 +1,7 @@
 //! A struct that is an entity or a projection, and what becomes of each of its fields.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{
@@ -12,7 +13,7 @@ use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
 use crate::index::{self, Index};
 use crate::list::{self, List};
 use crate::names::{Case, check_property, constant};
-use crate::template::Template;
+use crate::template::{Part, Template};
 
 /// The most properties that an entity has besides its keys and its Timestamp.
 const MAX_PROPERTIES: usize = 252;
@@ -28,13 +29,20 @@ pub(crate) struct Model<'a> {
     pub(crate) krate: Path,
     pub(crate) vis: &'a Visibility,
     pub(crate) ident: &'a Ident,
+    pub(crate) generics: &'a Generics,
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) kind: Option<LitStr>,
+    /// The property that says the kind.
+    pub(crate) discriminator: String,
     pub(crate) version: Option<i32>,
     /// The type of the version before.
     pub(crate) from: Option<Type>,
     /// The most rows of an entity.
     pub(crate) wide: Option<LitInt>,
+    /// The library whose stored types the fields have, a variant of `Compat`.
+    pub(crate) compat: Option<Ident>,
+    /// Whether every row has the types of the fields.
+    pub(crate) exact: bool,
 }
 
 /// The rows that `wide` may allow: the other operations of a transaction are the op row and one more.
@@ -51,6 +59,39 @@ pub(crate) struct Keys {
     pub(crate) lists: Vec<List>,
     /// Whether the entity is written through a store.
     pub(crate) store: bool,
+}
+
+impl Keys {
+    /// Whether a value that stands in both keys is kept more finely in the RowKey.
+    pub(crate) fn is_finer_in_row(&self) -> bool {
+        self.in_both().any(|(partition, row)| is_finer(row, partition))
+    }
+
+    fn in_both(&self) -> impl Iterator<Item = (&Part, &Part)> {
+        let in_row = |part: &Part| self.row.values().find(|other| other.index == part.index);
+        self.partition.values().filter_map(move |part| Some((part, in_row(part)?)))
+    }
+
+    /// One key has all that is read from the keys: a value is read from where it is kept more finely.
+    fn check_resolutions(&self) -> Result<()> {
+        if !self.is_finer_in_row() {
+            return Ok(());
+        }
+        let Some((part, _)) = self.in_both().find(|(partition, row)| is_finer(partition, row))
+        else {
+            return Ok(());
+        };
+        let what = format!(
+            "`{{{}}}` is cut off in the RowKey, and another field in the PartitionKey; write all fields \
+             that stand in both keys more finely in the same one",
+            part.field
+        );
+        Err(Error::new(self.row.literal.span(), what))
+    }
+}
+
+fn is_finer(part: &Part, than: &Part) -> bool {
+    part.format.notation.resolution() > than.format.notation.resolution()
 }
 
 pub(crate) struct Field<'a> {
@@ -70,10 +111,18 @@ pub(crate) enum Role {
         encrypt: bool,
         /// Whether its value is in a blob.
         blob: bool,
+        /// A module whose functions convert it.
+        with: Option<Path>,
         default: Option<DefaultValue>,
+        /// The type that it is stored as, a variant of `edm::Type`.
+        stored: Option<Ident>,
+        /// Whether every row has this type.
+        exact: bool,
     },
     /// Each of its entries is stored under its own name.
     Rest,
+    /// Each of its fields is stored under its own name, with this in front of it.
+    Flatten(String),
     /// It is not stored.
     Skipped(Option<DefaultValue>),
     /// It receives one of the properties that every entity has.
@@ -86,6 +135,7 @@ impl<'a> Model<'a> {
             "partition",
             "row",
             "kind",
+            "discriminator",
             "version",
             "from",
             "index",
@@ -93,6 +143,8 @@ impl<'a> Model<'a> {
             "unique",
             "store",
             "wide",
+            "compat",
+            "exact",
         ];
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
@@ -120,6 +172,7 @@ impl<'a> Model<'a> {
             }
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
+        keys.check_resolutions()?;
         let declared = std::mem::take(&mut container.indexes);
         let lists = std::mem::take(&mut container.lists);
         let store = container.store;
@@ -129,13 +182,18 @@ impl<'a> Model<'a> {
         keys.indexes = index::indexes(&model, &keys, declared, &names)?;
         keys.lists = list::lists(&model, &keys, lists, &names)?;
         keys.store = store.is_some();
+        model.check_generic_parts(&keys)?;
         crate::store::check(&model, &keys, store)?;
         Ok((model, keys))
     }
 
     pub(crate) fn projection(input: &'a DeriveInput) -> Result<Self> {
-        let container =
-            Container::parse(input, "entity", &["partition", "row", "kind", "version"], true)?;
+        let container = Container::parse(
+            input,
+            "entity",
+            &["partition", "row", "kind", "version", "compat"],
+            true,
+        )?;
         if let Some(text) = container.partition.as_ref().or(container.row.as_ref()) {
             return Err(Error::new(
                 text.span(),
@@ -151,6 +209,78 @@ impl<'a> Model<'a> {
             return Err(Error::new(input.ident.span(), what));
         }
         Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
+    }
+
+    /// A struct whose fields are properties of the entity that it is a field of.
+    pub(crate) fn flatten(input: &'a DeriveInput) -> Result<Self> {
+        let container = Container::parse(input, "entity", &[], true)?;
+        let fields = named_fields(input, "Flatten")?;
+        let model = Self::new(input, container, fields, |_| false, false)?;
+        for field in &model.fields {
+            let what = match field.role {
+                Role::Flatten(_) | Role::Rest => "the entity has such fields",
+                Role::Property { encrypt: true, .. } | Role::Property { blob: true, .. } => {
+                    "the entity has fields that are encrypted or in blobs"
+                }
+                _ => continue,
+            };
+            let what = format!("a flattened struct holds plain properties: {what}");
+            return Err(Error::new(field.ident.span(), what));
+        }
+        Ok(model)
+    }
+
+    /// Refuses a key, an index or a list that is made of a field of a generic type.
+    fn check_generic_parts(&self, keys: &Keys) -> Result<()> {
+        let of_indexes = keys.indexes.iter().flat_map(Index::parts);
+        let of_lists = keys.lists.iter().flat_map(List::parts);
+        let parts = keys.partition.parts().chain(keys.row.parts());
+        for part in parts.chain(of_indexes).chain(of_lists) {
+            let field = &self.fields[part.index];
+            if is_generic(self.generics, field.ty) {
+                let what = format!(
+                    "`{}` is in a template, and its type depends on a type parameter: keys, indexes and \
+                     lists are made of fields of known types",
+                    part.field
+                );
+                return Err(Error::new_spanned(field.ty, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The generics with the bounds that reading and writing the fields need.
+    pub(crate) fn bounded(&self) -> Generics {
+        let mut generics = self.generics.clone();
+        let krate = &self.krate;
+        let fields = self.fields.iter().filter(|field| is_generic(self.generics, field.ty));
+        for Field { ty, role, .. } in fields {
+            let span = at(ty);
+            let bound = match role {
+                Role::Property { with: Some(_), .. } | Role::Key | Role::System(_) => continue,
+                Role::Property { json: true, blob, .. } => {
+                    let inner = option_of(ty).unwrap_or(ty);
+                    let default =
+                        blob.then(|| quote_spanned! { span => + ::core::default::Default });
+                    quote_spanned! { span => #inner: #krate::entity::Json #default }
+                }
+                Role::Property { blob: true, .. } => {
+                    quote_spanned! { span => #ty: #krate::entity::Property + ::core::default::Default }
+                }
+                Role::Property { default: Some(default), .. } if default.path.is_none() => {
+                    quote_spanned! { span => #ty: #krate::entity::Property + ::core::default::Default }
+                }
+                Role::Property { .. } => quote_spanned! { span => #ty: #krate::entity::Property },
+                Role::Rest => quote_spanned! { span => #ty: #krate::entity::Rest },
+                Role::Flatten(_) => quote_spanned! { span => #ty: #krate::entity::Flatten },
+                Role::Skipped(Some(default)) if default.path.is_some() => continue,
+                Role::Skipped(_) => quote_spanned! { span => #ty: ::core::default::Default },
+            };
+            if let Ok(bound) = syn::parse2(bound) {
+                generics.make_where_clause().predicates.push(bound);
+            }
+        }
+        generics
     }
 
     fn new(
@@ -171,7 +301,18 @@ impl<'a> Model<'a> {
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let Container { krate, kind, version, from, wide, .. } = container;
+        let Container { krate, kind, discriminator, version, from, wide, compat, exact, .. } =
+            container;
+        if let (None, Some(name)) = (&kind, &discriminator) {
+            let what = "`discriminator` names the property of the `kind`, and there is none: \
+                        kind = \"employee\"";
+            combine(&mut errors, Error::new(name.span(), what));
+        }
+        let discriminator = self::discriminator(discriminator.as_ref());
+        let discriminator = discriminator.unwrap_or_else(|error| {
+            combine(&mut errors, error);
+            KIND.to_owned()
+        });
         let own = usize::from(kind.is_some()) + usize::from(version.is_some());
         let limit = match rows(wide.as_ref()) {
             Ok(rows) => MAX_PROPERTIES - own + (rows - 1) * IN_FURTHER,
@@ -180,9 +321,24 @@ impl<'a> Model<'a> {
                 usize::MAX
             }
         };
-        check_names(&fields, (kind.is_some(), version.is_some(), limit), !system, &mut errors);
-        let (vis, ident) = (&input.vis, &input.ident);
-        errors.map_or(Ok(Self { krate, vis, ident, fields, kind, version, from, wide }), Err)
+        let told_by = kind.is_some().then_some(&*discriminator);
+        check_names(&fields, (told_by, version.is_some(), limit), !system, &mut errors);
+        let DeriveInput { vis, ident, generics, .. } = input;
+        let model = Self {
+            krate,
+            vis,
+            ident,
+            generics,
+            fields,
+            kind,
+            discriminator,
+            version,
+            from,
+            wide,
+            compat,
+            exact,
+        };
+        errors.map_or(Ok(model), Err)
     }
 
     /// A bucket is of a value that every entity has and that the row shows.
@@ -192,7 +348,7 @@ impl<'a> Model<'a> {
             let is_shown = match field.role {
                 Role::Key => true,
                 Role::Property { json, encrypt, blob, .. } => !json && !encrypt && !blob,
-                Role::Rest | Role::Skipped(_) | Role::System(_) => false,
+                Role::Rest | Role::Flatten(_) | Role::Skipped(_) | Role::System(_) => false,
             };
             !is_shown || option_of(field.ty).is_some()
         });
@@ -228,6 +384,14 @@ impl<'a> Model<'a> {
         rows(self.wide.as_ref()).unwrap_or(1)
     }
 
+    /// The fields that are flattened, each with what stands in front of the names of its properties.
+    pub(crate) fn flattened(&self) -> impl Iterator<Item = (&Field<'a>, &str)> {
+        self.fields.iter().filter_map(|field| match &field.role {
+            Role::Flatten(prefix) => Some((field, prefix.as_str())),
+            _ => None,
+        })
+    }
+
     /// Whether a field takes the properties that no other field names.
     pub(crate) fn has_rest(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.role, Role::Rest))
@@ -240,6 +404,18 @@ impl<'a> Model<'a> {
             _ => None,
         })
     }
+}
+
+/// The property that tells types apart, as an attribute names it.
+pub(crate) fn discriminator(name: Option<&LitStr>) -> Result<String> {
+    let Some(literal) = name else { return Ok(KIND.to_owned()) };
+    let name = literal.value();
+    check_property(&name).map_err(|what| Error::new(literal.span(), what))?;
+    if ["PartitionKey", "RowKey", "Timestamp", VERSION].contains(&&*name) {
+        let what = format!("`{name}` is a property of its own and cannot tell the type");
+        return Err(Error::new(literal.span(), what));
+    }
+    Ok(name)
 }
 
 /// The name of a field without `r#`.
@@ -285,11 +461,30 @@ pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
     }
     Err(Error::new_spanned(
         generics,
-        format!(
-            "`{derive}` is derived for types without generic parameters: what is stored must not \
-             depend on them, and what is read borrows nothing"
-        ),
+        format!("`{derive}` is derived for types without generic parameters"),
     ))
+}
+
+/// Refuses lifetimes: what is read borrows nothing.
+pub(crate) fn refuse_lifetimes(generics: &Generics, derive: &str) -> Result<()> {
+    let Some(lifetime) = generics.lifetimes().next() else { return Ok(()) };
+    let what = format!(
+        "`{derive}` is derived for types that borrow nothing: what is read outlives the answer. Keep \
+         `String` or `Cow<'static, str>`"
+    );
+    Err(Error::new_spanned(lifetime, what))
+}
+
+/// Whether a type names one of the type parameters.
+pub(crate) fn is_generic(generics: &Generics, ty: &Type) -> bool {
+    fn names(generics: &Generics, tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(ident) => generics.type_params().any(|param| param.ident == ident),
+            TokenTree::Group(group) => names(generics, group.stream()),
+            TokenTree::Literal(_) | TokenTree::Punct(_) => false,
+        })
+    }
+    generics.type_params().next().is_some() && names(generics, ty.to_token_stream())
 }
 
 pub(crate) fn combine(errors: &mut Option<Error>, error: Error) {
@@ -300,7 +495,7 @@ pub(crate) fn combine(errors: &mut Option<Error>, error: Error) {
 }
 
 fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> {
-    refuse_generics(&input.generics, derive)?;
+    refuse_lifetimes(&input.generics, derive)?;
     match &input.data {
         Data::Struct(data) if matches!(data.fields, Fields::Named(_)) => Ok(&data.fields),
         _ => Err(Error::new(
@@ -314,36 +509,101 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
 }
 
 fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
-    let Attrs { rename, default, skip, json, encrypt, blob, rest, system } = attrs;
+    let Attrs {
+        rename,
+        default,
+        skip,
+        json,
+        encrypt,
+        blob,
+        rest,
+        stored,
+        exact,
+        flatten,
+        prefix,
+        with,
+        system,
+    } = attrs;
+    let converted = with.as_ref().map(|(_, span)| *span);
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
-    let conflict = |spans: [Option<Span>; 7], why: &str| match spans.into_iter().flatten().next() {
+    if let Some(prefix) = prefix.as_ref().filter(|_| flatten.is_none()) {
+        let what = "`prefix` stands in front of the names of a flattened field's properties: \
+                    `flatten, prefix = \"..\"`";
+        return Err(Error::new(prefix.span(), what));
+    }
+    let conflict = |spans: [Option<Span>; 9], why: &str| match spans.into_iter().flatten().next() {
         Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
         None => Ok(()),
     };
+    let types = stored.as_ref().map(Ident::span).or(exact);
+    if let Some(span) = types {
+        let why = if is_key {
+            Some("is part of a key and not stored as a property")
+        } else if system.is_some() {
+            Some("receives a property that every entity has")
+        } else if skip.is_some() {
+            Some("is skipped and not stored as a property")
+        } else if rest.is_some() {
+            Some("is no property: each of its entries is one, under its own name")
+        } else if json.is_some() {
+            Some("is JSON, which is a String")
+        } else if blob.is_some() {
+            Some("is stored in a blob")
+        } else if encrypt.is_some() {
+            Some("is stored encrypted, as a Binary")
+        } else if flatten.is_some() {
+            Some("is no property: each of its fields is one, under its own name")
+        } else if converted.is_some() {
+            Some("is converted by the functions of `with`")
+        } else {
+            None
+        };
+        let mut spans = [None; 9];
+        spans[0] = Some(span);
+        why.map_or(Ok(()), |why| conflict(spans, why))?;
+    }
     if is_key {
         conflict(
-            [renamed, defaulted, skip, json, encrypt, blob, rest],
+            [renamed, defaulted, skip, json, encrypt, blob, rest, flatten, converted],
             "is part of a key and not stored as a property",
         )?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
         conflict(
-            [renamed, defaulted, skip, json, encrypt, blob, rest],
+            [renamed, defaulted, skip, json, encrypt, blob, rest, flatten, converted],
             "receives a property that every entity has",
         )?;
         return Ok(Role::System(system));
     }
     if skip.is_some() {
         let why = "is skipped and not stored as a property";
-        conflict([renamed, json, encrypt, blob, rest, None, None], why)?;
+        conflict([renamed, json, encrypt, blob, rest, flatten, converted, None, None], why)?;
         return Ok(Role::Skipped(default));
     }
     if rest.is_some() {
         let why = "is no property: each of its entries is one, under its own name";
-        conflict([renamed, defaulted, json, encrypt, blob, None, None], why)?;
+        conflict([renamed, defaulted, json, encrypt, blob, flatten, converted, None, None], why)?;
         return Ok(Role::Rest);
+    }
+    if flatten.is_some() {
+        let why = "is no property: each of its fields is one, under its own name";
+        conflict([renamed, defaulted, json, encrypt, blob, converted, None, None, None], why)?;
+        let prefix = prefix.map(|prefix| {
+            let text = prefix.value();
+            let checked = check_property(&text).map_err(|what| Error::new(prefix.span(), what));
+            checked.map(|()| text)
+        });
+        return Ok(Role::Flatten(prefix.transpose()?.unwrap_or_default()));
+    }
+    if let Some(span) = converted {
+        let why = "is converted by the functions of `with`";
+        conflict([json, blob, None, None, None, None, None, None, None], why)?;
+        if encrypt.is_some() {
+            let what = "a field with `encrypt` is stored as it is or with `json`; remove `with`";
+            return Err(Error::new(span, what));
+        }
     }
     let name = match (&rename, rename_all) {
         (Some(name), _) => name.value(),
@@ -352,12 +612,8 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
     };
     let span = renamed.unwrap_or_else(|| ident.span());
     check_property(&name).map_err(|what| Error::new(span, what))?;
-    if let Some(blob) = blob.filter(|_| encrypt.is_some() || default.is_some()) {
-        let what = if encrypt.is_some() {
-            "a field in a blob is not encrypted; remove `encrypt`, and store bytes that are encrypted already"
-        } else {
-            "a field in a blob that is absent is `Default::default()`; remove `default`"
-        };
+    if let Some(blob) = blob.filter(|_| default.is_some()) {
+        let what = "a field in a blob that is absent is `Default::default()`; remove `default`";
         return Err(Error::new(blob, what));
     }
     Ok(Role::Property {
@@ -365,7 +621,10 @@ fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> 
         json: json.is_some(),
         encrypt: encrypt.is_some(),
         blob: blob.is_some(),
+        with: with.map(|(path, _)| path),
         default,
+        stored,
+        exact: exact.is_some(),
     })
 }
 
@@ -385,7 +644,7 @@ fn rows(wide: Option<&LitInt>) -> Result<usize> {
 /// Refuses names that are taken, and more properties than the service keeps.
 fn check_names(
     fields: &[Field<'_>],
-    (kind, version, limit): (bool, bool, usize),
+    (discriminator, version, limit): (Option<&str>, bool, usize),
     columns: bool,
     errors: &mut Option<Error>,
 ) {
@@ -399,13 +658,13 @@ fn check_names(
         combine(errors, Error::new(second.ident.span(), what));
     }
     for field in fields {
-        let Role::Property { name, json, blob, .. } = &field.role else { continue };
+        let Role::Property { name, json, blob, with, .. } = &field.role else { continue };
         let ident = field.ident;
         if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
             let what = format!("the service itself keeps a property `{name}` in every entity");
             combine(errors, Error::new(ident.span(), what));
-        } else if kind && name == KIND {
-            let what = format!("`kind` keeps the kind in the property `{KIND}`");
+        } else if discriminator.is_some_and(|discriminator| name == discriminator) {
+            let what = format!("`kind` keeps the kind in the property `{name}`");
             combine(errors, Error::new(ident.span(), what));
         } else if version && name == VERSION {
             let what = format!("`version` keeps the version in the property `{VERSION}`");
@@ -416,7 +675,7 @@ fn check_names(
         }
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
-        if let Some((other, _)) = other.filter(|_| columns && !json && !blob) {
+        if let Some((other, _)) = other.filter(|_| columns && !json && !blob && with.is_none()) {
             let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }

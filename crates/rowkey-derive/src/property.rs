@@ -1,17 +1,17 @@
-//! `#[derive(Property)]`: a newtype is stored as what it holds, an enum as text.
+//! `#[derive(Property)]`: a newtype is stored as what it holds, an enum as text or as a number.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{DeriveInput, Result};
+use syn::{DeriveInput, Generics, Path, Result, Type};
 
-use crate::model::{at, refuse_generics};
-use crate::shape::{Newtype, Shape, Variants};
+use crate::model::{at, is_generic};
+use crate::shape::{Newtype, Numbers, Other, Shape, Variants};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
-    refuse_generics(&input.generics, "Property")?;
     match Shape::parse(input, "property")? {
         Shape::Newtype(newtype) => Ok(newtype_impl(input, &newtype)),
         Shape::Variants(variants) => Ok(enum_impl(input, &variants)),
+        Shape::Numbers(numbers) => Ok(number_impl(input, &numbers)),
     }
 }
 
@@ -19,9 +19,13 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
     let ident = &input.ident;
     let property = quote_spanned! { at(ty) => <#ty as #krate::entity::Property> };
+    let bounded = bounded(input, ty, &quote! { #krate::entity::Property });
+    let (generics, arguments, bounds) = bounded.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #krate::entity::Property for #ident {
+        impl #generics #krate::entity::Property for #ident #arguments #bounds {
+            const TYPE: ::core::option::Option<#krate::edm::Type> = #property::TYPE;
+
             fn to_value(&self) -> ::core::result::Result<
                 ::core::option::Option<#krate::edm::ValueRef<'_>>,
                 #krate::entity::PropertyError,
@@ -42,37 +46,207 @@ fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     }
 }
 
-fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
-    let Variants { krate, idents, texts } = variants;
-    let ident = &input.ident;
-    let unknown = format!("its text is not one that `{ident}` has");
-    quote! {
-        #[automatically_derived]
-        impl #krate::entity::Property for #ident {
-            fn to_value(&self) -> ::core::result::Result<
-                ::core::option::Option<#krate::edm::ValueRef<'_>>,
-                #krate::entity::PropertyError,
-            > {
-                let text = match self { #(Self::#idents => #texts,)* };
-                ::core::result::Result::Ok(::core::option::Option::Some(
-                    #krate::edm::ValueRef::String(::std::borrow::Cow::Borrowed(text)),
-                ))
-            }
+/// The generics with the bound that the field of a newtype needs.
+pub(crate) fn bounded(input: &DeriveInput, ty: &Type, bound: &TokenStream) -> Generics {
+    let mut generics = input.generics.clone();
+    if is_generic(&input.generics, ty) {
+        let bound = quote_spanned! { at(ty) => #ty: #bound };
+        if let Ok(bound) = syn::parse2(bound) {
+            generics.make_where_clause().predicates.push(bound);
+        }
+    }
+    generics
+}
 
-            fn from_value(
-                value: #krate::edm::ValueRef<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
-                match value {
-                    #krate::edm::ValueRef::String(text) => match &*text {
-                        #(#texts => ::core::result::Result::Ok(Self::#idents),)*
-                        _ => ::core::result::Result::Err(
-                            #krate::entity::PropertyError::new(#unknown),
-                        ),
-                    },
-                    other => ::core::result::Result::Err(#krate::entity::PropertyError::wrong_type(
-                        #krate::edm::Type::String,
-                        other.edm_type(),
-                    )),
+fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
+    let Variants { krate, idents, texts, other } = variants;
+    let unknown = format!("its text is not one that `{}` has", input.ident);
+    let rest = written_before(other.as_ref());
+    let known = quote! { #krate::edm::ValueRef::String(__text) };
+    let is_known = quote! { ::core::matches!(&**__text, #(#texts)|*) };
+    let written = quote! {
+        let __text = match self {
+            #(Self::#idents => #texts,)*
+            #rest
+        };
+        ::core::result::Result::Ok(::core::option::Option::Some(
+            #krate::edm::ValueRef::String(::std::borrow::Cow::Borrowed(__text)),
+        ))
+    };
+    let read = if let Some(other) = other {
+        let Other { ident: variant, ty } = other;
+        let read = from_other(krate, other);
+        quote_spanned! { at(ty) =>
+            if let #krate::edm::ValueRef::String(__text) = &__value {
+                match &**__text {
+                    #(#texts => return ::core::result::Result::Ok(Self::#idents),)*
+                    _ => {}
+                }
+            }
+            #read(__value).map(Self::#variant)
+        }
+    } else {
+        quote! {
+            match __value {
+                #krate::edm::ValueRef::String(__text) => match &*__text {
+                    #(#texts => ::core::result::Result::Ok(Self::#idents),)*
+                    _ => ::core::result::Result::Err(
+                        #krate::entity::PropertyError::new(#unknown),
+                    ),
+                },
+                __value => ::core::result::Result::Err(#krate::entity::PropertyError::wrong_type(
+                    #krate::edm::Type::String,
+                    __value.edm_type(),
+                )),
+            }
+        }
+    };
+    let of = Enum { krate, other: other.as_ref(), known, is_known, written, read };
+    of.implementation(input, &Ident::new("String", input.ident.span()))
+}
+
+fn number_impl(input: &DeriveInput, numbers: &Numbers<'_>) -> TokenStream {
+    let Numbers { krate, idents, values, repr, other } = numbers;
+    let unknown = format!("its number is not one that `{}` has", input.ident);
+    let number = if repr == "Int32" {
+        quote! { i32 }
+    } else {
+        quote! { i64 }
+    };
+    let numbers: Vec<_> = values
+        .iter()
+        .map(|number| {
+            let literal = Literal::i64_unsuffixed(number.checked_abs().unwrap_or(i64::MAX));
+            match number {
+                // No literal without a sign is its absolute value.
+                &i64::MIN => quote! { ::core::primitive::i64::MIN },
+                number if *number < 0 => quote! { -#literal },
+                _ => quote! { #literal },
+            }
+        })
+        .collect();
+    let rest = written_before(other.as_ref());
+    let known = quote! { #krate::edm::ValueRef::#repr(__number) };
+    let is_known = quote! { ::core::matches!(*__number, #(#numbers)|*) };
+    let written = quote! {
+        let __number = match self {
+            #(Self::#idents => #numbers,)*
+            #rest
+        };
+        ::core::result::Result::Ok(::core::option::Option::Some(
+            #krate::edm::ValueRef::#repr(__number),
+        ))
+    };
+    let otherwise = if let Some(other) = other {
+        let (variant, read) = (other.ident, from_other(krate, other));
+        quote_spanned! { at(other.ty) => #read(__value).map(Self::#variant) }
+    } else {
+        quote! {
+            ::core::result::Result::Err(#krate::entity::PropertyError::new(#unknown))
+        }
+    };
+    // A number of another type that is the same number is read as any integer field reads it.
+    let read_number = quote! {
+        <::core::primitive::#number as #krate::entity::Property>::from_value
+    };
+    let read = if other.is_some() {
+        quote! {
+            match #read_number(__value.clone()) {
+                #(::core::result::Result::Ok(#numbers) => ::core::result::Result::Ok(Self::#idents),)*
+                _ => #otherwise,
+            }
+        }
+    } else {
+        quote! {
+            match #read_number(__value)? {
+                #(#numbers => ::core::result::Result::Ok(Self::#idents),)*
+                _ => #otherwise,
+            }
+        }
+    };
+    let of = Enum { krate, other: other.as_ref(), known, is_known, written, read };
+    of.implementation(input, repr)
+}
+
+/// The arm of the variant that was written before.
+fn written_before(other: Option<&Other<'_>>) -> Option<TokenStream> {
+    let variant = other?.ident;
+    Some(quote! { Self::#variant(_) => ::core::unreachable!("it was written before"), })
+}
+
+fn from_other(krate: &Path, other: &Other<'_>) -> TokenStream {
+    let ty = other.ty;
+    quote_spanned! { at(ty) => <#ty as #krate::entity::Property>::from_value }
+}
+
+/// What the implementations for enums have in common.
+struct Enum<'a> {
+    krate: &'a Path,
+    other: Option<&'a Other<'a>>,
+    /// The pattern of a value that may be that of a variant.
+    known: TokenStream,
+    /// Whether what the pattern binds is that of a variant.
+    is_known: TokenStream,
+    /// What writes a variant.
+    written: TokenStream,
+    /// What reads `__value`.
+    read: TokenStream,
+}
+
+impl Enum<'_> {
+    fn implementation(self, input: &DeriveInput, stored: &Ident) -> TokenStream {
+        let Self { krate, other, known, is_known, written, read } = self;
+        let ident = &input.ident;
+        // Of an enum whose other values may have another type nothing can be said.
+        let stored = quote! { ::core::option::Option::Some(#krate::edm::Type::#stored) };
+        let stored = other.map_or_else(
+            || stored.clone(),
+            |Other { ty, .. }| {
+                quote_spanned! { at(ty) =>
+                    match (#stored, <#ty as #krate::entity::Property>::TYPE) {
+                        (
+                            ::core::option::Option::Some(__own),
+                            ::core::option::Option::Some(__other),
+                        ) if __own as ::core::primitive::u8 == __other as ::core::primitive::u8 => #stored,
+                        _ => ::core::option::Option::None,
+                    }
+                }
+            },
+        );
+        let write_other = other.map(|Other { ident, ty }| {
+            let what = format!(
+                "what `{}::{ident}` holds is the value of another variant, and would be read as that",
+                input.ident
+            );
+            quote_spanned! { at(ty) =>
+                if let Self::#ident(__other) = self {
+                    let __value = <#ty as #krate::entity::Property>::to_value(__other)?;
+                    return match &__value {
+                        ::core::option::Option::Some(#known) if #is_known => {
+                            ::core::result::Result::Err(#krate::entity::PropertyError::new(#what))
+                        }
+                        _ => ::core::result::Result::Ok(__value),
+                    };
+                }
+            }
+        });
+        quote! {
+            #[automatically_derived]
+            impl #krate::entity::Property for #ident {
+                const TYPE: ::core::option::Option<#krate::edm::Type> = #stored;
+
+                fn to_value(&self) -> ::core::result::Result<
+                    ::core::option::Option<#krate::edm::ValueRef<'_>>,
+                    #krate::entity::PropertyError,
+                > {
+                    #write_other
+                    #written
+                }
+
+                fn from_value(
+                    __value: #krate::edm::ValueRef<'_>,
+                ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
+                    #read
                 }
             }
         }

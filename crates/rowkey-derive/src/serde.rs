@@ -70,9 +70,11 @@ fn explained(namespace: &str, place: Place, name: &str) -> String {
         ("entity", Place::Field, "skip" | "skip_serializing" | "skip_deserializing") => {
             Some("skip")
         }
-        ("entity", Place::Field, "with" | "serialize_with" | "deserialize_with" | "flatten") => {
-            Some("json")
+        ("entity", Place::Field, "with" | "serialize_with" | "deserialize_with") => {
+            Some("with = \"..\"")
         }
+        ("entity", Place::Field, "flatten") => Some("flatten"),
+        ("property", Place::Variant, "other") => Some("other"),
         _ => None,
     };
     let instead = ours.map_or_else(String::new, |ours| format!("write `#[{namespace}({ours})]`; "));

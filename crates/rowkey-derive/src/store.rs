@@ -6,9 +6,13 @@ use syn::{Error, Result};
 use crate::index::{Index, overlap};
 use crate::list::List;
 use crate::model::{Field, Keys, Model, Role};
+use crate::template::Template;
 
 /// What the RowKeys of a store's own rows begin with, in the partitions of entities.
 const OPERATIONS: &str = "op_";
+
+/// The partition of the records of branch keys, and what their RowKeys begin with.
+const BRANCH_KEYS: (&str, &str) = ("encryption", "encryption_key_");
 
 /// Ends the name of the property that says where the blob of another one is.
 pub(crate) const POINTER: &str = "_Blob";
@@ -77,6 +81,7 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
             return Err(Error::new(keys.row.literal.span(), what));
         }
     }
+    branch_keys(model, keys)?;
     for blob in model.blobs() {
         let pointer = format!("{blob}{POINTER}");
         if model.properties().any(|name| name == pointer) {
@@ -96,6 +101,35 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         }
     }
     model.wide.as_ref().map_or(Ok(()), |number| wide(model, keys, number.span()))
+}
+
+/// Refuses rows of a type with encrypted fields that may stand where the records of branch keys do.
+fn branch_keys(model: &Model<'_>, keys: &Keys) -> Result<()> {
+    let is_encrypted =
+        |field: &Field<'_>| matches!(field.role, Role::Property { encrypt: true, .. });
+    if !model.fields.iter().any(is_encrypted) {
+        return Ok(());
+    }
+    let (partition, record) = BRANCH_KEYS;
+    let may_be_theirs = |template: &Template| {
+        let head = template.head();
+        head == partition || (template.parts().next().is_some() && partition.starts_with(head))
+    };
+    let copies = keys.indexes.iter().filter(|index| !index.claims);
+    let copies = copies.map(|index| {
+        let partition = index.partition().unwrap_or(&keys.partition);
+        (partition, index.row_head(), index.name.span())
+    });
+    let own = (&keys.partition, keys.row.head(), keys.row.literal.span());
+    for (partition, head, span) in [own].into_iter().chain(copies) {
+        if may_be_theirs(partition)
+            && !head.is_empty()
+            && let Some(what) = overlap(head, record, "the records of branch keys")
+        {
+            return Err(Error::new(span, what));
+        }
+    }
+    Ok(())
 }
 
 /// Checks an entity of several rows beside its other declarations.

@@ -91,9 +91,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
         #[automatically_derived]
         impl #generics #krate::key::KeyPart for #ident #arguments #bounds {
             // What a template asks of it is not the mistake.
-            const DESCENDING: bool = true;
-            const WIDTH: bool = true;
-            const TEXT: bool = true;
+            const KIND: #krate::key::PartKind = #krate::key::PartKind::Failed;
 
             fn write(&self, _: &mut #krate::key::KeyWriter) {}
 
@@ -103,6 +101,26 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
             ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
                 ::core::unreachable!()
             }
+        }
+    }
+}
+
+pub(crate) fn flatten(input: &DeriveInput) -> TokenStream {
+    let krate = said(input, "entity").krate;
+    let ident = &input.ident;
+    let (generics, arguments, bounds) = input.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #generics #krate::entity::Flatten for #ident #arguments #bounds {
+            const NAMES: &'static [&'static str] = &[];
+
+            fn decode(
+                _: &#krate::entity::RowReader<'_>,
+            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+                ::core::unreachable!()
+            }
+
+            fn encode(&self, _: &mut #krate::entity::RowWriter) {}
         }
     }
 }

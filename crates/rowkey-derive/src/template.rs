@@ -3,19 +3,13 @@
 use syn::{Error, LitStr, Result};
 
 use crate::names::did_you_mean;
+use crate::notation::{Format, Notation};
 
 /// The longest key, in UTF-16 units.
 const MAX_KEY_UNITS: usize = 512;
 
-/// The widest number that `{id:20}` may ask for: the digits of the largest `u64`.
-const MAX_WIDTH: u8 = 20;
-
 /// The most buckets: a read of all of them is at least a request each.
 const MAX_BUCKETS: u16 = 1000;
-
-/// The characters that may end a part. A string part escapes the one that ends it; `-` is not one
-/// of them because negative numbers and GUIDs contain it.
-const SEPARATORS: [char; 5] = ['_', ':', '|', ',', ';'];
 
 /// The template of a PartitionKey or a RowKey.
 pub(crate) struct Template {
@@ -29,16 +23,15 @@ pub(crate) enum Piece {
     Part(Part),
 }
 
-/// `{field}`, `{field:6}`, `{field:desc}`, `{field:6,desc}`, `{field:lower}` or `{field:bucket(8)}`.
+/// `{field}`, `{field:6,desc}`, `{field:iso3}` or `{field:bucket(8)}`.
 pub(crate) struct Part {
     pub(crate) field: String,
     /// Which field that is, once [`Template::resolve`] has looked.
     pub(crate) index: usize,
-    pub(crate) width: Option<u8>,
-    pub(crate) descending: bool,
-    pub(crate) lower: bool,
+    pub(crate) format: Format,
     /// Over how many buckets a hash of the value chooses one; the value itself cannot be read back.
     pub(crate) bucket: Option<u16>,
+    /// The character that follows it, which its text must not have.
     pub(crate) separator: Option<char>,
 }
 
@@ -46,7 +39,7 @@ impl Template {
     /// The template of a key of an entity, from which its fields are read back.
     pub(crate) fn parse(literal: &LitStr, is_row: bool) -> Result<Self> {
         let template = if is_row { Self::row } else { Self::index }(literal, false)?;
-        if let Some(part) = template.parts().find(|part| part.lower) {
+        if let Some(part) = template.parts().find(|part| part.format.notation == Notation::Lower) {
             let what = format!(
                 "`{{{}:lower}}` is for indexes: an entity could not be read back from its key",
                 part.field
@@ -60,7 +53,9 @@ impl Template {
     /// follows them, and then what tells the entities apart.
     pub(crate) fn index(literal: &LitStr, many: bool) -> Result<Self> {
         let text = literal.value() + if many { "_" } else { "" };
-        let pieces = parse(&text).map_err(|what| Error::new(literal.span(), what))?;
+        let pieces = parse(&text)
+            .and_then(|pieces| check_order(&pieces, many).map(|()| pieces))
+            .map_err(|what| Error::new(literal.span(), what))?;
         Ok(Self { literal: literal.clone(), pieces })
     }
 
@@ -162,9 +157,7 @@ fn part(text: &str) -> std::result::Result<Part, String> {
     let mut part = Part {
         field: field.to_owned(),
         index: 0,
-        width: None,
-        descending: false,
-        lower: false,
+        format: Format::default(),
         bucket: None,
         separator: None,
     };
@@ -178,50 +171,52 @@ fn part(text: &str) -> std::result::Result<Part, String> {
         }
         return Ok(part);
     }
-    for format in formats.into_iter().flat_map(|formats| formats.split(',')) {
-        let width = format.parse().ok().filter(|width| (1..=MAX_WIDTH).contains(width));
-        if format == "desc" && !part.descending {
-            part.descending = true;
-        } else if format == "lower" && !part.lower {
-            part.lower = true;
-        } else if width.is_some() && part.width.is_none() {
-            part.width = width;
-        } else {
-            return Err(format!(
-                "`{{{text}}}`: after the colon stand the digits of a number, 1 to {MAX_WIDTH}, or \
-                 `desc`, or both with a comma, `{{{field}:6,desc}}`"
-            ));
-        }
+    if let Some(formats) = formats {
+        part.format = Format::parse(field, formats)?;
     }
     Ok(part)
 }
 
-/// Gives each part the character that ends it.
+/// Gives each part the character that ends it. Whether it does is known from the type of the part.
 fn separate(pieces: &mut [Piece]) -> std::result::Result<(), String> {
     for i in 1..pieces.len() {
         let (before, after) = pieces.split_at_mut(i);
         let Some(Piece::Part(part)) = before.last_mut() else { continue };
-        let allowed = SEPARATORS.map(|separator| format!("`{separator}`")).join(" ");
-        let field = &part.field;
         match after.first() {
-            Some(Piece::Literal(text)) => {
-                part.separator = text.chars().next().filter(|c| SEPARATORS.contains(c));
-                if part.separator.is_none() {
-                    return Err(format!(
-                        "`{{{field}}}` is followed by {text:?}, from which it could not be told \
-                         apart; the text after a part begins with one of {allowed}"
-                    ));
-                }
-            }
+            Some(Piece::Literal(text)) => part.separator = text.chars().next(),
             Some(Piece::Part(next)) => {
                 return Err(format!(
-                    "nothing tells where `{{{field}}}` ends and `{{{}}}` begins; put one of \
-                     {allowed} between them",
-                    next.field
+                    "nothing tells where `{{{}}}` ends and `{{{}}}` begins; put a character between them \
+                     that the first cannot contain, such as `_`",
+                    part.field, next.field
                 ));
             }
             None => {}
         }
+    }
+    Ok(())
+}
+
+/// Refuses a part in front of others whose text is not in the order of its values, unless that is said.
+fn check_order(pieces: &[Piece], many: bool) -> std::result::Result<(), String> {
+    let parts = || {
+        pieces.iter().enumerate().filter_map(|(at, piece)| match piece {
+            Piece::Part(part) => Some((at, part)),
+            Piece::Literal(_) => None,
+        })
+    };
+    let last = parts().next_back().map(|(at, _)| at);
+    for (at, part) in parts() {
+        let Format { notation, unordered, .. } = part.format;
+        if notation.is_in_order() || unordered || (Some(at) == last && !many) {
+            continue;
+        }
+        let (field, words) = (&part.field, notation.words());
+        return Err(format!(
+            "`{{{field}:{words}}}` stands in front of other parts, and 10 sorts before 9 there; write \
+             `{{{field}:{words},unordered}}` if the order of the rows does not matter, or give the number a \
+             width, `{{{field}:6}}`"
+        ));
     }
     Ok(())
 }
@@ -250,7 +245,8 @@ mod tests {
         let show = |piece: &Piece| match piece {
             Piece::Literal(text) => format!("{text:?}"),
             Piece::Part(p) => {
-                format!("{} {:?} {} {:?}", p.field, p.width, p.descending, p.separator)
+                let desc = if p.format.descending { " desc" } else { "" };
+                format!("{} [{}]{desc} {:?}", p.field, p.format.notation.words(), p.separator)
             }
         };
         parse(template).map(|pieces| pieces.iter().map(show).collect::<Vec<_>>().join(" · "))
@@ -259,26 +255,66 @@ mod tests {
     #[test]
     fn templates_are_text_and_parts_with_formats_and_separators() {
         assert_eq!(shown("").unwrap(), "");
-        assert_eq!(shown("{a}").unwrap(), "a None false None");
-        assert_eq!(shown("id_{id:6}").unwrap(), "\"id_\" · id Some(6) false None");
+        assert_eq!(shown("{a}").unwrap(), "a [] None");
+        assert_eq!(shown("id_{id:6}").unwrap(), "\"id_\" · id [6] None");
         assert_eq!(
             shown("{a:desc}_x_{b:3,desc};{c:desc,4}").unwrap(),
-            "a None true Some('_') · \"_x_\" · b Some(3) true Some(';') · \";\" · c Some(4) true None"
+            "a [] desc Some('_') · \"_x_\" · b [3] desc Some(';') · \";\" · c [4] desc None"
         );
         assert_eq!(shown("a{{b}}c").unwrap(), "\"a{b}c\"");
+        assert_eq!(shown("{a}-{b}").unwrap(), "a [] Some('-') · \"-\" · b [] None");
+        assert_eq!(shown("{a}end").unwrap(), "a [] Some('e') · \"end\"");
     }
 
     #[test]
-    fn a_last_part_followed_by_text_needs_a_separator_too() {
-        assert!(shown("{a}_end").unwrap().starts_with("a None false Some('_')"));
-        assert!(shown("{a}end").is_err());
+    fn formats_are_read_and_shown_alike() {
+        for words in [
+            "1",
+            "20",
+            "x8",
+            "X16",
+            "unpadded",
+            "iso",
+            "iso3",
+            "iso9,naive",
+            "unix",
+            "unix_ms",
+            "unix,unpadded",
+            "date",
+            "yyyyMMdd",
+            "D",
+            "N",
+            "B",
+            "N,upper",
+            "D,upper",
+            "true",
+            "True",
+            "lower",
+        ] {
+            let format = Format::parse("a", words).unwrap();
+            assert_eq!(format.notation.words(), words);
+            assert!(!format.descending && !format.unordered, "{words}");
+        }
+        assert_eq!(Format::parse("a", "upper").unwrap().notation.words(), "D,upper");
+        assert!(Format::parse("a", "unpadded,unordered").unwrap().unordered);
+    }
+
+    #[test]
+    fn what_is_not_in_order_stands_last_or_says_so() {
+        let check = |template: &str, many| check_order(&parse(template).unwrap(), many);
+        assert!(check("{a}_{b:unpadded}", false).is_ok());
+        assert!(check("{b:unpadded}_end", false).is_ok());
+        assert!(check("{b:unix_ms,unpadded,unordered}_{a}", true).is_ok());
+        for (template, many) in [("{b:unpadded}_{a}", false), ("x_{b:unix,unpadded}", true)] {
+            let error = check(template, many).unwrap_err();
+            assert!(error.contains("unpadded,unordered}`"), "{error}");
+        }
     }
 
     #[test]
     fn templates_that_could_not_be_read_back_are_refused() {
         for template in [
             "{a}{b}",
-            "{a}-{b}",
             "{a",
             "a}",
             "{}",
@@ -289,6 +325,22 @@ mod tests {
             "{a:21}",
             "{a:desc,desc}",
             "{a:6,6}",
+            "{a:6,x8}",
+            "{a:x0}",
+            "{a:x17}",
+            "{a:X+8}",
+            "{a:iso10}",
+            "{a:iso0}",
+            "{a:iso,desc}",
+            "{a:6,unpadded}",
+            "{a:6,naive}",
+            "{a:6,upper}",
+            "{a:naive}",
+            "{a:unordered}",
+            "{a:6,unordered}",
+            "{a:hex}",
+            "{a:n}",
+            "{a:unix,desc}",
             "a/b",
             "a\\b",
             "a#b",

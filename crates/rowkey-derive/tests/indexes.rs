@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
 use rowkey::index::{Copied, OtherPartition, SamePartition, Scope};
-use rowkey::key::{KeyError, KeyWriter, PartFormat, Piece};
+use rowkey::key::{KeyError, KeyWriter, Notation, PartFormat, PartKind, Piece};
 use rowkey::{Entity, Index, IndexKey, IndexRange, KeyPart, Property};
 
 #[derive(Clone, Copy, Debug, PartialEq, KeyPart, Property)]
@@ -100,14 +100,14 @@ fn the_declarations_can_be_read() {
     let text = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
     let by_pay = [
         Piece::Literal("pay_"),
-        Piece::Part { format: text, prefix_free: false },
+        Piece::Part { format: text, kind: PartKind::Text },
         Piece::Literal("_"),
-        Piece::Part { format: desc, prefix_free: true },
+        Piece::Part { format: desc, kind: PartKind::Signed },
         Piece::Literal("_"),
     ];
     assert_eq!(Employee::INDEXES[3].row_template, by_pay);
-    let id = PartFormat { width: Some(6), ..PartFormat::DEFAULT };
-    let row = [Piece::Literal("id_"), Piece::Part { format: id, prefix_free: true }];
+    let id = PartFormat { notation: Notation::Digits(6), ..PartFormat::DEFAULT };
+    let row = [Piece::Literal("id_"), Piece::Part { format: id, kind: PartKind::Unsigned }];
     assert_eq!(Employee::ROW_TEMPLATE, row);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, EntitySet, ErrorKind, Projection};
+use rowkey::{DynamicEntity, Entity, EntitySet, ErrorKind, Projection, Properties};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{city}", row = "year_{number:4}", kind = "year")]
@@ -87,4 +87,33 @@ fn values_of_any_type_are_entries_and_sets_hold_such_types() {
     let bag = Bag { id: 1, entries };
     let stored = DynamicEntity::of(&bag).unwrap();
     assert_eq!(stored.read_as::<Thing>().unwrap(), Thing::Bag(bag));
+}
+
+/// What an older program knows of a bag.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "bags", row = "bag_{id}")]
+struct Known {
+    id: u32,
+    name: String,
+    #[entity(rest)]
+    others: Properties,
+}
+
+#[test]
+fn properties_take_all_others_with_their_types_and_in_their_order() {
+    let mut stored = DynamicEntity::new("bags", "bag_0000000001");
+    stored.set("name", "Ada");
+    stored.set("Large", 7_i64);
+    stored.set("Small", 7_i32);
+    stored.set("Whole", 7.0);
+    let known: Known = stored.read_as().unwrap();
+    let names: Vec<_> = known.others.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["Large", "Small", "Whole"]);
+    assert_eq!(known.others.get("Small"), Some(&Value::Int32(7)));
+    assert_eq!(DynamicEntity::of(&known).unwrap(), stored);
+
+    let mut known = known;
+    known.others.set("name", "Bob");
+    let error = DynamicEntity::of(&known).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "a field has this name");
 }

@@ -8,10 +8,11 @@ use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Error, ErrorKind, Result, Table};
 use rowkey_store::{Op, Sealer};
+use zeroize::Zeroizing;
 
 use crate::branch::BranchKey;
 use crate::branch::stored::one_text;
-use crate::format::{self, one, refused, two};
+use crate::format::{self, content, one, refused, two};
 use crate::index::{self, IndexKey};
 use crate::key::KeyRing;
 use crate::key::ring::is_plain;
@@ -86,6 +87,37 @@ impl Sealer for KeyRing {
     fn signs_plaintext(&self) -> bool {
         self.signs
     }
+
+    fn accepts_plaintext(&self) -> bool {
+        self.accepts.plaintext
+    }
+
+    fn seal_content(
+        &self,
+        row: &DynamicEntity,
+        property: &str,
+        value: &Value,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let mut key = Zeroizing::new([0; 32]);
+        self.random.fill(&mut *key)?;
+        content::seal(key, &self.random.bytes()?, self.content_at(row, property), value)
+    }
+
+    fn open_content(
+        &self,
+        row: &DynamicEntity,
+        property: &str,
+        key: &[u8],
+        stored: &[u8],
+    ) -> Result<Value> {
+        let key = content::ContentKey::parse(key);
+        let opened = key.and_then(|key| key.open(self.content_at(row, property), stored));
+        opened.ok_or_else(refused)
+    }
+
+    fn is_content(&self, key: &[u8], value: &Value) -> bool {
+        content::ContentKey::parse(key).is_some_and(|key| key.is_of(value))
+    }
 }
 
 /// Refuses a row that cannot be sealed.
@@ -152,6 +184,11 @@ impl KeyRing {
         };
         row.set(format::METADATA, envelope.print());
         Ok(())
+    }
+
+    fn content_at<'a>(&'a self, row: &'a DynamicEntity, property: &'a str) -> content::Place<'a> {
+        let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
+        content::Place { table: &self.table, partition_key, row_key, property }
     }
 
     fn place<'a>(

@@ -75,8 +75,8 @@
 //!
 //! Not protected are the keys, the names and the number of properties, their lengths, fields without
 //! the mark unless they are signed, and that an entity is there: a program that can write to the table can put
-//! an old version of a whole entity back, or delete it. Blobs, messages and payloads of tasks are not
-//! encrypted.
+//! an old version of a whole entity back, or delete it. Fields in blobs are encrypted if they are marked
+//! `#[entity(encrypt, blob)]`, tasks if their queue has keys (`Tasks::encrypted_with` of `rowkey-worker`).
 //!
 //! # Features
 //!

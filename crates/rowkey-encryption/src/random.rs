@@ -31,7 +31,7 @@ impl Random {
         }
     }
 
-    /// So many bytes.
+    /// `N` random bytes.
     pub(crate) fn bytes<const N: usize>(&self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! A blob's lease as a lock: taken, kept by renewing it, and given up; whoever loses it stops.
+//! A blob's lease as a lock: taken, kept by renewing it, and given up; a holder that loses it stops.
 //!
 //! A lease alone cannot keep a holder that was paused from writing late: the pause may begin after
 //! the last look at the clock. So each time the lock is taken it hands out a **fencing token**, a
@@ -10,8 +10,9 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{Either, select};
-use rowkey::blob::{Conditions, Insertion, Lease};
+use rowkey::blob::{Conditions, Content, Insertion, Lease, Written};
 use rowkey::{Blob, Clock, Error, ErrorKind, Result};
 
 /// The metadata of the lock's blob that holds the last token.
@@ -32,7 +33,7 @@ const FENCE: &str = "fence";
 /// if let Some(held) = lock.try_acquire().await? {
 ///     match held.guard(async |held| held.token()).await {
 ///         Guarded::Done(token) => println!("done under token {token}"),
-///         Guarded::Lost(lost) => println!("somebody else is at it: {lost}"),
+///         Guarded::Lost(lost) => println!("another client is at it: {lost}"),
 ///     }
 ///     held.release().await?;
 /// }
@@ -40,8 +41,8 @@ const FENCE: &str = "fence";
 /// # }
 /// ```
 ///
-/// The blob is made when it is missing, in a container that exists. It is the lock's own: whoever
-/// writes or deletes it takes the last token away, which is kept in its metadata.
+/// The blob is made when it is missing, in a container that exists. It is the lock's own: writing
+/// or deleting it takes the last token away, which is kept in its metadata.
 #[derive(Clone, Debug)]
 pub struct LeaseLock {
     blob: Blob,
@@ -74,9 +75,9 @@ pub enum Guarded<T> {
 /// How a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// It could not be renewed in time; somebody else may hold it.
+    /// It could not be renewed in time; another client may hold it.
     Expired,
-    /// The service says that it was broken, or that somebody else holds it.
+    /// The service says that it was broken, or that another client holds it.
     Taken,
 }
 
@@ -93,7 +94,20 @@ impl LeaseLock {
         self
     }
 
-    /// Takes the lock, or `None` when somebody else holds it. Three requests, five the first time.
+    /// The same lock with connections of its own, as
+    /// [`StorageAccount::with_own_connections`](rowkey::StorageAccount::with_own_connections) makes them.
+    pub fn with_own_connections(&self) -> Result<Self> {
+        let account = self.blob.account().with_own_connections()?;
+        let blob = account.container(self.blob.container()).blob(self.blob.name());
+        Ok(Self { blob: blob.with_options(self.blob.options().clone()), term: self.term })
+    }
+
+    /// The blob whose lease it is. Holders alone may write it: [`Held::save`].
+    pub fn blob(&self) -> &Blob {
+        &self.blob
+    }
+
+    /// Takes the lock, or `None` when another client holds it. Three requests, five the first time.
     ///
     /// Fails with [`ErrorKind::Leased`] when the lease was broken between two of them, and with
     /// [`ErrorKind::Invalid`] for a term that leases do not have, before anything is sent.
@@ -113,7 +127,7 @@ impl LeaseLock {
         let token = match self.next_token(&lease).await {
             Ok(token) => token,
             Err(error) => {
-                // Nobody should wait for a lock that nobody holds. If this fails as well, its term
+                // No program should wait for a lock without a holder. If this fails as well, its term
                 // ends it.
                 drop(lease.release().await);
                 return Err(error);
@@ -144,7 +158,7 @@ impl LeaseLock {
         }
     }
 
-    /// Counts one up. Nobody else can: both requests need the lease.
+    /// Counts one up. No other program can: both requests need the lease.
     async fn next_token(&self, lease: &Lease) -> Result<u64> {
         let leased = self.blob.with_lease(lease);
         let metadata = leased.properties().await?.map(|properties| properties.metadata);
@@ -174,7 +188,7 @@ impl Held {
         seen <= self.token
     }
 
-    /// How long the lock is held for certain if nobody breaks it; zero when it may be lost.
+    /// How long the lock is held for certain if it is not broken; zero when it may be lost.
     ///
     /// Counted from before the request that took or renewed it was sent, so the service's count ends
     /// later; by [`Clock::elapsed`], which setting the machine's date does not move, and which counts the
@@ -233,9 +247,33 @@ impl Held {
         }
     }
 
-    /// Gives the lock up; says whether it was still held.
-    pub async fn release(self) -> Result<bool> {
-        self.lease.release().await
+    /// Reads what a holder last [saved](Self::save); empty if none has. One request, under the lease, which an
+    /// older copy on the secondary does not have.
+    ///
+    /// `modified` of its properties is the service's time at which this or a later save happened, or the lock
+    /// was taken. Fails with [`ErrorKind::Leased`] when the lock is lost.
+    pub async fn load(&self) -> Result<Content> {
+        self.blob.with_lease(&self.lease).get().await?.ok_or_else(|| {
+            // The lease went with it.
+            Error::refused(ErrorKind::Leased, "the lock's blob was deleted")
+                .of("LoadLock", self.blob.container())
+        })
+    }
+
+    /// Saves what the next holder is to find, as the content of the lock's blob. One request.
+    ///
+    /// The service itself compares the lease: when the lock is lost, this fails with
+    /// [`ErrorKind::Leased`] and nothing is written, however late it lands. Of two saves under one lease the one
+    /// that lands last stays.
+    pub async fn save(&self, content: impl Into<Bytes>) -> Result<Written> {
+        let fence = self.token.to_string();
+        self.blob.with_lease(&self.lease).put(content).metadata(&[(FENCE, &fence)]).send().await
+    }
+
+    /// Gives the lock up; says whether it was still held. It is not held any more.
+    pub async fn release(&self) -> Result<bool> {
+        *self.until() = Duration::ZERO;
+        self.lease.clone().release().await
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -261,7 +299,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "the lock could not be renewed in time",
-            Self::Taken => "the lock was broken or taken by somebody else",
+            Self::Taken => "the lock was broken or taken by another client",
         })
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
+//! | [`inspect`] | (rows of other programs) | what a table holds, as types and a struct, and whether a type writes back what it reads |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
 //! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
 //! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
@@ -17,6 +18,7 @@
 //! entities, are in `rowkey-store`. [`rounds`] is how what lost against another writer is tried again.
 
 mod hash;
+pub mod inspect;
 pub mod log_tail;
 pub mod lookup;
 pub mod parallel;

@@ -107,7 +107,7 @@ fn ticks(duration: Duration) -> i64 {
 /// Waits by the machine's clock.
 async fn machine_sleep(duration: Duration) {
     // A runtime with timers looks at the time whenever it has nothing to do, which every request
-    // would pay for. Delays are rare, so each has a thread, which ends when nobody waits any more.
+    // would pay for. Delays are rare, so each has a thread, which ends when no request waits any more.
     let (done, slept) = oneshot::channel();
     let (_waiting, given_up) = mpsc::channel::<()>();
     thread::spawn(move || {

@@ -211,7 +211,7 @@ impl Flags {
     }
 }
 
-/// Whoever sends the requests has the other half of the cores.
+/// The clients that send the requests have the other half of the cores.
 fn usual_threads() -> NonZeroUsize {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)

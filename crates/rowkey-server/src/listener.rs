@@ -37,7 +37,7 @@ pub(crate) struct Running {
     is_timed: bool,
 }
 
-/// Serves on `listeners` until the result is dropped, with so many threads.
+/// Serves on `listeners` until the result is dropped, with `threads` threads.
 pub(crate) fn start(
     state: Arc<State>,
     listeners: Listeners,
@@ -183,7 +183,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
     }
 }
 
-/// Serves the connections that are given to this thread, until there is nobody to give any.
+/// Serves the connections that are given to this thread, until no listener gives any.
 async fn serve_given(
     state: Arc<State>,
     tls: Option<TlsAcceptor>,

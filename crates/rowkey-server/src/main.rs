@@ -71,7 +71,7 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// What tells the program to end. Made before it says that it is ready, because whoever waits for
+/// What tells the program to end. Made before it says that it is ready, because what waits for
 /// that may tell it at once.
 #[cfg(unix)]
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {

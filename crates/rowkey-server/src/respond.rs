@@ -191,8 +191,8 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
     answer
 }
 
-/// Tells whoever is not authenticated where tokens come from, in versions that take tokens. No
-/// tenant is behind this server, so the one that is named is nobody's.
+/// Tells a caller that is not authenticated where tokens come from, in versions that take tokens. No
+/// tenant is behind this server, so the one that is named does not exist.
 fn challenge(answer: &mut Answer, stamps: &Stamps) {
     const CHALLENGE: HeaderValue = HeaderValue::from_static(
         "Bearer authorization_uri=https://login.microsoftonline.com/\

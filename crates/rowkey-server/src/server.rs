@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// The certificate that the server shows, in PEM, if it speaks HTTPS. One that was made at the
-    /// start nobody trusts, so clients have to be told to.
+    /// start no system trusts, so clients have to be told to.
     pub fn certificate(&self) -> Option<&str> {
         match &self.builder.https {
             Some(Https::Given(identity)) => Some(&identity.certificate),

@@ -9,8 +9,8 @@
 //!
 //! | layer | `close`, while the plan is made | `open` |
 //! |---|---|---|
-//! | a sealer | gets a data key, replaces values by sealed ones | unwraps the data key, opens them |
 //! | fields in blobs | uploads, replaces values by pointers | reads the blobs |
+//! | a sealer | gets a key, replaces values by sealed ones | opens them |
 //! | wide entities | splits the properties over the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
 //! What `close` prepares elsewhere has to be harmless if the write never commits; `closing.plan` takes
@@ -18,7 +18,8 @@
 //! called again whenever the plan is made again.
 //!
 //! A whole copy holds the closed properties of its head, byte for byte, and is opened under the keys of
-//! the head: one sealing serves all of them. What [`Layer::not_copied`] names is left out, and then no
+//! the head: one sealing serves all of them. What was opened says where its copies stand, so a copy
+//! elsewhere is refused. What [`Layer::not_copied`] names is left out, and then no
 //! copy of the type is taken for its entity: reads through an index read the heads.
 
 use std::sync::Arc;
@@ -26,11 +27,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
 use rowkey::index::Index;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result, Stored, Table};
+use rowkey::{
+    DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Properties, Result, Stored, Table,
+};
 
 use crate::deciding::Deciding;
 use crate::plan::Plan;
-use crate::row::{Closed, Copy, Head, Keys, MARK, digest, index_keys, primary_keys, text};
+use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
 use crate::wide::{self, Beside, Gathered, Wide};
 
 /// Something between the properties of an entity and its row.
@@ -59,6 +62,11 @@ pub(crate) trait Layer: Send + Sync {
     /// Whether decisions need what it opens: fields that keys, indexes and values are made of.
     fn decides(&self) -> bool {
         true
+    }
+
+    /// Removes what `open` would have replaced, where decisions do not need it.
+    fn pass_over(&self, row: &mut DynamicEntity) {
+        let _ = row;
     }
 }
 
@@ -117,7 +125,12 @@ impl Layers {
         key: Key<impl Entity>,
     ) -> Result<Option<Stored<Head<E>>>> {
         if self.is_empty() {
-            return table.get_as(key).await;
+            let read = table.get_as::<Whole<E>>(key).await?;
+            return Ok(read.map(|Stored { entity: Whole(entity), etag, timestamp }| Stored {
+                entity,
+                etag,
+                timestamp,
+            }));
         }
         match table.get_as::<DynamicEntity>(key).await? {
             Some(stored) => self.open(table, stored).await,
@@ -200,19 +213,23 @@ impl Layers {
     ) -> Result<Stored<Head<E>>> {
         let Stored { entity: mut row, etag, timestamp } = stored;
         if self.is_empty() {
-            return Ok(Stored { entity: row.read_as()?, etag, timestamp });
+            let Whole(entity) = row.read_as()?;
+            return Ok(Stored { entity, etag, timestamp });
         }
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
         let closed = Some(self.closed(row.clone(), beside));
-        let opened: Head<E> = self.opened(table, row).await?;
+        let Whole::<E>(opened) = self.opened(table, row).await?;
         Ok(Stored { entity: Head { mark, closed, ..opened }, etag, timestamp })
     }
 
-    /// Opens a whole copy.
+    /// Opens a whole copy in the index at `position`. It holds the bytes of its entity, which open wherever
+    /// they stand, so the entity has to demand the row at these keys in this index: a copy that was
+    /// moved to another value, or to another index, is refused.
     pub(crate) async fn open_copy<E: Entity>(
         &self,
         table: &Table,
+        position: usize,
         mut row: DynamicEntity,
     ) -> Result<Copy<E>> {
         if self.is_empty() {
@@ -223,23 +240,33 @@ impl Layers {
         };
         let mark = text(&row, MARK).map(str::to_owned);
         let digest = digest(&row);
+        let at = (row.partition_key, row.row_key);
         (row.partition_key, row.row_key) = primary.clone();
-        let value = self.opened::<Head<E>>(table, row).await?.entity;
-        Ok(Copy { value, primary, mark, digest })
+        let head = self.opened::<Head<E>>(table, row).await?;
+        if !demands(&head, position, &at) {
+            let index = E::INDEXES[position].name;
+            let what = "a copy stands where its entity has none: it was moved or altered";
+            let error = Error::refused(ErrorKind::Decode, what).in_index(index);
+            return Err(error.advise("`Store::verify` names such rows, `Store::repair` mends them"));
+        }
+        Ok(Copy { value: head.entity, primary, mark, digest })
     }
 
-    /// Closes an entity for a write; `None` if there is no layer, and it is encoded as it is.
+    /// Closes an entity, with the properties that its type does not know, for a write; `None` if there is no layer, and it is encoded as it is.
     pub(crate) async fn close<E: Entity + Sync>(
         &self,
         table: &Table,
         plan: &mut Plan,
         before: Option<&Closed>,
-        entity: &E,
+        (entity, unknown): (&E, &Properties),
     ) -> Result<Option<Closed>> {
         if self.is_empty() {
             return Ok(None);
         }
         let mut row = DynamicEntity::of_any_size(entity)?;
+        for (name, value) in unknown.iter() {
+            row.set(name, value.clone());
+        }
         let before = before.map(|closed| &closed.row);
         for layer in self.iter() {
             layer.close(Closing { plan, before, table }, &mut row).await?;
@@ -265,6 +292,8 @@ impl Layers {
         for layer in self.iter().rev() {
             if layer.decides() || !self.only_deciding {
                 layer.open(table, row).await?;
+            } else {
+                layer.pass_over(row);
             }
         }
         Ok(())
@@ -307,12 +336,16 @@ impl Demands {
 }
 
 fn has<E: Entity>(head: &DynamicEntity, position: usize, keys: &Keys) -> Result<bool> {
-    let Head { entity, older, .. } = head.read_as::<Head<E>>()?;
-    Ok(match older {
+    Ok(demands(&head.read_as::<Head<E>>()?, position, keys))
+}
+
+/// Whether an entity, as it is stored, has the row `keys` in the index at `position`.
+fn demands<E: Entity>(head: &Head<E>, position: usize, keys: &Keys) -> bool {
+    match &head.older {
         // Its rows are those of the version that wrote it.
-        Some(older) => old_keys::<E>(&older, position).as_ref() == Some(keys),
-        None => has_keys(&entity, position, keys),
-    })
+        Some(older) => old_keys::<E>(older, position).as_ref() == Some(keys),
+        None => has_keys(&head.entity, position, keys),
+    }
 }
 
 /// Whether an entity has the row `keys` in the index at `position`. One whose values make no valid key,

@@ -20,6 +20,7 @@
 //! - [`Sealer`]: what encrypts fields
 //! - [`Deciding`]: reads that decide are made on the primary
 //! - [`Explanation`]: a plan as text
+//! - [`Waits`]: how long receivers wait that find nothing
 
 mod blobs;
 mod deciding;
@@ -28,11 +29,17 @@ mod execute;
 mod guide;
 pub mod job;
 mod layer;
+#[doc(hidden)]
+pub mod long_text;
 mod plan;
+#[doc(hidden)]
+pub mod reread;
 mod row;
 mod seal;
 mod store;
+mod together;
 mod version;
+mod waits;
 mod wide;
 
 pub use deciding::Deciding;
@@ -44,3 +51,4 @@ pub use store::{
     Submitted, Sweeping, Transaction, Worked, Written,
 };
 pub use version::{Version, Versioned};
+pub use waits::Waits;

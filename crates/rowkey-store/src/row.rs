@@ -12,7 +12,7 @@ use rowkey::edm::Value;
 use rowkey::entity::{DecodeError, Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::{KeyError, KeyWriter};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Result, Rows};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows};
 
 use crate::wide::{self, Beside};
 
@@ -90,21 +90,23 @@ impl Closed {
     }
 }
 
-/// What an entity has in its rows: what it encodes, or what layers made of it.
+/// What an entity has in its rows: what it encodes and the properties that its type does not know, or
+/// what layers made of both.
 pub(crate) enum Content<'e, E> {
-    Plain(&'e E),
+    Plain(&'e E, &'e Properties),
     Closed(&'e Closed),
 }
 
 impl<'e, E: Entity> Content<'e, E> {
-    pub(crate) fn of(entity: &'e E, closed: Option<&'e Closed>) -> Self {
-        closed.map_or(Self::Plain(entity), Self::Closed)
+    /// `unknown` has none that the entity writes.
+    pub(crate) fn of(entity: &'e E, unknown: &'e Properties, closed: Option<&'e Closed>) -> Self {
+        closed.map_or(Self::Plain(entity, unknown), Self::Closed)
     }
 
     /// Writes what the head holds.
     fn encode_head(&self, out: &mut RowWriter) {
         match self {
-            Self::Plain(entity) => entity.encode(out),
+            Self::Plain(entity, unknown) => Self::encode_plain(entity, unknown, out),
             Self::Closed(closed) => Self::encode(closed.head().iter(), out),
         }
     }
@@ -112,7 +114,7 @@ impl<'e, E: Entity> Content<'e, E> {
     /// Writes what copies hold.
     fn encode_copy(&self, out: &mut RowWriter) {
         match self {
-            Self::Plain(entity) => entity.encode(out),
+            Self::Plain(entity, unknown) => Self::encode_plain(entity, unknown, out),
             Self::Closed(closed) => {
                 let is_copied = |name: &str| !closed.not_copied.contains(&name);
                 Self::encode(closed.row.iter().filter(|(name, _)| is_copied(name)), out);
@@ -120,11 +122,20 @@ impl<'e, E: Entity> Content<'e, E> {
         }
     }
 
+    fn encode_plain(entity: &E, unknown: &Properties, out: &mut RowWriter) {
+        entity.encode(out);
+        for (name, value) in unknown.iter() {
+            out.property(name, value);
+        }
+    }
+
     fn encode<'r>(properties: impl Iterator<Item = (&'r str, &'r Value)>, out: &mut RowWriter) {
         for (name, value) in properties {
             match (name, E::KIND, value) {
                 // These two are in partial copies as well.
-                ("EntityType", Some(kind), _) => out.kind(kind),
+                (name, Some(kind), _) if name == E::DISCRIMINATOR => {
+                    out.kind(E::DISCRIMINATOR, kind);
+                }
                 (VERSION, _, Value::Int32(version)) => out.version(*version),
                 _ => out.property(name, value),
             }
@@ -238,13 +249,35 @@ pub(crate) struct Head<E> {
     pub(crate) mark: Option<String>,
     /// The row as it is stored, if the type has layers.
     pub(crate) closed: Option<Closed>,
+    /// The stored properties that the type does not know, if it was read to be written or copied.
+    pub(crate) unknown: Properties,
     /// What the version of the type that wrote it left beside it, if that is an older one.
     pub(crate) older: Option<Older>,
 }
 
 impl<E: Entity> Head<E> {
     pub(crate) fn content(&self) -> Content<'_, E> {
-        Content::of(&self.entity, self.closed.as_ref())
+        Content::of(&self.entity, &self.unknown, self.closed.as_ref())
+    }
+}
+
+/// A head that is read to be written or copied: with the properties that its type does not know.
+pub(crate) struct Whole<E>(pub(crate) Head<E>);
+
+impl<E: Entity> Projection for Whole<E> {
+    const COLUMNS: Option<&'static [&'static str]> = None;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        let mut head = Head::<E>::decode(row)?;
+        head.unknown = row.unknown(&head.entity)?;
+        // What a store writes is written anew.
+        head.unknown.retain(|name, value| match name {
+            MARK | INDEX | PRIMARY_PARTITION_KEY | PRIMARY_ROW_KEY => false,
+            // Where it is no number, it is a property of the type's own.
+            wide::ROWS => !matches!(value, Value::Int32(_)),
+            _ => true,
+        });
+        Ok(Self(head))
     }
 }
 
@@ -266,7 +299,8 @@ impl<E: Entity> Projection for Head<E> {
                 return Err(DecodeError::property("RowKey", what));
             }
         }
-        Ok(Self { entity, mark: row.property(MARK)?, closed: None, older })
+        let mark = row.property(MARK)?;
+        Ok(Self { entity, mark, closed: None, unknown: Properties::new(), older })
     }
 }
 

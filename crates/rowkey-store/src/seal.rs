@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Result, Table};
 
 use crate::layer::{Closing, Layer};
@@ -51,10 +52,39 @@ pub trait Sealer: Send + Sync {
     ) -> BoxFuture<'a, Result<bool>>;
 
     /// Whether it signs the properties that it does not seal: then a patch, which merges in the service, is
-    /// refused, and so are fields in blobs, whose pointers are written after the seal.
+    /// refused.
     fn signs_plaintext(&self) -> bool {
         false
     }
+
+    /// Whether it opens what is stored in plain, so that a field that was in a blob before it was marked
+    /// `encrypt` is read.
+    fn accepts_plaintext(&self) -> bool {
+        false
+    }
+
+    /// Encrypts the value of a field in a blob, a Binary or a String, under a key of its own. Returns what
+    /// the blob is to hold, and the key, which the row is to hold under the name of the property: sealed as
+    /// each encrypted property is.
+    fn seal_content(
+        &self,
+        row: &DynamicEntity,
+        property: &str,
+        value: &Value,
+    ) -> Result<(Vec<u8>, Vec<u8>)>;
+
+    /// Decrypts what a blob holds. Fails, and is never wrong, if it is not what was sealed with this key
+    /// for this field of this row.
+    fn open_content(
+        &self,
+        row: &DynamicEntity,
+        property: &str,
+        key: &[u8],
+        stored: &[u8],
+    ) -> Result<Value>;
+
+    /// Whether a key is that of a blob with this value, which then need not be uploaded again.
+    fn is_content(&self, key: &[u8], value: &Value) -> bool;
 }
 
 /// The layer of a type with encrypted fields.

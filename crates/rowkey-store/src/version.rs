@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rowkey::{ETag, Error, ErrorKind, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of an entity that was read or written.
 ///
@@ -29,6 +30,9 @@ use rowkey::{ETag, Error, ErrorKind, Result};
 /// assert!("*".parse::<Version>().is_err());
 /// # Ok::<_, rowkey::Error>(())
 /// ```
+///
+/// With serde it is that text: a task that follows a write may carry the version that it was made for, so
+/// that its handler changes nothing else.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Version(Kind);
 
@@ -118,6 +122,19 @@ impl fmt::Debug for Version {
     }
 }
 
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// An entity and its version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned<E> {
@@ -163,5 +180,11 @@ mod tests {
         assert!(by_copy.is(&etag, mark, Some(7)) && !by_copy.is(&etag, mark, Some(8)));
         assert!(!by_copy.is(&etag, mark, None));
         assert_eq!(by_copy.to_string().parse::<Version>().unwrap(), by_copy);
+        for version in [by_tag, by_mark, by_copy] {
+            let json = serde_json::to_string(&version).unwrap();
+            assert_eq!(serde_json::from_str::<Version>(&json).unwrap(), version);
+        }
+        let error = serde_json::from_str::<Version>("\"secret\"").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
     }
 }

@@ -97,7 +97,7 @@ impl Wide {
     /// `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
         // Who looks for these reads no further rows.
-        let pinned = ["EntityType", "EntityVersion"].into_iter();
+        let pinned = [E::DISCRIMINATOR, "EntityVersion"].into_iter();
         let pinned = pinned.chain(E::BLOBS.iter().map(|(_, pointer)| *pointer)).collect();
         (E::MAX_ROWS > 1).then_some(Self { most: E::MAX_ROWS, pinned })
     }

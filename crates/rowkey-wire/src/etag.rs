@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::edm::{DateTime, Iso};
 
-/// An entity tag: opaque text that changes with every write of the entity.
+/// An entity tag: opaque text that changes with every write of the entity. By serde it is its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ETag(Box<str>);
 

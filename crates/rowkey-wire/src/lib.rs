@@ -27,6 +27,7 @@
 //! | [`queue`] | the operations of the Queue service, both halves |
 //! | [`metadata`] | the names and values that queues, containers and blobs are described with |
 //! | [`request`] | a request before it is dated and signed |
+//! | [`serial`] | values in the formats of serde, such as the JSON of an API |
 //! | [`headers`] | header names, versions, dates |
 
 // Decoders read numbers, dates and lengths that anyone sent. Arithmetic on them is checked or saturates;
@@ -48,5 +49,6 @@ pub mod metadata;
 pub mod odata;
 pub mod queue;
 pub mod request;
+pub mod serial;
 pub mod table;
 pub mod xml;

@@ -22,7 +22,7 @@ pub const PREFIX: &str = "x-ms-meta-";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata(Vec<Pair>);
 
-/// Headers of metadata as somebody wrote them, where that is not in lower case.
+/// Headers of metadata as a client wrote them, where that is not in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spelling(Vec<Box<str>>);
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use rowkey::edm::{DateTime, Guid};
-use rowkey::key::{KeyReader, PartFormat};
+use rowkey::key::{KeyReader, Notation, PartFormat};
 use rowkey::measured::{decode, decode_page, encode};
 use rowkey::{Entity, Key};
 
@@ -103,7 +103,7 @@ fn read_a_row_key(bencher: Bencher) {
     let key = Key::of(&Reading::numbered(7));
     let row_key = key.parts().unwrap().1;
     let device = PartFormat { separator: Some('_'), ..PartFormat::default() };
-    let number = PartFormat { width: Some(7), ..PartFormat::default() };
+    let number = PartFormat { notation: Notation::Digits(7), ..PartFormat::default() };
     bencher.bench(|| {
         let mut reader = KeyReader::new(black_box(row_key));
         let device = reader.part::<Guid>(device).unwrap();

@@ -4,16 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use rowkey_wire::table::encode::Flavor;
-use zeroize::Zeroizing;
 
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::ClientOptions;
+use crate::telemetry::Telemetry;
 use crate::transport::Pipeline;
 
 mod builder;
 mod connection_string;
 mod endpoint;
+mod environment;
+mod sas_url;
 
 #[cfg(test)]
 mod tests;
@@ -41,9 +43,6 @@ struct Inner {
     pipeline: Pipeline,
 }
 
-/// The variable that [`StorageAccount::from_env`] reads.
-const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
-
 impl StorageAccount {
     /// The account that a connection string describes.
     ///
@@ -58,18 +57,31 @@ impl StorageAccount {
         Self::builder().connection_string(text)?.build()
     }
 
-    /// The account that the environment variable `AZURE_STORAGE_CONNECTION_STRING` describes.
+    /// The account that environment variables describe, by the first of these that is set and not empty:
+    ///
+    /// | variables | as set by |
+    /// |---|---|
+    /// | `AZURE_STORAGE_CONNECTION_STRING` | the command line, and programs of Azure's libraries |
+    /// | `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN` | the command line |
+    /// | `AzureWebJobsStorage` | Azure Functions |
+    /// | `AzureWebJobsStorage__accountName`, `AzureWebJobsStorage__tableServiceUri` and so on | Azure Functions with a managed identity |
+    ///
+    /// `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` are other names for the second row's.
+    /// Where the variables hold no secret, as in the last row, the credential is given beside them:
+    ///
+    /// ```no_run
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// # fn example(token: Credential) -> rowkey::Result<()> {
+    /// let account = StorageAccount::builder().env()?.credential(token).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when none is set, or when one is
+    /// wrong, and names the variable and not its value.
     pub fn from_env() -> Result<Self> {
-        match std::env::var(CONNECTION_STRING).map(Zeroizing::new) {
-            Ok(text) => Self::from_connection_string(&text),
-            // The error's own text quotes a value that is not Unicode.
-            Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Error::invalid(format!("{CONNECTION_STRING} is not Unicode")))
-            }
-            Err(std::env::VarError::NotPresent) => {
-                Err(Error::invalid(format!("{CONNECTION_STRING} is not set")))
-            }
-        }
+        Self::builder().env()?.build()
     }
 
     /// An account from its parts.
@@ -108,6 +120,11 @@ impl StorageAccount {
     /// takes them from here, too, so that one [`Clock`] moves all of it in tests.
     pub fn clock(&self) -> &dyn Clock {
         self.0.pipeline.clock()
+    }
+
+    /// What the account was given for traces, counters and gauges, for libraries that are built on it.
+    pub fn telemetry(&self) -> &dyn Telemetry {
+        self.0.pipeline.telemetry()
     }
 
     fn new(name: String, pipeline: Pipeline) -> Self {

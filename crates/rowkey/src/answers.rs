@@ -2,7 +2,7 @@
 //!
 //! A test of a service of yours that talks to a stub server (wiremock or another) needs answers
 //! that look like the real ones. These are rendered by the code that the bundled server renders
-//! with, which is pinned to recordings of the live service, so nobody writes JSON by hand.
+//! with, which is pinned to recordings of the live service, so no test has JSON written by hand.
 //!
 #![cfg_attr(feature = "wiremock-0_6", doc = "```")]
 #![cfg_attr(not(feature = "wiremock-0_6"), doc = "```text")]

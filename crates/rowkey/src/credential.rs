@@ -24,7 +24,7 @@ mod token;
 mod tests;
 
 pub use slot::CredentialSlot;
-pub(crate) use token::Audience;
+pub(crate) use token::Scope;
 use token::Tokens;
 pub use token::{AccessToken, TokenError, TokenProvider};
 
@@ -124,7 +124,7 @@ impl Credential {
     /// What authorizes an attempt that begins now. Only tokens may have to be waited for.
     pub(crate) async fn settle(
         &self,
-        audience: Audience,
+        scope: &Scope,
         endpoint: &Endpoint,
         clock: &dyn Clock,
         limit: Duration,
@@ -141,7 +141,7 @@ impl Credential {
         current.check(endpoint)?;
         if let Repr::Tokens(tokens) = &current.0 {
             // Boxed, so that the futures of all other requests stay small.
-            let token = Box::pin(tokens.get(audience, clock));
+            let token = Box::pin(tokens.get(scope, clock));
             return match tokio::time::timeout(limit, token).await {
                 Ok(token) => token.map(Authority::Bearer),
                 Err(_) => Err(Error::unauthorized("no token came in time")),
@@ -162,11 +162,11 @@ impl Credential {
 
     /// Whether there is something newer than what the service has just refused. A token that was
     /// refused is not used again.
-    pub(crate) fn has_newer(&self, audience: Audience, refused: &Authority) -> bool {
+    pub(crate) fn has_newer(&self, scope: &Scope, refused: &Authority) -> bool {
         match &self.0 {
             Repr::Tokens(tokens) => {
                 if let Authority::Bearer(token) = refused {
-                    tokens.discard(audience, token);
+                    tokens.discard(scope, token);
                 }
                 true
             }
@@ -180,7 +180,7 @@ impl Credential {
                         !Arc::ptr_eq(&current, refused)
                     }
                     (Authority::Nothing, Authority::Nothing) => false,
-                    (Authority::Nothing, _) => current.has_newer(audience, refused),
+                    (Authority::Nothing, _) => current.has_newer(scope, refused),
                     _ => true,
                 }
             }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use rowkey_wire::code::ErrorCode;
 
+use crate::table::FailedRow;
+
 mod answer;
 #[cfg(test)]
 mod tests;
@@ -35,8 +37,8 @@ pub enum ErrorKind {
     /// The service refused the credential, or what it is allowed to do. Correct the credential,
     /// the permission or this machine's clock; repeating does not help.
     Auth,
-    /// The entity or blob was changed since it was read, or the message was received by somebody
-    /// else. Read it again, decide again, write again.
+    /// The entity or blob was changed since it was read, or the message was received
+    /// again. Read it again, decide again, write again.
     Conflict,
     /// What was sent or read did not arrive as it was: its checksum is another. Send or read it
     /// again.
@@ -47,7 +49,7 @@ pub enum ErrorKind {
     Decode,
     /// The request cannot succeed as it is. Change it.
     Invalid,
-    /// A lease stands in the way: somebody else holds one, or the caller's own has ended. Stop
+    /// A lease stands in the way: another client holds one, or the caller's own has ended. Stop
     /// what the lease protects, and acquire one; reading again does not help.
     Leased,
     /// It does not exist. Create it, or treat it as absent.
@@ -73,7 +75,7 @@ pub enum Outcome {
     /// The service refused it, or it was a read whose answer cannot be understood: nothing has
     /// changed.
     Rejected,
-    /// Nobody knows: the service may have applied it before the connection or the answer was lost.
+    /// It is unknown: the service may have applied it before the connection or the answer was lost.
     /// Read back before you decide.
     Unknown,
 }
@@ -99,6 +101,7 @@ struct Inner {
     /// Whether the operation would have changed something.
     changes: bool,
     service_message: Option<Box<str>>,
+    failed_rows: Vec<FailedRow>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -165,6 +168,20 @@ impl Error {
         Self::new(ErrorKind::Decode, Outcome::Rejected, what.into())
     }
 
+    /// Rows that do not decode, in the order in which they were read. For layers above the client, too.
+    ///
+    /// Without a row it says that no row decodes.
+    #[cold]
+    pub fn of_rows(rows: Vec<FailedRow>) -> Self {
+        let mut error = Self::decode(match &*rows {
+            [] => "no row can be read".to_owned(),
+            [row] => row.to_string(),
+            [row, ..] => format!("{} rows cannot be read, of the first: {row}", rows.len()),
+        });
+        error.0.failed_rows = rows;
+        error
+    }
+
     /// What came is not what the service sent.
     #[cold]
     pub(crate) fn damaged(what: &'static str) -> Self {
@@ -190,6 +207,7 @@ impl Error {
             retry_after: None,
             changes: false,
             service_message: None,
+            failed_rows: Vec::new(),
             source: None,
         }))
     }
@@ -341,6 +359,15 @@ impl Error {
     /// you log it.
     pub fn service_message(&self) -> Option<&str> {
         self.0.service_message.as_deref()
+    }
+
+    /// The rows that it is about, with their keys, if it is that rows do not decode
+    /// ([`ErrorKind::Decode`]); empty for every other error.
+    ///
+    /// A stream yields an error for each such row and goes on with the next one; after an error without
+    /// rows it ends. [`Query::all`](crate::Query::all) names all of them.
+    pub fn failed_rows(&self) -> &[FailedRow] {
+        &self.0.failed_rows
     }
 
     /// Whether it was changed since it was read (412).

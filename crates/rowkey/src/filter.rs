@@ -1,16 +1,22 @@
 //! Conditions on properties: typed columns, and filters made of them.
+//!
+//! - `typed`: a comparison for each type that values may be stored as · `numbers`: those of numbers
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use rowkey_wire::edm::{DateTime, Value};
+use rowkey_wire::edm::{DateTime, Type, Value, ValueRef};
 use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::odata::encode::is_valid_name;
 
+use self::typed::Stored;
 use crate::arg::Arg;
-use crate::entity::{Property, PropertyError};
+use crate::entity::{Property, PropertyError, convert};
 use crate::error::{Error, Result};
+
+mod numbers;
+mod typed;
 
 /// The time of an entity's last write, a column of every entity.
 pub const TIMESTAMP: Column<DateTime> = Column::named("Timestamp");
@@ -19,15 +25,54 @@ pub const TIMESTAMP: Column<DateTime> = Column::named("Timestamp");
 ///
 /// The derive makes one for each property. An entity that lacks the property matches none of these,
 /// `ne` included.
+///
+/// The service compares values of one type alone, and other programs store numbers as other types than the
+/// field: so a number is compared as each type that stores numbers, which makes up to three of the 15 comparisons
+/// that a query may have. [`exact`](Self::exact) makes one of it, where every row has the type of the field.
+///
+/// ```
+/// use rowkey::{Column, Filter};
+///
+/// const SIZE: Column<i64> = Column::named("Size");
+/// assert_eq!(SIZE.ge(5), Filter::raw("Size ge 5L or Size ge 5 or Size ge 5.0")?);
+/// assert_eq!(SIZE.exact().ge(5), Filter::raw("Size ge 5L")?);
+/// // Between two integers, the one before says the same.
+/// const WEIGHT: Column<f64> = Column::named("Weight");
+/// assert_eq!(WEIGHT.gt(2.5), Filter::raw("Weight gt 2.5 or Weight gt 2L or Weight gt 2")?);
+/// # Ok::<(), rowkey::Error>(())
+/// ```
 pub struct Column<P> {
     name: &'static str,
+    stored: Stored,
     property: PhantomData<fn() -> P>,
 }
 
 impl<P> Column<P> {
     /// The column with this name.
     pub const fn named(name: &'static str) -> Self {
-        Self { name, property: PhantomData }
+        Self::declared(name, None, false)
+    }
+
+    /// The same column, of rows that all have the type that this program stores: `#[entity(exact)]`. Rows with
+    /// another type match no comparison then.
+    #[must_use]
+    pub const fn exact(self) -> Self {
+        Self::declared(self.name, self.stored.as_type, true)
+    }
+
+    /// The same column, of values that are stored as this type: `#[entity(as = "Int32")]`.
+    ///
+    /// Numbers, dates and GUIDs that are stored as text match [`is`](Self::is), [`ne`](Self::ne) and
+    /// [`one_of`](Self::one_of), as they are written here or as their own type; dates are also compared with
+    /// whole seconds by [`ge`](Self::ge) and [`lt`](Self::lt). A query refuses all other comparisons of them.
+    #[must_use]
+    pub const fn stored_as(self, stored: Type) -> Self {
+        Self::declared(self.name, Some(stored), self.stored.exact)
+    }
+
+    #[doc(hidden)]
+    pub const fn declared(name: &'static str, as_type: Option<Type>, exact: bool) -> Self {
+        Self { name, stored: Stored { as_type, exact }, property: PhantomData }
     }
 
     /// The property's name.
@@ -52,8 +97,8 @@ impl<P: Property> Column<P> {
     /// The property is one of `values`. When there are none, nothing matches and nothing is sent.
     ///
     /// A list that makes a filter of more than 15 comparisons, the service's limit, is split into
-    /// several queries that run one after the other. Results then come a part at a time, and not in
-    /// key order over all parts.
+    /// several queries that run one after the other: one for each four or five numbers, unless the column is
+    /// [`exact`](Self::exact). Results then come a part at a time, and not in key order over all parts.
     pub fn one_of<T: Arg<P>>(self, values: impl IntoIterator<Item = T>) -> Filter {
         let filter = values
             .into_iter()
@@ -62,10 +107,32 @@ impl<P: Property> Column<P> {
         Filter(filter)
     }
 
+    /// The value as this column's property is stored; `None` leaves the property out.
+    ///
+    /// Fails if the type that it is stored as does not have the value.
+    pub fn to_value(self, value: &P) -> Result<Option<Value>, PropertyError> {
+        let Some(value) = value.to_value()? else { return Ok(None) };
+        let stored = match self.stored.as_type {
+            Some(stored) => convert::store(value, stored)?,
+            None => value,
+        };
+        Ok(Some(ValueRef::into_owned(stored)))
+    }
+
+    /// The property's value, of one that an entity has stored: what a field of this column reads.
+    ///
+    /// Fails if the type cannot be read from the value.
+    pub fn from_value(self, value: ValueRef<'_>) -> Result<P, PropertyError> {
+        match self.stored.as_type {
+            Some(stored) => convert::load(value, stored),
+            None => P::from_value(value),
+        }
+    }
+
     fn compare(self, operator: Operator, value: impl Arg<P>) -> Filter {
         let value = value.into_arg();
         Filter(match value.to_value() {
-            Ok(Some(value)) => Ok(wire::Filter::compare(self.name, operator, value.into_owned())),
+            Ok(Some(value)) => typed::compare(self.name, operator, &value, self.stored),
             Ok(None) => Err(PropertyError::new(
                 "the service stores no nulls, so nothing can be compared with an absent value",
             )),

@@ -32,6 +32,12 @@ pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";
 /// The property of a copy in another partition that holds the PartitionKey of its entity.
 pub const PRIMARY_PARTITION_KEY: &str = "PrimaryPartitionKey";
 
+/// The property of a copy that holds the name of its index.
+pub(crate) const INDEX_NAME: &str = "IndexName";
+
+/// The property of the rows that a store writes beside an entity and that are no copies of it.
+pub(crate) const ROW_FORMAT: &str = "RowFormat";
+
 /// An index that an entity declares: an item of [`Entity::INDEXES`].
 ///
 /// ```

@@ -31,7 +31,7 @@
 //! // A point get: absence is not an error.
 //! let stored = staff.get(Employee::key("sales", 7)).await?.ok_or("not there")?;
 //!
-//! // A replace carries the ETag that was read: nobody's change is lost.
+//! // A replace carries the ETag that was read: no change is lost.
 //! staff.replace(&stored.map(|e| e.salary += 5_000.0)).await?;
 //!
 //! // A query of one partition, read page by page.
@@ -53,6 +53,9 @@
 //! - [`Entity`]: a type that is stored; the derive takes the templates of its keys. [`Key`] and
 //!   [`Partition`] are addresses that carry the type, [`Stored`] is an entity with its [`ETag`].
 //!   `#[derive(EntitySet)]` makes one type of several that share a table.
+//! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time, with typed getters.
+//!   Both, [`Stored`], [`edm::Value`] and [`edm::DateTime`] are JSON by serde, each in one form that comes
+//!   back exactly; [`DynamicEntity::to_odata_json`] writes the JSON of the service.
 //! - [`Index`]: what an entity is looked up by besides its keys; [`IndexKey`] and [`IndexRange`] are
 //!   the addresses of its rows.
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
@@ -60,6 +63,7 @@
 //! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
 //! - [`Queue`]: messages, received under a receipt; [`queue::Body`] says how their text is written.
 //! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
+//! - [`telemetry`]: traces, counters and gauges, besides the spans of `tracing`.
 //! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened.
 //!
 //! # Features
@@ -95,9 +99,10 @@ pub mod queue;
 pub mod sas;
 pub mod service;
 pub mod table;
+pub mod telemetry;
 mod transport;
 
-pub use rowkey_derive::{Entity, EntitySet, KeyPart, Projection, Property};
+pub use rowkey_derive::{Entity, EntitySet, Flatten, KeyPart, Projection, Property};
 pub use rowkey_wire::code::ErrorCode;
 pub use rowkey_wire::edm;
 pub use rowkey_wire::etag::{ETag, Match};
@@ -112,7 +117,9 @@ pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
 pub use credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
 #[doc(inline)]
-pub use entity::{DecodeError, DynamicEntity, Entity, Projection, Property, Rows, Stored};
+pub use entity::{
+    DecodeError, DynamicEntity, Entity, Flatten, Projection, Properties, Property, Rows, Stored,
+};
 pub use error::{Error, ErrorKind, Outcome, Result};
 #[doc(inline)]
 pub use filter::{Column, Filter, TIMESTAMP};
@@ -124,4 +131,5 @@ pub use options::{ClientOptions, RetryOptions, ScanPolicy};
 #[doc(inline)]
 pub use queue::Queue;
 #[doc(inline)]
-pub use table::{Continuation, Cost, Page, Query, Table, Transaction};
+pub use table::{Continuation, Cost, FailedRow, Page, Query, Table, Transaction};
+pub use transport::policy::{Answered, Attempt, Policy};

@@ -61,7 +61,7 @@ pub struct RetryOptions {
     pub base_delay: Duration,
     /// The longest wait. Default: 60 seconds.
     pub max_delay: Duration,
-    /// Whether an insert, or a transaction with an insert in it, is repeated when nobody knows
+    /// Whether an insert, or a transaction with an insert in it, is repeated when it is unknown
     /// whether the first attempt was applied. If it was, the repetition fails with
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) and
     /// [`Outcome::Unknown`](crate::Outcome::Unknown). Default: `false`.

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod batch;
+pub mod dead_letters;
 pub mod entity;
 pub mod filter;
 pub mod headers;
@@ -14,6 +15,7 @@ pub mod journal;
 pub mod keys;
 pub mod requests;
 pub mod sealed;
+pub mod store_rows;
 pub mod tokens;
 pub mod xml;
 
@@ -25,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("auth", auth::all),
     ("batch", batch::all),
     ("dates", tokens::dates),
+    ("dead_letters", dead_letters::all),
     ("entity", entity::all),
     ("filter", filter::all),
     ("headers", headers::all),
@@ -35,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     #[cfg(all(fuzzing, feature = "libfuzzer"))]
     ("rows", journal::rows),
     ("sealed", sealed::all),
+    ("store_rows", store_rows::all),
     ("tokens", tokens::all),
     ("xml", xml::all),
 ];

@@ -35,11 +35,17 @@ export function clientOf(name) {
   return TableClient.fromConnectionString(connectionString, name, insecure);
 }
 
+/** A table that the test creates, deleted when the file's tests are over. */
+export function tableToCreate() {
+  const client = clientOf(freshName());
+  made.add(client.tableName);
+  return client;
+}
+
 /** A new table, deleted when the file's tests are over. */
 export async function newTable() {
-  const client = clientOf(freshName());
+  const client = tableToCreate();
   await client.createTable();
-  made.add(client.tableName);
   return client;
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | module | what it models |
 //! |---|---|
+//! | [`letters`] | a dead letter, while messages of its task come again and it is redriven and purged |
 //! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |
 //! | [`rollout`] | a declaration that a new program adds while an old one still writes |
 //! | [`tasks`] | a task that is put, delivered at least once, applied once, poisoned and redriven |
@@ -9,6 +10,7 @@
 //! Each model has rules. With all of them it holds at the size that its tests state; for each rule there is a
 //! test that it does not hold without it.
 
+pub mod letters;
 pub mod plan;
 pub mod rollout;
 pub mod tasks;

@@ -1,5 +1,5 @@
 //! Logs in blobs: what is stored under which name, what reading a range opens, what a full buffer
-//! does, and when the writer that somebody drives flushes.
+//! does, and when the writer that a task drives flushes.
 
 mod faults;
 mod layer;
@@ -464,16 +464,16 @@ async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() 
     let line = |text: &str| format!("2026-11-21T14:30:00.000000Z {text}\n");
     writer.log("one").await?;
     writer.flush().await?;
-    // Written by somebody else.
+    // Written by another client.
     blob(1).append(line("foreign")).send().await?;
     writer.log("two").await?;
     writer.flush().await?;
-    // Leased by somebody else.
-    let lease = blob(2).acquire_endless_lease().await?.ok_or("nobody holds it")?;
+    // Leased by another client.
+    let lease = blob(2).acquire_endless_lease().await?.ok_or("another holder has it")?;
     writer.log("three").await?;
     writer.flush().await?;
     assert_eq!(names(&container).await?.len(), 3);
-    // An append is done and its answer lost; and before it is repeated, somebody else writes or takes
+    // An append is done and its answer lost; and before it is repeated, another client writes or takes
     // a lease.
     for meddle in ["write", "lease"] {
         let lost = server.inject(Fault::on(Operation::AppendBlock).nth(1).close_after_commit());

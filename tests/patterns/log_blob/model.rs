@@ -83,7 +83,7 @@ async fn ranges_hold_what_was_flushed_once_and_in_order_whatever_happened() -> T
                         before.close().await?;
                         writer.certain = writer.lines.len();
                     }
-                    // What is not certain is nobody's any more.
+                    // What is not certain counts as lost.
                     let lost: Vec<_> = writer.lines.drain(writer.certain..).collect();
                     assert!(before.waiting().lines <= lost.len() as u64);
                     ended += 1;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
 use rowkey::StorageAccount;
-use rowkey_eventual::worker::{Attempt, Done, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_large::{BlobLog, LeaseLock};
 use rowkey_server::{JournalEntry, Operation};
 use rowkey_store::job::{Pace, Target};
 use rowkey_tests::TestResult;
+use rowkey_worker::worker::{Attempt, Done, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::{requests_of, start};
@@ -85,7 +85,7 @@ async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
     };
     let worker = Worker::new(tasks, handler).visibility(Duration::from_secs(9));
     let (step, sent) = requests_of(&server, worker.step()).await;
-    assert_eq!(step?, rowkey_eventual::worker::Step::Handled);
+    assert_eq!(step?, rowkey_worker::worker::Step::Handled);
     assert_eq!(count(&sent, Operation::UpdateMessage), 1);
     assert_eq!(sent.len(), 3, "received, renewed, deleted");
     Ok(())

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::{ErrorKind, Outcome};
-use rowkey_eventual::Task;
-use rowkey_eventual::Tasks;
-use rowkey_eventual::worker::{Attempt, Done, Step, Worker};
 use rowkey_server::{ErrorCode, Fault, JournalEntry, Operation};
 use rowkey_tests::TestResult;
+use rowkey_worker::Task;
+use rowkey_worker::Tasks;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
 use serde::{Deserialize, Serialize};
 
-use super::{Deed, Resize, claims, done, large, resize, start, tasks, texts, worker};
+use super::{Deed, Resize, claims, done, large, redrive, resize, start, tasks, texts, worker};
 
 #[tokio::test]
 async fn a_task_costs_one_request_to_put_and_two_besides_its_own_to_do() -> TestResult {
@@ -46,14 +46,18 @@ async fn a_task_that_no_message_can_hold_lies_in_a_blob_until_it_is_done() -> Te
     let before = server.journal();
     let id = tasks(&account).put(&task).await?;
     let text = texts(&server.snapshot(), "jobs").remove(0);
-    let start = format!(r#"{{"kind":"resize","id":"{id}","claim":"jobs/{id}","sha256":""#);
+    let name = claims(&account).await?.remove(0);
+    let start = format!(r#"{{"kind":"resize","id":"{id}","claim":"{name}","sha256":""#);
     assert!(text.starts_with(&start) && text.len() == start.len() + 66, "{text}");
-    let blob = server.snapshot().blob("claims", &format!("jobs/{id}")).unwrap();
+    assert!(name.len() == "jobs/".len() + 36 && name.starts_with("jobs/"), "{name}");
+    let blob = server.snapshot().blob("claims", &name).unwrap();
     assert_eq!(blob, serde_json::to_vec(&task)?);
     assert_eq!(worker(&account).step().await?, Step::Handled);
     assert_eq!(claims(&account).await?, Vec::<String>::new());
     let sent = server.journal().since(&before);
-    let operations: Vec<_> = sent.iter().map(JournalEntry::operation).collect();
+    let operations = sent.iter().map(JournalEntry::operation);
+    let operations: Vec<_> =
+        operations.filter(|operation| *operation != Operation::ListBlobs).collect();
     assert_eq!(
         operations[..7],
         [
@@ -66,6 +70,21 @@ async fn a_task_that_no_message_can_hold_lies_in_a_blob_until_it_is_done() -> Te
             Operation::DeleteBlob,
         ]
     );
+    Ok(())
+}
+
+/// Each message has a blob of its own: the task that is done first takes none from the other.
+#[tokio::test]
+async fn a_task_in_a_blob_that_was_put_twice_under_one_key_makes_no_dead_letter() -> TestResult {
+    let (server, account) = start().await?;
+    let task = large(7, Deed::Succeed);
+    let id = tasks(&account).put_with_key("order-7", &task).await?;
+    assert_eq!(tasks(&account).put_with_key("order-7", &task).await?, id);
+    let worker = worker(&account);
+    let steps = [worker.step().await?, worker.step().await?, worker.step().await?];
+    assert_eq!(steps, [Step::Handled, Step::Handled, Step::Idle]);
+    assert_eq!(done(&server.snapshot()), [7]);
+    assert_eq!(claims(&account).await?, [""; 0]);
     Ok(())
 }
 
@@ -122,8 +141,8 @@ async fn the_blob_goes_when_its_message_was_refused_and_stays_when_nobody_knows(
 }
 
 #[tokio::test]
-async fn blobs_that_no_message_names_are_swept_by_age_and_those_of_poisoned_tasks_stay()
--> TestResult {
+async fn blobs_that_no_message_names_are_swept_by_age_and_those_of_dead_letters_stay() -> TestResult
+{
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     tasks.put(&large(1, Deed::Poison)).await?;
@@ -142,10 +161,10 @@ async fn blobs_that_no_message_names_are_swept_by_age_and_those_of_poisoned_task
     assert_eq!(
         claims(&later).await?.len(),
         3,
-        "the young one, the poisoned one, the other queue's"
+        "the young one, that of the dead letter, the other queue's"
     );
     assert_eq!(worker(&later).step().await?, Step::Handled);
-    assert_eq!(tasks.redrive(9).await?, 1);
+    assert_eq!(redrive(&later).await?, 1);
     assert_eq!(tasks.sweep_claims(age).await?, 0, "it waits for its turn again");
     Ok(())
 }
@@ -175,7 +194,7 @@ async fn messages_written_by_hand_in_other_languages_are_done() -> TestResult {
         "eyJ0byI6ImFkYSJ9",
         // Python: json.dumps with an indent, and base64 of it with a line break at its end.
         "ewogICJ0byI6ICJhZGEiCn0=\n",
-        // Properties that nobody knows.
+        // Properties that are not known.
         r#"{"to":"ada","sentBy":"crm","version":2}"#,
     ] {
         tasks.queue().put(Body::text(text)).send().await?;

@@ -7,16 +7,20 @@ mod poisoned;
 mod renewal;
 mod running;
 mod runtime;
+mod schedules;
 mod sweeps;
 
 use std::time::Duration;
 
+use rowkey::edm;
 use rowkey::{Clock, Entity, Error, ErrorKind, ManualClock, StorageAccount, Table};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Worker};
-use rowkey_eventual::{Task, Tasks};
 use rowkey_server::{Server, Snapshot, StoredQueue};
 use rowkey_tests::sweep;
+use rowkey_worker::dead_letters::{Selection, Summary};
+use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 const VISIBILITY: Duration = Duration::from_secs(30);
 
@@ -112,6 +116,43 @@ fn texts(snapshot: &Snapshot, queue: &str) -> Vec<String> {
     let queue = snapshot.queue(queue);
     let messages = queue.into_iter().flat_map(StoredQueue::messages);
     messages.map(|it| it.text().to_owned()).collect()
+}
+
+/// The dead letters, the newest first: the fields of their messages (`text` if a message is no JSON object),
+/// with the reason, the cause and the attempts of their rows.
+fn letters(snapshot: &Snapshot) -> Vec<Value> {
+    let table = snapshot.table("deadletters");
+    let rows = table.iter().flat_map(|table| table.entities());
+    let letters = rows.filter(|row| row.row_key().starts_with("letter_")).map(|row| {
+        let text = |name: &str| match row.get(name) {
+            Some(edm::Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let message = text("Message") + &text("Message2") + &text("Message3");
+        let object = serde_json::from_str(&message).ok().filter(Value::is_object);
+        let mut letter = object.unwrap_or_else(|| serde_json::json!({ "text": message }));
+        letter["reason"] = text("Reason").into();
+        letter["cause"] = text("Cause").into();
+        letter["id"] = text("Id").into();
+        letter["attempts"] = match row.get("Attempts") {
+            Some(edm::Value::Int32(attempts)) => attempts.into(),
+            _ => Value::Null,
+        };
+        letter
+    });
+    letters.collect()
+}
+
+/// Redrives all dead letters; how many.
+async fn redrive(account: &StorageAccount) -> rowkey::Result<u64> {
+    redriven(tasks(account).dead_letters().redrive(&Selection::all()).await?)
+}
+
+fn redriven(summary: Summary) -> rowkey::Result<u64> {
+    match summary.failures.into_iter().next() {
+        Some(failed) => Err(failed.error),
+        None => Ok(summary.done),
+    }
 }
 
 /// The pictures that were made small.

@@ -1,5 +1,5 @@
 //! Random programs: tasks of all sorts, workers that end anywhere, answers that are lost, messages
-//! that come again. In the end every task is done or in the poison queue, as it was meant to be.
+//! that come again. In the end every task is done or a dead letter, as it was meant to be.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::StorageAccount;
-use rowkey_eventual::worker::{Step, Worker};
 use rowkey_server::{ErrorCode, Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{self, once};
+use rowkey_worker::worker::{Step, Worker};
 
-use super::{Deed, Resize, Resizer, claims, done, start, tasks, texts, worker};
+use super::{Deed, Resize, Resizer, claims, done, letters, redrive, start, tasks, texts, worker};
 
 /// What should become of the tasks.
 #[derive(Default)]
 struct Model {
     /// Those that were put for certain.
     wanted: BTreeSet<u64>,
-    /// Those of which nobody knows.
+    /// Those whose end is unknown.
     possible: BTreeSet<u64>,
     /// Those that can never be done.
     poison: BTreeSet<u64>,
@@ -55,7 +55,7 @@ async fn every_task_is_done_or_put_aside_whatever_happens() -> TestResult {
                 _ => {
                     server.clock().advance(Duration::from_secs(random.within(40)));
                     if random.one_in(3) {
-                        drop(tasks(&account).redrive(random.below(3)).await);
+                        drop(redrive(&account).await);
                     }
                 }
             }
@@ -111,8 +111,7 @@ async fn settle(server: &Server, model: &Model) -> TestResult {
     let done: BTreeSet<u64> = done(&snapshot).into_iter().collect();
     let mut aside = BTreeSet::new();
     let mut claimed = BTreeSet::new();
-    for text in texts(&snapshot, "jobs-poison") {
-        let text: serde_json::Value = serde_json::from_str(&text)?;
+    for text in letters(&snapshot) {
         let inline = text["task"]["picture"].as_u64();
         let picture = inline.or_else(|| {
             let claim = text["claim"].as_str()?;

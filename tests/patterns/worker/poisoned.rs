@@ -3,15 +3,17 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use futures_util::future::{Either, select};
-use rowkey::StorageAccount;
 use rowkey::queue::Body;
-use rowkey_eventual::worker::Step;
+use rowkey::{ErrorKind, StorageAccount};
 use rowkey_server::{Fault, JournalEntry, Operation, Server};
 use rowkey_tests::TestResult;
+use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
+use rowkey_worker::worker::Step;
 use serde_json::Value;
 
-use super::{Deed, VISIBILITY, claims, done, large, resize, start, tasks, texts, worker};
+use super::{Deed, VISIBILITY, done, large, letters, redrive, resize, start, tasks, texts, worker};
 
 /// Longer than anything is hidden, and not so long that requests are too old.
 const LONG: Duration = Duration::from_secs(200);
@@ -42,7 +44,7 @@ async fn a_task_that_failed_waits_longer_each_time_and_carries_its_history() -> 
 }
 
 #[tokio::test]
-async fn the_poison_queue_says_what_why_how_often_and_since_when() -> TestResult {
+async fn a_dead_letter_says_what_why_how_often_and_since_when() -> TestResult {
     let (server, account) = start().await?;
     let put = server.clock().now().to_chrono();
     let id = tasks(&account).put(&resize(7, Deed::Fail)).await?;
@@ -50,15 +52,17 @@ async fn the_poison_queue_says_what_why_how_often_and_since_when() -> TestResult
     assert_eq!(worker.step().await?, Step::Retried);
     server.clock().advance(LONG);
     assert_eq!(worker.step().await?, Step::Poisoned);
-    let put = put.to_rfc3339_opts(chrono::SecondsFormat::Secs, true).replace('Z', ".000Z");
-    // The account's clock stands still here.
-    let failure = format!(r#"{{"at":"{put}","error":"the resizer is down; try again later"}}"#);
-    assert_eq!(
-        texts(&server.snapshot(), "jobs-poison"),
-        [format!(
-            r#"{{"kind":"resize","id":"{id}","task":{{"picture":7,"deed":"Fail"}},"reason":"the resizer is down; try again later","attempts":2,"firstSeen":"{put}","history":[{failure},{failure}]}}"#
-        )]
-    );
+    let letter = tasks(&account).dead_letters().get(&id.to_string()).await?.unwrap();
+    assert_eq!((&*letter.id, &*letter.queue), (&*id.to_string(), "jobs"));
+    assert_eq!(letter.kind.as_deref(), Some("resize"));
+    assert_eq!(letter.cause, Cause::Error(ErrorKind::Unexpected));
+    assert_eq!(letter.reason, "the resizer is down; try again later");
+    assert_eq!((letter.attempts, letter.redriven), (2, 0));
+    assert_eq!(letter.first_seen.map(|time| time.timestamp()), Some(put.timestamp()));
+    assert_eq!(letter.task, Inspected::Task(resize(7, Deed::Fail)));
+    let errors: Vec<_> = letter.history.iter().map(|failure| &*failure.error).collect();
+    assert_eq!(errors, ["the resizer is down; try again later"; 2]);
+    assert!(letter.history.iter().all(|failure| failure.cause.as_deref() == Some("Unexpected")));
     Ok(())
 }
 
@@ -75,24 +79,27 @@ async fn a_handler_may_say_at_once_that_a_task_can_never_be_done() -> TestResult
         [
             Operation::GetMessages,
             Operation::UpdateMessage,
-            Operation::PutMessage,
+            Operation::Transaction,
             Operation::DeleteMessage
         ]
     );
-    let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
-    assert_eq!((&text["reason"], &text["attempts"]), (&"it is no picture".into(), &1.into()));
+    let letter = letters(&server.snapshot()).remove(0);
+    assert_eq!(
+        (&letter["reason"], &letter["cause"]),
+        (&"it is no picture".into(), &"Rejected".into())
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn the_poison_queue_is_made_when_it_is_missing() -> TestResult {
+async fn the_table_is_made_when_it_is_missing() -> TestResult {
     let (server, account) = start().await?;
-    account.queue("jobs-poison").delete_queue().await?;
+    account.table("deadletters").delete_table().await?;
     server.clock().advance(LONG);
     tasks(&account).put(&resize(7, Deed::Poison)).await?;
-    assert_eq!(tasks(&account).redrive(1).await?, 0);
+    assert_eq!(redrive(&account).await?, 0);
     assert_eq!(worker(&account).step().await?, Step::Poisoned);
-    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 1);
+    assert_eq!(letters(&server.snapshot()).len(), 1);
     Ok(())
 }
 
@@ -107,29 +114,30 @@ async fn a_message_that_cannot_be_read_is_kept_as_it_was_and_goes_back_so() -> T
     ] {
         tasks.queue().put(Body::text(text)).send().await?;
         assert_eq!(worker(&account).step().await?, Step::Poisoned, "{text}");
-        let kept: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
-        assert_eq!(kept["reason"], reason);
-        assert_eq!(kept["kind"], "resize");
-        let is_task = kept.get("task").is_some();
-        assert!(is_task || kept["text"] == text, "{kept}");
-        assert_eq!(tasks.redrive(1).await?, 1);
+        let kept = tasks.dead_letters().list(&Selection::all()).try_next().await?.unwrap();
+        assert_eq!((&*kept.reason, kept.cause), (reason, Cause::Unreadable));
+        let is_task = text.contains("seven");
+        let Inspected::Unreadable { text: kept, .. } = kept.task else { panic!("it is a task") };
+        assert_eq!(kept, text);
+        assert_eq!(redrive(&account).await?, 1);
         let back = texts(&server.snapshot(), "jobs").remove(0);
         assert!(back == text || is_task && back.contains(text), "{back}");
         assert_eq!(worker(&account).step().await?, Step::Poisoned, "{text}");
-        tasks.poison_queue().clear().await?;
+        assert_eq!(tasks.dead_letters().purge(&Selection::all()).await?.done, 1);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_message_too_long_to_say_its_reason_is_kept_whole() -> TestResult {
+async fn the_longest_message_is_kept_whole_with_its_reason() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     let text = "?".repeat(64 * 1024);
     tasks.queue().put(Body::text(&text)).send().await?;
     assert_eq!(worker(&account).step().await?, Step::Poisoned);
-    assert_eq!(texts(&server.snapshot(), "jobs-poison"), std::slice::from_ref(&text));
-    assert_eq!(tasks.redrive(1).await?, 1);
+    let kept = letters(&server.snapshot()).remove(0);
+    assert_eq!((&kept["text"], &kept["cause"]), (&(&*text).into(), &"Unreadable".into()));
+    assert_eq!(redrive(&account).await?, 1);
     assert_eq!(texts(&server.snapshot(), "jobs"), [text]);
     Ok(())
 }
@@ -161,9 +169,10 @@ async fn a_task_whose_workers_died_is_tried_alone_before_it_is_put_aside() -> Te
     assert_eq!(worker(&account).max_attempts(3).step().await?, Step::Poisoned);
     let sent = server.journal().since(&before);
     assert_eq!(sent.count(Operation::InsertOrReplaceEntity), 0);
-    let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs-poison")[0])?;
+    let letter = letters(&server.snapshot()).remove(0);
+    assert_eq!(letter["cause"], "UnknownEnd");
     assert_eq!(
-        text["reason"],
+        letter["reason"],
         "it was received 5 times, and no worker came to an end with it, though it was tried alone"
     );
     Ok(())
@@ -177,12 +186,13 @@ async fn redriven_tasks_are_tried_as_often_as_new_ones_and_keep_their_history() 
     let hasty = worker(&account).max_attempts(1);
     assert_eq!(hasty.step().await?, Step::Poisoned);
     server.clock().advance(LONG);
-    assert_eq!(tasks.redrive(10).await?, 1);
-    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 0);
+    assert_eq!(redrive(&account).await?, 1);
+    assert_eq!(letters(&server.snapshot()).len(), 0);
     let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs")[0])?;
     assert_eq!(text["id"], id.to_string());
     assert_eq!(text["history"].as_array().unwrap().len(), 1);
-    assert!(text["firstSeen"].is_string() && text.get("reason").is_none());
+    assert!(text["firstSeen"].is_string() && text.get("attempts").is_none());
+    assert_eq!(text["redriven"], 1);
     let patient = worker(&account);
     assert_eq!(patient.step().await?, Step::Retried);
     server.clock().advance(LONG);
@@ -192,32 +202,18 @@ async fn redriven_tasks_are_tried_as_often_as_new_ones_and_keep_their_history() 
 }
 
 #[tokio::test]
-async fn redriving_moves_no_more_than_it_is_told() -> TestResult {
-    let (server, account) = start().await?;
-    let tasks = tasks(&account);
-    for picture in 0..40 {
-        tasks.put(&resize(picture, Deed::Poison)).await?;
-        assert_eq!(worker(&account).step().await?, Step::Poisoned);
-    }
-    let before = server.journal();
-    assert_eq!(tasks.redrive(35).await?, 35);
-    assert_eq!(server.journal().since(&before).len(), 2 + 35 * 2);
-    assert_eq!(texts(&server.snapshot(), "jobs").len(), 35);
-    assert_eq!(tasks.redrive(35).await?, 5);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_poisoned_task_in_a_blob_can_be_done_after_all() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     tasks.put(&large(7, Deed::FailFirst)).await?;
     assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
-    assert_eq!(tasks.redrive(1).await?, 1);
+    assert_eq!(redrive(&account).await?, 1);
     assert_eq!(worker(&account).step().await?, Step::Retried);
     server.clock().advance(LONG);
     assert_eq!(worker(&account).step().await?, Step::Handled);
-    assert_eq!(claims(&account).await?.len(), 0);
+    server.clock().advance(LONG);
+    let later = super::tasks(&rowkey_tests::sweep::account(&server)?);
+    assert_eq!(later.sweep_claims(VISIBILITY).await?, 1, "empty: the task was done");
     Ok(())
 }
 
@@ -227,11 +223,10 @@ async fn a_task_that_was_put_back_twice_is_done_once() -> TestResult {
     let tasks = tasks(&account);
     tasks.put(&large(7, Deed::FailFirst)).await?;
     assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
-    let lost = server.inject(Fault::on(Operation::DeleteMessage).close_before_commit());
-    assert!(tasks.redrive(1).await.is_err());
+    let lost = server.inject(Fault::on(Operation::Transaction).close_before_commit());
+    assert!(redrive(&account).await.is_err());
     drop(lost);
-    server.clock().advance(LONG);
-    assert_eq!(tasks.redrive(1).await?, 1);
+    assert_eq!(redrive(&account).await?, 1);
     assert_eq!(texts(&server.snapshot(), "jobs").len(), 2);
     let worker = worker(&account);
     for _ in 0..2 {
@@ -239,8 +234,8 @@ async fn a_task_that_was_put_back_twice_is_done_once() -> TestResult {
     }
     server.clock().advance(LONG);
     assert_eq!(worker.step().await?, Step::Handled);
-    assert_eq!(worker.step().await?, Step::Suppressed, "its blob went with the first");
-    assert_eq!(texts(&server.snapshot(), "jobs-poison").len(), 0);
+    assert_eq!(worker.step().await?, Step::Suppressed, "its blob says that it was done");
+    assert_eq!(letters(&server.snapshot()).len(), 0);
     Ok(())
 }
 
@@ -256,18 +251,20 @@ async fn a_task_whose_blob_is_gone_or_another_is_put_aside_with_that_as_the_reas
              send or read it again",
         ),
     ] {
-        let id = tasks.put(&large(7, Deed::Succeed)).await?;
-        let blob = account.container("claims").blob(&format!("jobs/{id}"));
+        tasks.put(&large(7, Deed::Succeed)).await?;
+        let name = texts(&server.snapshot(), "jobs").remove(0);
+        let name: Value = serde_json::from_str(&name)?;
+        let name = name["claim"].as_str().ok_or("no claim")?;
+        let blob = account.container("claims").blob(name);
         if changed {
             blob.put(r#"{"picture":8,"deed":"Succeed"}"#).send().await?;
         } else {
             blob.delete().await?;
         }
         assert_eq!(worker(&account).max_attempts(1).step().await?, Step::Poisoned);
-        let kept = texts(&server.snapshot(), "jobs-poison").pop().unwrap();
-        let kept: Value = serde_json::from_str(&kept)?;
+        let kept = letters(&server.snapshot());
+        let kept = kept.iter().find(|letter| letter["claim"] == name).unwrap();
         assert_eq!(kept["reason"], reason);
-        assert_eq!(kept["claim"], format!("jobs/{id}"));
     }
     assert_eq!(done(&server.snapshot()), [0; 0]);
     Ok(())

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::{join, pending};
 use rowkey::{ManualClock, StorageAccount};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
 use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
+use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
 
 use super::{Deed, Resize, VISIBILITY, done, resize, standing, start, tasks, worker};
 
@@ -37,7 +37,7 @@ fn endless(account: &StorageAccount) -> (Worker<Resize, impl Handler<Resize>>, A
     (Worker::new(tasks(account), handler).visibility(VISIBILITY), dropped)
 }
 
-/// Waits until somebody sleeps on the clock for the `n`-th time.
+/// Waits until a task sleeps on the clock for the `n`-th time.
 async fn until_slept(clock: &ManualClock, n: usize) {
     while clock.slept().len() < n {
         tokio::task::yield_now().await;
@@ -186,10 +186,10 @@ async fn work_goes_on_when_only_the_answer_to_a_renewal_was_lost_and_is_repeated
         }
     };
     let unlucky = Worker::new(tasks(&once(&standing)), handler).visibility(VISIBILITY);
-    // Nobody knows the receipt any more, so the message cannot be deleted.
+    // The receipt is lost, so the message cannot be deleted.
     assert_eq!(unlucky.step().await?, Step::Lost);
     assert_eq!(done(&server.snapshot()), [7]);
-    assert_eq!(worker(&account).step().await?, Step::Idle, "nobody else has it yet");
+    assert_eq!(worker(&account).step().await?, Step::Idle, "no other client has it yet");
     server.clock().advance(VISIBILITY);
     assert_eq!(worker(&account).step().await?, Step::Handled, "once more");
     Ok(())
@@ -239,6 +239,6 @@ async fn who_has_lost_a_message_puts_nothing_aside() -> TestResult {
     })
     .await;
     assert_eq!(step?, Step::Lost);
-    assert_eq!(super::texts(&server.snapshot(), "jobs-poison").len(), 0);
+    assert_eq!(super::letters(&server.snapshot()).len(), 0);
     Ok(())
 }

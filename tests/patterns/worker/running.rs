@@ -7,12 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join;
-use rowkey::{ErrorKind, ManualClock};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Worker};
+use rowkey::ErrorKind;
 use rowkey_server::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
+use rowkey_tests::sweep;
+use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
 
-use super::{Deed, Resize, done, on_clock, resize, standing, start, tasks, worker};
+use super::{Deed, Resize, done, resize, standing, start, tasks, worker};
 
 /// Completes when the condition holds, looking each time the worker is polled.
 fn when(condition: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send {
@@ -64,8 +65,7 @@ async fn one_at_a_time_is_the_default() -> TestResult {
 #[tokio::test]
 async fn an_idle_worker_waits_twice_as_long_each_time_until_there_is_something() -> TestResult {
     let (server, _) = start().await?;
-    let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
-    let account = on_clock(&server, clock.clone())?;
+    let (account, clock) = sweep::waiting(&server)?;
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(16));
     let idle = worker(&account).idle_backoff(least, most);
     idle.run_until(when(|| clock.slept().len() == 8)).await?;
@@ -120,7 +120,7 @@ async fn on_shutdown_what_was_received_is_finished_and_nothing_more_is_taken() -
     let left = server.snapshot();
     let left: Vec<_> = left.queue("jobs").unwrap().messages().collect();
     assert_eq!(left.len(), 4);
-    assert!(left.iter().all(|message| message.dequeue_count() == 0), "nobody waits for them");
+    assert!(left.iter().all(|message| message.dequeue_count() == 0), "no task waits for them");
     Ok(())
 }
 

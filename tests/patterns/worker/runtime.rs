@@ -9,15 +9,22 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::queue::Body;
-use rowkey::{Error, ErrorKind, ManualClock};
-use rowkey_eventual::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_eventual::{Task, Tasks};
+use rowkey::{Credential, Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_server::{Operation, Server};
 use rowkey_tests::TestResult;
+use rowkey_tests::sweep::once;
+use rowkey_worker::dead_letters::Selection;
+use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
+use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Deed, Resize, VISIBILITY, done, resize, standing, start, tasks, texts, worker};
+use serde_json::Value;
+use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
+
+use super::{
+    Deed, Resize, Resizer, VISIBILITY, done, letters, redrive, resize, standing, start, tasks,
+    texts, worker,
+};
 
 /// Completes when the condition holds, looking each time the worker is polled.
 fn when(condition: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send {
@@ -37,6 +44,15 @@ fn advance(server: &Server, clock: &ManualClock, by: Duration) {
 
 fn unavailable() -> Error {
     Error::refused(ErrorKind::Unavailable, "the resizer is down")
+}
+
+/// Does tasks while what it depends on is up.
+fn while_up(up: &Arc<AtomicBool>) -> impl Handler<Resize> + use<> {
+    let up = Arc::clone(up);
+    move |_: Resize, _: Attempt| {
+        let up = up.load(Ordering::Relaxed);
+        async move { if up { Ok(Done::Applied) } else { Err(unavailable()) } }
+    }
 }
 
 /// Waits until the `n`-th sleep that is not one of a renewal, and says how long it is.
@@ -68,9 +84,9 @@ async fn a_handler_that_panics_is_a_failure_of_its_own_message_alone() -> TestRe
     let counts = worker.run_until(when(ended)).await?;
     assert_eq!((counts.handled, counts.poisoned), (7, 1));
     assert_eq!(done(&server.snapshot()), [0, 1, 2, 4, 5, 6, 7]);
-    let kept = texts(&server.snapshot(), "jobs-poison");
-    let kept: Value = serde_json::from_str(&kept[0])?;
+    let kept = letters(&server.snapshot()).remove(0);
     assert_eq!(kept["task"]["picture"], 3);
+    assert_eq!(kept["cause"], "Panic");
     assert_eq!(kept["reason"], "the handler panicked: no picture has number 3");
     Ok(())
 }
@@ -128,14 +144,7 @@ async fn a_dependency_that_is_down_makes_no_dead_letter() -> TestResult {
     }
     let (account, clock) = standing(&server)?;
     let up = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let up = Arc::clone(&up);
-        move |_: Resize, _: Attempt| {
-            let up = up.load(Ordering::Relaxed);
-            async move { if up { Ok(Done::Applied) } else { Err(unavailable()) } }
-        }
-    };
-    let worker = Worker::new(tasks(&account), handler).visibility(VISIBILITY);
+    let worker = Worker::new(tasks(&account), while_up(&up)).visibility(VISIBILITY);
     for second in 0.. {
         up.store(second >= 40, Ordering::Relaxed);
         while worker.step().await? != Step::Idle {}
@@ -172,14 +181,7 @@ async fn the_breaker_stops_receiving_and_tries_one_message_until_that_is_done() 
     }
     let (account, clock) = standing(&server)?;
     let up = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let up = Arc::clone(&up);
-        move |_: Resize, _: Attempt| {
-            let up = up.load(Ordering::Relaxed);
-            async move { if up { Ok(Done::Applied) } else { Err(unavailable()) } }
-        }
-    };
-    let worker = Worker::new(tasks(&account), handler)
+    let worker = Worker::new(tasks(&account), while_up(&up))
         .visibility(VISIBILITY)
         .breaker(4)
         .concurrency(2)
@@ -213,6 +215,46 @@ async fn a_task_is_left_alone_for_as_long_as_the_service_asks() -> TestResult {
     let message = snapshot.queue("jobs").unwrap().messages().next().unwrap();
     let hidden = message.visible_at().to_chrono() - server.clock().now().to_chrono();
     assert_eq!(hidden.num_seconds(), 7200);
+    Ok(())
+}
+
+/// A service that the handler uses answers 503 and `Retry-After`: the task waits for that time, and so does the
+/// worker, after a single failure.
+#[tokio::test]
+async fn a_busy_service_that_names_a_time_is_left_alone_for_it() -> TestResult {
+    let (server, account) = start().await?;
+    for picture in [1, 2] {
+        tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
+    }
+    let stub = MockServer::start().await;
+    let busy = ResponseTemplate::new(503).insert_header("x-ms-error-code", "ServerBusy");
+    let busy = busy.insert_header("Retry-After", "300");
+    Mock::given(matchers::any()).respond_with(busy).mount(&stub).await;
+    let (account, clock) = standing(&server)?;
+    let other = StorageAccount::builder()
+        .name("other")
+        .table_endpoint(&stub.uri())?
+        .credential(Credential::shared_key("other", "a2V5")?)
+        .clock(clock.clone())
+        .build()?;
+    let worker = Worker::new(tasks(&account), Resizer(once(&other).table("small")))
+        .visibility(VISIBILITY)
+        .retry_backoff(Duration::ZERO, Duration::ZERO);
+    let (counts, ()) = join(worker.run_until(when(|| worker.counts().deferred == 2)), async {
+        let pause = paused(&clock, 1).await;
+        assert_eq!(pause, Duration::from_secs(300));
+        assert_eq!(worker.counts().deferred, 1, "one failure is enough");
+        advance(&server, &clock, pause);
+    })
+    .await;
+    assert_eq!(counts?.retried, 0);
+    let snapshot = server.snapshot();
+    let now = server.clock().now().to_chrono();
+    let waits = snapshot.queue("jobs").unwrap().messages();
+    let mut waits: Vec<_> =
+        waits.map(|message| (message.visible_at().to_chrono() - now).num_seconds()).collect();
+    waits.sort_unstable();
+    assert_eq!(waits, [0, 300]);
     Ok(())
 }
 
@@ -280,10 +322,7 @@ async fn the_place_of_a_handler_that_blocks_is_given_to_another() -> TestResult 
 }
 
 /// A worker whose handler goes on until it is dropped, and ends by itself if it looks.
-fn endless(
-    account: &rowkey::StorageAccount,
-    looks: bool,
-) -> Worker<Resize, impl Handler<Resize> + use<>> {
+fn endless(account: &StorageAccount, looks: bool) -> Worker<Resize, impl Handler<Resize> + use<>> {
     let handler = move |_: Resize, attempt: Attempt| async move {
         attempt.shutdown().await;
         assert!(attempt.is_shutting_down());
@@ -373,12 +412,11 @@ async fn a_message_names_no_blob_but_a_claim_of_its_queue() -> TestResult {
         let sent = server.journal().since(&before);
         let blobs = [Operation::GetBlob, Operation::DeleteBlob, Operation::SetBlobMetadata];
         assert!(blobs.into_iter().all(|operation| sent.count(operation) == 0), "{name}");
-        let kept = texts(&server.snapshot(), "jobs-poison").pop().unwrap();
-        let kept: Value = serde_json::from_str(&kept)?;
+        let kept = letters(&server.snapshot()).remove(0);
         assert_eq!(kept["reason"], "it names a blob that is not one of its queue's claims");
-        assert_eq!(tasks(&account).redrive(1).await?, 1);
+        assert_eq!(redrive(&account).await?, 1);
         assert_eq!(worker(&account).step().await?, Step::Poisoned, "{name}");
-        tasks(&account).poison_queue().clear().await?;
+        assert_eq!(tasks(&account).dead_letters().purge(&Selection::all()).await?.done, 1);
     }
     Ok(())
 }
@@ -428,34 +466,5 @@ async fn tasks_of_one_key_are_worked_on_one_at_a_time() -> TestResult {
     let ended = || worker.counts().handled + worker.counts().poisoned == 6;
     let counts = worker.run_until(when(ended)).await?;
     assert_eq!((counts.handled, most.load(Ordering::Relaxed)), (6, 2));
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_observer_sees_how_each_message_ended() -> TestResult {
-    let (_server, account) = start().await?;
-    for deed in [Deed::Succeed, Deed::Fail, Deed::Poison] {
-        tasks(&account).put(&resize(7, deed)).await?;
-    }
-    let seen: Arc<Mutex<Vec<_>>> = Arc::default();
-    let reports = Arc::clone(&seen);
-    let worker = worker(&account).observe(move |report| {
-        let reason = report.reason.map(str::to_owned);
-        reports.lock().unwrap().push((report.step, report.error, reason, report.attempt));
-        assert!(report.step != Some(Step::Retried), "a panic of an observer ends nothing");
-    });
-    for _ in 0..3 {
-        let _ = worker.step().await?;
-    }
-    let down = Some("the resizer is down; try again later".to_owned());
-    let picture = Some("it is no picture".to_owned());
-    assert_eq!(
-        *seen.lock().unwrap(),
-        [
-            (Some(Step::Handled), None, None, 1),
-            (Some(Step::Retried), Some(ErrorKind::Unexpected), down, 1),
-            (Some(Step::Poisoned), None, picture, 1),
-        ]
-    );
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rowkey::StorageAccount;
 use rowkey::queue::Body;
-use rowkey_eventual::worker::Step;
 use rowkey_server::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
+use rowkey_worker::worker::Step;
 
-use super::{Deed, claims, done, large, resize, start, tasks, texts, worker};
+use super::{Deed, claims, done, large, letters, redrive, resize, start, tasks, texts, worker};
 
 /// Works until there is nothing to receive.
 async fn work(account: &StorageAccount) -> TestResult {
@@ -29,15 +29,9 @@ async fn recover(account: &StorageAccount) -> TestResult {
     Ok(())
 }
 
-/// The ids of what is in the poison queue, each once.
+/// The ids of the dead letters.
 fn poisoned(snapshot: &Snapshot) -> Vec<String> {
-    let mut ids: Vec<_> = texts(snapshot, "jobs-poison")
-        .iter()
-        .map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap()["id"].to_string())
-        .collect();
-    ids.sort();
-    ids.dedup();
-    ids
+    letters(snapshot).iter().map(|letter| letter["id"].to_string()).collect()
 }
 
 /// The scenario with the client's repetitions and without.
@@ -89,7 +83,7 @@ async fn whatever_fails_a_task_is_done_and_nothing_is_left_of_it() -> TestResult
 }
 
 #[tokio::test]
-async fn whatever_fails_a_task_that_cannot_be_done_is_in_the_poison_queue() -> TestResult {
+async fn whatever_fails_a_task_that_cannot_be_done_is_one_dead_letter() -> TestResult {
     for (task, blobs) in
         [(Some(resize(7, Deed::Poison)), 0), (Some(large(7, Deed::Poison)), 1), (None, 0)]
     {
@@ -126,14 +120,17 @@ async fn whatever_fails_while_tasks_are_put_back_they_are_done() -> TestResult {
         assert_eq!(hasty.step().await?, Step::Poisoned);
     }
     let recover = async |account: &StorageAccount| {
-        tasks(account).redrive(10).await?;
+        redrive(account).await?;
         work(account).await?;
-        assert_eq!(claims(account).await?.len(), 0);
+        for name in claims(account).await? {
+            let blob = account.container("claims").blob(&name).get().await?.unwrap();
+            assert!(blob.bytes.is_empty(), "what is done is emptied, and swept later");
+        }
         Ok(())
     };
     swept(
         &server,
-        async |account| tasks(account).redrive(10).await.map(drop).map_err(Into::into),
+        async |account| redrive(account).await.map(drop).map_err(Into::into),
         recover,
         |snapshot| {
             assert_eq!(done(snapshot), [1, 2, 3]);

@@ -8,11 +8,11 @@ struct Employee<'a> {
 }
 
 #[derive(Projection)]
-struct Slim<T> {
-    name: T,
+struct Slim<'a> {
+    name: &'a str,
 }
 
 #[derive(Property)]
-struct Id<T>(T);
+struct Id<'a>(&'a str);
 
 fn main() {}

@@ -32,4 +32,24 @@ enum OnTheField {
     Employee(#[entity_set(older(Employee))] Employee),
 }
 
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "{id}", kind = "visitor", discriminator = "Kind")]
+struct Visitor {
+    department: String,
+    id: u32,
+}
+
+#[derive(EntitySet)]
+#[entity_set(discriminator = "RowKey")]
+enum OwnDiscriminator {
+    Visitor(Visitor),
+}
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "{id}", discriminator = "Kind")]
+struct WithoutAKind {
+    department: String,
+    id: u32,
+}
+
 fn main() {}

@@ -7,4 +7,25 @@ struct Employee {
     id: u32,
 }
 
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "{id:unpaded}")]
+struct Misspelled {
+    department: String,
+    id: u32,
+}
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "{id:x8,desc}")]
+struct Descending {
+    department: String,
+    id: u32,
+}
+
+#[derive(Entity)]
+#[entity(partition = "{department}", row = "{id:6,unordered}")]
+struct Ordered {
+    department: String,
+    id: u32,
+}
+
 fn main() {}

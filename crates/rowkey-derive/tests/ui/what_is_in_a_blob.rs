@@ -51,10 +51,10 @@ struct Key {
 
 #[derive(Entity)]
 #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
-struct Sealed {
+struct Defaulted {
     tenant: String,
     id: u32,
-    #[entity(encrypt, blob)]
+    #[entity(blob, default)]
     card: String,
 }
 

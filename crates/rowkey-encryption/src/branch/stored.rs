@@ -49,6 +49,50 @@ impl KeyRing {
         rotated.await.map(drop).map_err(|error| error.of("Rotate", table.name()))
     }
 
+    /// Makes a new branch key if the newest one was made longer ago than `age`, by the clock of the account, or
+    /// if there is none; returns whether it did. For a job that runs now and then.
+    ///
+    /// Entities stay under the branch key that they were written with, until [`Store::reencrypt`](rowkey_store::Store::reencrypt)
+    /// or another write; older branch keys stay in the table for them. So age bounds what is written under one
+    /// key. Two jobs at a time may make two keys, which does no harm.
+    ///
+    /// One request if the newest one is young enough; otherwise what [`rotate`](Self::rotate) costs.
+    ///
+    /// ```
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// let signer = MacKey::new("records", [9; 32]);
+    /// let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), signer);
+    /// let month = std::time::Duration::from_secs(30 * 24 * 60 * 60);
+    /// assert!(ring.rotate_if_older_than(&table, month).await?);
+    /// assert!(!ring.rotate_if_older_than(&table, month).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn rotate_if_older_than(&self, table: &Table, age: Duration) -> Result<bool> {
+        let rotated = async {
+            let deciding = Deciding::new(table);
+            let table = deciding.table();
+            let mut held = self.held.lock().await;
+            let newest = newest_id(table).await?;
+            if let Some(newest) = &newest {
+                let made = made_at(newest).ok_or_else(refused)?;
+                // A key of the future was made by a clock that is ahead.
+                let passed = table.account().clock().now() - made;
+                if passed.to_std().unwrap_or_default() <= age {
+                    return Ok(false);
+                }
+            }
+            *held = None;
+            self.make_branch(table, newest.as_deref()).await.map(|_| true)
+        };
+        rotated.await.map_err(|error: Error| error.of("Rotate", table.name()))
+    }
+
     /// The newest branch key of a table, which writers use; makes the first one.
     pub(crate) async fn newest(&self, table: &Table) -> Result<BranchKey> {
         let deciding = Deciding::new(table);

@@ -4,6 +4,7 @@
 //! anything here is a version 3.
 //!
 //! - [`two`]: the format that is written and read
+//! - [`content`]: of it, what is in blobs
 //! - [`one`]: the format before it, read where a program asks for it
 
 use base64::Engine as _;
@@ -11,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{Error, ErrorKind};
 
+pub(crate) mod content;
 pub(crate) mod one;
 pub(crate) mod two;
 

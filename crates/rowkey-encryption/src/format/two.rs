@@ -18,10 +18,10 @@ use super::{
 use crate::branch::BranchKey;
 use crate::key::ring::is_plain;
 
-const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 2;
 
 /// The only cipher of this version. It is bound and never read from a row.
-const ALGORITHM: &str = "A256GCM";
+pub(super) const ALGORITHM: &str = "A256GCM";
 
 /// The associated data of a seal have this type.
 const SEAL: u8 = 0;

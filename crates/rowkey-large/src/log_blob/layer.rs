@@ -20,7 +20,7 @@ impl LogWriter {
     /// [`tracing_subscriber::fmt()`] formats them, with the spans that they are in.
     ///
     /// It never waits: an event that finds the buffer full is dropped and counted, as
-    /// [`log_or_drop`](Self::log_or_drop) says. Somebody has to await
+    /// [`log_or_drop`](Self::log_or_drop) says. The program has to await
     /// [`run_until`](Self::run_until), and when that has returned, what is traced later is not
     /// written any more.
     ///

@@ -2,7 +2,7 @@
 //! blobs that are named by service and hour, and found again by time.
 //!
 //! A table takes a log badly: all writers insert at the end of one partition, each entity is paid for
-//! twice, and nobody looks lines up by key. Blobs take many lines with one request, and their names
+//! twice, and lines are not looked up by key. Blobs take many lines with one request, and their names
 //! and metadata say which of them a range of time needs.
 //!
 //! ```text
@@ -71,7 +71,7 @@ const DELETIONS: usize = 8;
 /// # }
 /// ```
 ///
-/// The container must exist. The settings are those of the writers; whoever reads needs none.
+/// The container must exist. The settings are those of the writers; readers need none.
 #[derive(Clone, Debug)]
 pub struct BlobLog {
     container: Container,

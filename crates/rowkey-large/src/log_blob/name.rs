@@ -36,7 +36,7 @@ pub(super) fn parse(service: &str, name: &str) -> Option<(DateTime<Utc>, u32)> {
     let (begin, file) = rest.rsplit_once('/')?;
     let begin = NaiveDateTime::parse_from_str(begin, "%Y/%m/%d/%H%M").ok()?.and_utc();
     let number = file.strip_suffix(".log")?.parse().ok()?;
-    // Anything that reads alike but is written otherwise is somebody else's.
+    // Anything that reads alike but is written otherwise is another writer's.
     (blob(service, begin, number) == name).then_some((begin, number))
 }
 

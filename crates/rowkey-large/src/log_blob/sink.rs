@@ -35,7 +35,7 @@ pub(super) struct Sending {
     pub(super) bytes: Bytes,
 }
 
-/// A blob that this writer has made and nobody else appends to.
+/// A blob that this writer has made and no other client appends to.
 struct Open {
     blob: Blob,
     begin: DateTime<Utc>,
@@ -80,10 +80,10 @@ impl Sink {
                 self.sending = None;
                 return Ok(());
             }
-            // Deleted, or written by somebody else: what is not in it goes to another one.
+            // Deleted, or written by another client: what is not in it goes to another one.
             *open = None;
         }
-        let what = "every blob that was begun for the log was deleted or changed by somebody else";
+        let what = "every blob that was begun for the log was deleted or changed by another client";
         Err(Error::refused(ErrorKind::Conflict, what).of("WriteLog", log.container.name()))
     }
 

@@ -19,7 +19,7 @@ use super::sink::Sink;
 
 /// Writes lines to blobs of its own, from [`BlobLog::writer`]. Clones are the same writer.
 ///
-/// Lines wait in a buffer until they are flushed: by [`run_until`](Self::run_until), which somebody
+/// Lines wait in a buffer until they are flushed: by [`run_until`](Self::run_until), which a task
 /// has to await, by calling [`flush`](Self::flush), or by [`log`](Self::log) when the buffer is full.
 /// What waits is lost when the program ends without [`close`](Self::close), and nothing else is: at
 /// most [`capacity`](BlobLog::capacity) bytes, and while `run_until` runs and the service answers, no

@@ -58,6 +58,8 @@ impl EntryId {
 }
 
 impl KeyPart for EntryId {
+    const EXACT: bool = true;
+
     fn write(&self, out: &mut KeyWriter) {
         out.part(&self.at, inverted());
         out.literal(&self.rest);

@@ -45,7 +45,7 @@ const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-9
 /// send `2019-02-02` with theirs.
 const FIRST_VERSION: &str = "2017-11-09";
 
-/// Checks a token. Whoever has a good one may do all that tokens may.
+/// Checks a token. A good one permits all that tokens may.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
@@ -88,7 +88,7 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// The user whose token came with a request, and the directory; nobody's, if it does not say.
+/// The user whose token came with a request, and the directory; zeros, if it does not say.
 pub(super) fn user(request: &Parts) -> (String, String) {
     let value = request.headers.get(http::header::AUTHORIZATION);
     let claims = value
@@ -96,8 +96,8 @@ pub(super) fn user(request: &Parts) -> (String, String) {
         .and_then(|value| value.split_once(' '))
         .and_then(|(_, token)| read(token));
     let (oid, tid) = claims.map(|claims| (claims.oid, claims.tid)).unwrap_or_default();
-    let nobody = || "00000000-0000-0000-0000-000000000000".to_owned();
-    (oid.unwrap_or_else(nobody), tid.unwrap_or_else(nobody))
+    let zeros = || "00000000-0000-0000-0000-000000000000".to_owned();
+    (oid.unwrap_or_else(zeros), tid.unwrap_or_else(zeros))
 }
 
 fn read(token: &str) -> Option<Claims> {

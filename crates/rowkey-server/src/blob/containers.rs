@@ -43,7 +43,7 @@ pub(super) fn create(
 pub(super) fn delete(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
     let container = call.account.blobs().delete(name, guard, call.stamps.now)?;
     if container.names() > LARGE {
-        // Freeing a million blobs takes a while; nobody is to wait for it.
+        // Freeing a million blobs takes a while; no request waits for it.
         tokio::task::spawn_blocking(move || drop(container));
     }
     Ok(respond::empty(StatusCode::ACCEPTED))

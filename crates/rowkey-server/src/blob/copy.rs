@@ -84,7 +84,7 @@ struct Source {
 }
 
 impl Source {
-    /// Reads the address of the source, and finds out whether whoever asks may read it.
+    /// Reads the address of the source, and finds out whether the caller may read it.
     fn find(call: &Call<'_>, address: &str) -> Result<Self, Rejection> {
         let invalid = || {
             Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
@@ -111,7 +111,7 @@ impl Source {
         let Target::Blob { container, blob } = target else { return Err(invalid()) };
         let op = parse::op(&parts.method, target, &options, &parts.headers)?;
         let Op::Blob(BlobOp::Read(Read { snapshot, .. }, _)) = op else { return Err(invalid()) };
-        // Whoever has the account's key may read all of it. Others need a signature or a public
+        // The holder of the account's key may read all of it. Others need a signature or a public
         // container for the source, too.
         if !matches!(call.access, Access::Key | Access::Token) {
             let caller = Caller {

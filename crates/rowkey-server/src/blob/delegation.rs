@@ -1,4 +1,4 @@
-//! Get User Delegation Key: a key to sign with, for whoever has a token.
+//! Get User Delegation Key: a key to sign with, for the holder of a token.
 
 use std::time::Duration;
 

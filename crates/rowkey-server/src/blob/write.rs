@@ -148,7 +148,7 @@ pub(super) async fn append(
     Ok(answer)
 }
 
-/// Refuses to overwrite a blob for somebody who may only create some.
+/// Refuses to overwrite a blob for a caller that may only create blobs.
 pub(super) fn check_overwrite(
     call: &Call<'_>,
     container: &Container,

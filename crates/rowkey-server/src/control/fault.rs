@@ -93,7 +93,7 @@ impl Matching {
     }
 
     /// They are answered when the server's clock is this much past their arrival. What they change is
-    /// changed at once, and nobody else waits.
+    /// changed at once, and no other request waits.
     pub fn delay(self, duration: Duration) -> Fault {
         self.then(Action::Delay(duration))
     }
@@ -109,7 +109,7 @@ impl Matching {
         self.then(Action::CloseAfterCommit)
     }
 
-    /// They are executed, and the connection is closed after the head of the answer and so many
+    /// They are executed, and the connection is closed after the head of the answer and this number of
     /// bytes of its body. An answer without a body is closed before its head.
     pub fn truncate(self, bytes: usize) -> Fault {
         self.then(Action::Truncate(bytes))

@@ -135,7 +135,7 @@ impl JournalEntry {
         self.status.map(|status| status.as_u16())
     }
 
-    /// Whether it changed something. It may have done so although nobody was told.
+    /// Whether it changed something. It may have done so although no answer said so.
     pub fn is_committed(&self) -> bool {
         self.committed
     }

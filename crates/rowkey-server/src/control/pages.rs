@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::store::query::Cut;
 
-/// Cut pages look at so many rows, at most.
+/// Cut pages look at this number of rows, at most.
 const MOST_ROWS: u64 = 12;
 
 /// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos): of queries for entities,

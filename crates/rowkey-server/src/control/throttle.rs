@@ -77,7 +77,7 @@ impl Throttle {
         self.take(limited, self.targets.messages_per_queue, 1, now)
     }
 
-    /// Takes so many entities of a partition. None asks whether the partition takes any.
+    /// Takes `count` entities of a partition. None asks whether the partition takes any.
     pub(crate) fn entities(
         &self,
         (account, table, partition_key): (&str, &str, &str),

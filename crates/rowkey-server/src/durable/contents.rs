@@ -107,7 +107,7 @@ impl Contents {
         });
     }
 
-    /// The unit is complete: what nobody names is swept.
+    /// The unit is complete: what no blob names is swept.
     pub(super) fn settle(&mut self, unit: &mut Unit) {
         for segment in std::mem::take(&mut self.released) {
             let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
@@ -128,7 +128,7 @@ impl Contents {
     fn add(&mut self, desk: &Desk, segments: &mut Vec<Segment>, piece: Bytes, unit: &mut Unit) {
         let lies = (piece.as_ptr().addr(), piece.len());
         let (content, place) = self.places.get(&lies).copied().unwrap_or_else(|| {
-            // It goes on where the last one ends, unless somebody else went on there.
+            // It goes on where the last one ends, unless another one went on there.
             let open = segments.last().filter(|last| {
                 let kept = self.by_number.get(&last.content);
                 kept.is_some_and(|kept| kept.pieces.len() == last.end as usize)
@@ -200,7 +200,7 @@ pub(super) fn places(segments: &[Segment]) -> impl Iterator<Item = (u64, u32)> {
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pieces: HashMap<u64, (Vec<Bytes>, bool)>,
-    /// Contents that nobody names, and that were being swept when the process ended.
+    /// Contents that no blob names, and that were being swept when the process ended.
     half_swept: BTreeSet<u64>,
     last: u64,
 }
@@ -247,7 +247,7 @@ impl Stored {
         Ok(content)
     }
 
-    /// Notes as used what somebody else names.
+    /// Notes as used what another blob names.
     pub(super) fn spare(&mut self, segments: &[Segment]) {
         for segment in segments {
             if let Some((_, is_used)) = self.pieces.get_mut(&segment.content) {
@@ -256,7 +256,7 @@ impl Stored {
         }
     }
 
-    /// The contents that nobody names.
+    /// The contents that no blob names.
     pub(super) fn unused(&self) -> impl Iterator<Item = u64> {
         let unused = self.pieces.iter().filter(|(_, (_, is_used))| !is_used);
         unused.map(|(content, _)| content).chain(&self.half_swept).copied()

@@ -1,4 +1,4 @@
-//! Whose directory it is, of which format, and that nobody else uses it.
+//! The directory's owner and format, and that no other process uses it.
 //!
 //! A file says that the directory is a server's, and of which format; it is locked as long as the
 //! server runs. Nothing is written before all of that is known to be right.
@@ -20,7 +20,7 @@ const STORE: &str = "store";
 /// What it is called while it is being made.
 const UNFINISHED: &str = "store.new";
 
-/// A directory that nobody else uses.
+/// A directory that no other process uses.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,

@@ -7,7 +7,7 @@
 //!
 //! Who writes is a question of what is waited for. A sync takes milliseconds, so a thread apart does
 //! it, and requests go on being executed meanwhile. To hand bytes to the system takes less than to
-//! wake a thread and to be woken by it, so whoever answers does that himself.
+//! wake a thread and to be woken by it, so the thread that answers does that itself.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -24,7 +24,7 @@ use tracing::error;
 use super::policy::SyncPolicy;
 use super::progress::{Phase, Progress};
 
-/// Rows that are removed in one go of those that nobody owns any more.
+/// Rows that are removed in one go of those that have no owner any more.
 const SWEPT: usize = 1000;
 
 /// A part of the rows: each has its own order and needs.
@@ -213,7 +213,7 @@ impl Journal {
 
     fn sweep(&self, disk: &dyn Keep, space: Space, owner: u64) -> io::Result<()> {
         let _turn = self.turn();
-        // What says that the rows are nobody's is written before they go.
+        // What says that the rows have no owner is written before they go.
         let is_due = self.progress.phase() == Phase::Open && self.pending().units.is_empty();
         if is_due && disk.sweep(space, owner, SWEPT)? {
             self.pending().swept.pop_front();
@@ -394,7 +394,7 @@ mod tests {
         for number in 0..100 {
             journal.append(unit(number));
         }
-        assert!(disk.kept.lock().unwrap().is_empty(), "nobody waits for them");
+        assert!(disk.kept.lock().unwrap().is_empty(), "no request waits for them");
         writer.write_here();
         journal.progress.settled().await.unwrap();
         assert_eq!(*disk.kept.lock().unwrap(), (0..100).map(unit).collect::<Vec<_>>());

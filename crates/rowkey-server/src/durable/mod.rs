@@ -13,7 +13,7 @@
 //! | `journal` | `Journal`: units on their way, and the threads that write and sync them |
 //! | `disk` | `Disk`: rows in the embedded store |
 //! | `keeper` | `Keeper`: the store of a directory, opened again when the disk refused a write |
-//! | `directory` | whose directory it is, of which format, and that nobody else uses it |
+//! | `directory` | the directory's owner and format, and that no other process uses it |
 //! | `frames` | the batches in a journal of the embedded store |
 //! | `mark` | how far the journals are known to be on the disk itself |
 //! | `check` | whether all files are as they were written, before the store sees them |
@@ -181,7 +181,7 @@ impl Durable {
         }
         #[cfg(feature = "durable")]
         if !self.writer.is_apart() && !self.progress.is_settled() {
-            // Whoever else has something to hand over does so first, and the next one to get here
+            // Another thread that has something to hand over does so first, and the next one to get here
             // writes for all.
             tokio::task::yield_now().await;
             self.writer.write_here();
@@ -206,7 +206,7 @@ impl Durable {
         Err(Refused::Unreadable)
     }
 
-    /// Keeps what nobody is going to wait for.
+    /// Keeps what no request is going to wait for.
     #[cfg(feature = "durable")]
     pub(crate) fn write_now(&self) {
         self.writer.write_here();

@@ -2,7 +2,7 @@
 //!
 //! What has rows of its own, such as a table, is their *owner*, and has a number that nothing else
 //! ever had. So what is deleted goes with one row, and its own rows are swept away later; if the
-//! process dies before, nobody owns them at the next start.
+//! process dies before, they have no owner at the next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -176,7 +176,7 @@ struct Load {
     unserved: BTreeSet<String>,
     owners: HashMap<u64, Owner>,
     next_owner: u64,
-    /// Rows that nobody owns.
+    /// Rows without an owner.
     swept: Vec<(Space, u64)>,
     contents: Stored,
     entities: u64,

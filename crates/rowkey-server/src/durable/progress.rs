@@ -1,6 +1,6 @@
 //! How much has been handed over to be kept, and how much of it is.
 //!
-//! Whoever answers a request waits for everything that was handed over before: what a request saw
+//! The thread that answers a request waits for everything that was handed over before: what a request saw
 //! or refused to do may rest on the change of another that is not kept yet, and must not be told to
 //! anybody while it can still be lost.
 
@@ -86,7 +86,7 @@ impl Progress {
         self.issued.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// So many more units are kept.
+    /// `units` units more are kept.
     pub(super) fn keep(&self, units: u64) {
         self.kept.send_modify(|kept| kept.units += units);
     }

@@ -39,7 +39,7 @@ pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> 
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// Frees a queue. Nobody is to wait for a million messages.
+/// Frees a queue. No request waits for a million messages.
 pub(super) fn drop_apart(queue: Queue) {
     if queue.kept() > LARGE {
         tokio::task::spawn_blocking(move || drop(queue));

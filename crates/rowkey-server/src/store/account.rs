@@ -208,7 +208,7 @@ fn find<'a>(
     table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
 }
 
-/// For whoever keeps an account elsewhere, too.
+/// For a store that keeps the account elsewhere, too.
 #[cfg(feature = "durable")]
 impl Account {
     /// The table with this name in lower case.

@@ -17,7 +17,7 @@
 //! | [`properties`] | the properties of a service |
 //! | [`blob`] | containers and blobs |
 //! | [`query`] | pages: which rows, how many at a time, where the next one begins |
-//! | [`touched`] | keys of what has changed, for whoever keeps it elsewhere |
+//! | [`touched`] | keys of what has changed, for a store that keeps it elsewhere |
 
 pub(crate) mod account;
 pub(crate) mod blob;

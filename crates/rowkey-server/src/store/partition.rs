@@ -141,7 +141,7 @@ impl Partition {
         matches!(self, Self::Large { .. })
     }
 
-    /// Whether somebody who paused between its rows when the table had this version may find
+    /// Whether a reader that paused between its rows when the table had this version may find
     /// something else here.
     pub(crate) fn has_changed_since(&self, version: u64) -> bool {
         match self {

@@ -53,7 +53,7 @@ impl Window {
 pub(crate) enum Cut {
     /// With the first partition.
     Partition,
-    /// After so many rows were looked at.
+    /// After a number of rows were looked at.
     Rows(u32),
 }
 

@@ -128,7 +128,7 @@ impl Random {
     }
 }
 
-/// Each transaction gives two rows of a partition the same new number. Whoever sees the number in
+/// Each transaction gives two rows of a partition the same new number. A reader that sees the number in
 /// one of them must not see an older one in the other.
 #[test]
 fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {

@@ -155,7 +155,7 @@ impl Table {
         self.rows += usize::from(before.is_none());
     }
 
-    /// Whether somebody who paused between the rows of a partition when the table had this version
+    /// Whether a reader that paused between the rows of a partition when the table had this version
     /// may find something else there.
     pub(crate) fn has_changed_since(&self, version: u64, partition_key: &Key) -> bool {
         let partition = self.partitions.get(partition_key);

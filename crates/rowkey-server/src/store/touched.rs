@@ -1,6 +1,6 @@
-//! What has changed: keys that a store notes for whoever keeps it elsewhere, too.
+//! What has changed: keys that a store notes for another that keeps it elsewhere, too.
 //!
-//! A store that nobody asks notes nothing.
+//! A store that is not asked notes nothing.
 
 /// Keys of what has changed since it was last asked for.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl<K> Default for Touched<K> {
     }
 }
 
-/// Whoever asks for what changed in the original does not ask for what changes in a copy.
+/// A caller that asks for what changed in the original does not ask for what changes in a copy.
 impl<K> Clone for Touched<K> {
     fn clone(&self) -> Self {
         Self::default()

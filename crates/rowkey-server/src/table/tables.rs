@@ -39,7 +39,7 @@ pub(super) fn create(
 pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
     let table = call.account.store().delete_table(name, call.stamps.now).map_err(Failure::data)?;
     if table.rows() > LARGE {
-        // Freeing a million rows takes a while; nobody is to wait for it.
+        // Freeing a million rows takes a while; no request waits for it.
         tokio::task::spawn_blocking(move || drop(table));
     }
     Ok(respond::data_empty(StatusCode::NO_CONTENT))

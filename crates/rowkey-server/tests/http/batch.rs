@@ -114,7 +114,7 @@ async fn a_query_may_be_alone_in_a_batch() {
     assert!(missing.body.contains("\"0:The specified resource"), "{}", missing.body);
 }
 
-/// A hundred rows always change together; whoever reads them meanwhile must not see some old and
+/// A hundred rows always change together; a client that reads them meanwhile must not see some old and
 /// some new ones in a page, however long the page takes.
 #[tokio::test]
 async fn no_page_shows_half_a_transaction() {

@@ -203,7 +203,7 @@ async fn blocks_are_staged_listed_and_committed() {
     assert_eq!(committed.status, 201);
     let read = send(&mut client, "GET", "/things/b", &[], "");
     assert_eq!((read.body.as_str(), read.header("content-type")), ("hello world", Some("a/b")));
-    // Nobody summed up the whole.
+    // There is no sum of the whole.
     assert_eq!(read.header("content-md5"), None);
     let part = send(&mut client, "GET", "/things/b", &[("range", "bytes=4-7")], "");
     assert_eq!(part.body, "o wo");

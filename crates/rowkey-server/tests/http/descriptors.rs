@@ -40,7 +40,7 @@ fn clients_beyond_the_descriptors_wait_until_others_have_gone() {
     let mut served = connect();
     served.create("full");
     let idle: Vec<Client> = (0..DESCRIPTORS).map(|_| connect()).collect();
-    // Whoever is connected is served, although nobody else can be.
+    // Clients that are connected are served, although no other can connect.
     assert_eq!(served.insert("full", ("p", "1"), "").status, 201);
     let mut waiting = connect();
     drop(idle);

@@ -12,6 +12,7 @@ use rowkey::{
     ClientOptions, DynamicEntity, Error, ErrorKind, Key, Match, Queue, Result, RetryOptions,
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::deciding::Deciding;
 use crate::plan::op::ClaimRef;
@@ -33,6 +34,9 @@ const BUDGET: Duration = Duration::from_secs(1);
 /// How long the queue is left alone after it failed.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
+/// How many rows of the backlog are remembered for the receiver of this program. Drains find the others.
+const MAX_LEFT: usize = 1000;
+
 /// How many partitions share the rows of the backlog.
 pub(crate) const BACKLOGS: u8 = 4;
 
@@ -43,6 +47,10 @@ pub(crate) struct Announcer {
     queue: Queue,
     /// Until when the queue is left alone.
     resting_until: Mutex<DateTime<Utc>>,
+    /// Wakes the receiver of this program when a write was left to it.
+    wake: Notify,
+    /// Rows of the backlog that writers of this program left, and that no message tells of.
+    left: Mutex<Vec<Keys>>,
 }
 
 /// What stands for a write until it is settled.
@@ -102,7 +110,7 @@ impl Notice {
         serde_json::from_str(text).map(Some).map_err(refused)
     }
 
-    fn text(&self) -> Result<String> {
+    pub(crate) fn text(&self) -> Result<String> {
         let what = "the announcement is no JSON";
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
@@ -118,7 +126,8 @@ impl Announcer {
             ..queue.options().clone()
         };
         let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
-        Self { queue: queue.with_options(options), resting_until }
+        let (wake, left) = (Notify::new(), Mutex::default());
+        Self { queue: queue.with_options(options), resting_until, wake, left }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -188,13 +197,35 @@ impl Announcer {
         }
     }
 
-    /// Makes an announcement appear after `delay`. A row of the backlog is found by the next drain.
+    /// Makes an announcement appear after `delay`; if that is none, wakes the receiver of this program. A row of
+    /// the backlog is found by that one, or by the next drain.
     pub(crate) async fn reveal(&self, announced: &Announced, delay: Duration) {
-        if let Announced::Message(message) = announced
-            && let Err(error) = self.queue.update(message).hidden_for(delay).send().await
-        {
-            tracing::debug!(%error, "the message of an unsettled write appears when it is due");
+        match announced {
+            Announced::Message(message) => {
+                if let Err(error) = self.queue.update(message).hidden_for(delay).send().await {
+                    tracing::debug!(%error, "the message of an unsettled write appears when it is due");
+                }
+            }
+            Announced::Backlog(keys) => {
+                let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+                if delay.is_zero() && left.len() < MAX_LEFT {
+                    left.push(keys.clone());
+                }
+            }
         }
+        if delay.is_zero() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Completes when a writer of this program left something since it last did.
+    pub(crate) async fn left(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The rows of the backlog that writers of this program left.
+    pub(crate) fn take_left(&self) -> Vec<Keys> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn resting(&self) -> std::sync::MutexGuard<'_, DateTime<Utc>> {

@@ -10,14 +10,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::blob::Check;
+use rowkey::telemetry::TraceParent;
 use rowkey::{ETag, Error, Outcome, Result};
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, OpRow, Target, created_of, remove_targets};
 use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
+use crate::together::try_all;
 
 pub(crate) mod announce;
 pub(crate) mod claim;
@@ -27,6 +30,7 @@ pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
 use commit::{Committed, commit};
+use rounds::Rounds;
 use settle::{Noted, Settled, Settler, is_lost, release};
 
 /// The most that the clocks of two programs differ: the service refuses a request whose date is more than
@@ -75,6 +79,7 @@ impl Executor {
                 Committed::Stale(error) => Ran::Stale(error),
             });
         }
+        plan.trace = self.table.table().account().telemetry().current();
         self.check(&plan)?;
         self.read_released(&mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
@@ -186,6 +191,24 @@ impl Executor {
         self.settle_all(op, targets, claims, noted).await
     }
 
+    /// Settles as a worker does: what lost against another writer is tried again. The writes that one worker
+    /// settles at a time meet in a list that several entities have.
+    async fn settle_in_rounds(
+        &self,
+        op: &Keys,
+        targets: &[Target],
+        claims: &[ClaimRef],
+        noted: &mut Noted,
+    ) -> Result<Settled> {
+        let mut rounds = Rounds::new(self.table.table(), op);
+        loop {
+            let settled = self.settle_surely(op, targets, claims, noted).await?;
+            if settled == Settled::Done || noted.in_doubt || !rounds.again().await {
+                return Ok(settled);
+            }
+        }
+    }
+
     async fn settle_all(
         &self,
         op: &Keys,
@@ -223,7 +246,7 @@ impl Executor {
         }
         let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
         match self.table.table().delete_if_exists(key, rowkey::Match::Any).await {
-            Ok(_) => announcer.withdraw(&self.table, announced).await,
+            Ok(_) => self.withdraw(announcer, op, announced).await,
             Err(error) => tracing::debug!(%error, "the op row of a settled write stays"),
         }
     }
@@ -251,6 +274,18 @@ impl Executor {
             // any more; the worker removes it.
             announcer.reveal(&announced, KEPT).await;
         } else {
+            self.withdraw(announcer, op, announced).await;
+        }
+    }
+
+    /// Takes back the announcement of a write that left nothing, unless it is a row of the backlog that a
+    /// worker may have read by now: the worker may have put a void in the write's place, and removes it when
+    /// it finds the row again. The receipt of a message tells that a worker has it; a row has none.
+    async fn withdraw(&self, announcer: &Announcer, op: &Keys, announced: Announced) {
+        let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
+        // Half the time after which workers read it, for clocks that differ.
+        let is_young = age.is_some_and(|age| age.to_std().is_ok_and(|age| age < HIDDEN / 2));
+        if is_young || matches!(announced, Announced::Message(_)) {
             announcer.withdraw(&self.table, announced).await;
         }
     }
@@ -264,23 +299,49 @@ impl Executor {
             claim::end(&self.table, op).await?;
             found = claim::fate(&self.table, op).await?;
         }
-        let none = Vec::new();
         let Some((_, row)) = found else {
             // Another announcement of it came first, and nothing of it can land any more.
             let mut noted = Noted::default();
-            let settled = self.settle_surely(op, &none, &notice.claims, &mut noted).await?;
+            let settled = self.settle_in_rounds(op, &[], &notice.claims, &mut noted).await?;
             return Ok(match settled {
                 Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
                 Settled::Done => Resumed::Done,
                 Settled::Pending => Resumed::Soon,
             });
         };
-        let (created, targets, claims) = match &row {
-            OpRow::Committed { created, targets, claims } => (*created, targets, claims),
+        let trace = if let OpRow::Committed { trace, .. } = &row { *trace } else { None };
+        let resumed = self.resume_from(notice, &row).instrument(self.span(trace));
+        match trace {
+            Some(trace) => trace.scope(resumed).await,
+            None => resumed.await,
+        }
+    }
+
+    /// The span of settling, in the trace in which the write was begun.
+    fn span(&self, trace: Option<TraceParent>) -> tracing::Span {
+        let table = self.table.table();
+        let span = tracing::info_span!(
+            "settle",
+            otel.kind = "consumer",
+            table = table.name(),
+            trace_id = Empty,
+            parent_id = Empty,
+        );
+        if let Some(trace) = trace {
+            table.account().telemetry().follow(&span, trace);
+        }
+        span
+    }
+
+    async fn resume_from(&self, notice: &Notice, row: &OpRow) -> Result<Resumed> {
+        let op = &notice.op;
+        let none = Vec::new();
+        let (created, targets, claims) = match row {
+            OpRow::Committed { created, targets, claims, .. } => (*created, targets, claims),
             OpRow::Void { created } => (*created, &none, &notice.claims),
         };
         let mut noted = Noted::default();
-        let settled = self.settle_surely(op, targets, claims, &mut noted).await;
+        let settled = self.settle_in_rounds(op, targets, claims, &mut noted).await;
         self.note_finished(op, &noted).await;
         let settled = settled?;
         let age = (self.table.clock().now() - created).to_std().unwrap_or_default();
@@ -369,8 +430,7 @@ async fn upload(plan: &Plan) -> Result<()> {
         let sent = put.send().await;
         sent.map_err(|error| error.during(format!("property `{}`", upload.property)))
     });
-    let uploads: Vec<_> = uploads.collect();
-    stream::iter(uploads).buffer_unordered(UPLOADS).try_collect::<Vec<_>>().await.map(drop)
+    try_all(uploads, UPLOADS).await.map(drop)
 }
 
 /// Deletes the blobs of a write that was not committed. What cannot be deleted is left to a sweep, and so

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
 
 use super::walk::PageStep;
 use super::{Job, Keys, Pace, Report, Target, Verdict, Walk, Walking, paced};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::not_of_a_store;
+use crate::together::try_all;
 
 /// Partitions of a page that are worked on at a time.
 const PARTITIONS: usize = 8;
@@ -74,14 +74,11 @@ impl PageStep<Keys> for Deletion {
         let chunks = page
             .entities
             .chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);
-        let chunks = chunks.map(|found| self.partition(found, pace)).collect::<Vec<_>>();
-        stream::iter(chunks)
-            .buffer_unordered(PARTITIONS)
-            .try_fold(Report::default(), |mut all, report| async move {
-                all.merge(report);
-                Ok(all)
-            })
-            .await
+        let mut all = Report::default();
+        for report in try_all(chunks.map(|found| self.partition(found, pace)), PARTITIONS).await? {
+            all.merge(report);
+        }
+        Ok(all)
     }
 }
 

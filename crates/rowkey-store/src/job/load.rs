@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey::{Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
@@ -133,7 +133,7 @@ where
                 let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
                 let Some((at, target, group)) = next else { break };
                 *busy.entry(target).or_default() += 1;
-                in_flight.push(store(run, at, target, group));
+                in_flight.push(store(run, at, target, group).boxed());
             }
             let may_read = more && waiting.len() < WAITING * run.concurrency;
             let event = match (may_read, in_flight.is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _};
 use rowkey::table::EncodedRow;
 use rowkey::{
     DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Outcome, Result, Table, Transaction,
@@ -11,6 +11,7 @@ use rowkey::{
 use super::pack::{Merge, Packs, pack};
 use super::{Attempt, Batch, Job, Loading, Report, Verdict, paced};
 use crate::row::{Keys, keys_of, not_of_a_store};
+use crate::together::try_all;
 
 /// Entities that are read at a time, to see which are stored already.
 const AT_A_TIME: usize = 16;
@@ -145,10 +146,8 @@ impl<E: Entity + Send + Sync> Rows<E> {
             let stored = self.table.get(Key::<E>::new(partition_key, row_key)).await?;
             Ok::<_, Error>((entity, row, stored.map(|stored| stored.entity)))
         });
-        let read = read.collect::<Vec<_>>();
-        let read: Vec<_> = stream::iter(read).buffered(AT_A_TIME).try_collect().await?;
         let mut left = Vec::new();
-        for (entity, row, stored) in read {
+        for (entity, row, stored) in try_all(read, AT_A_TIME).await? {
             match stored {
                 None => left.push((entity, row)),
                 Some(stored) if is_same(&stored, entity)? => report.note(None, Verdict::Right, 1),

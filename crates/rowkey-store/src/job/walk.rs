@@ -4,15 +4,16 @@ use std::fmt;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::TryStreamExt as _;
 use rowkey::entity::RowReader;
 use rowkey::table::Stream;
 use rowkey::{
-    DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy,
-    Stored, Table,
+    DecodeError, DynamicEntity, Error, FailedRow, Filter, Operator, Page, Projection, Query,
+    Result, ScanPolicy, Stored, Table,
 };
 
 use super::{Interrupted, Job, Pace, Report, Run, Target, Verdict, paced};
+use crate::together::try_all;
 
 /// The most ranges that a walk is split into: each open one has its token in the checkpoint.
 const MAX_RANGES: usize = 256;
@@ -54,8 +55,9 @@ impl Walk<Keys> {
 impl<P: Projection + Send + 'static> Walk<P> {
     /// What `query` finds: it makes a query of the table that it is given, the same at each call.
     ///
-    /// A row that does not decode as `P` ends the job; walk [`DynamicEntity`] rows where a step is to
-    /// find those.
+    /// A row that does not decode as `P` is counted as [`Verdict::Unreadable`], with its keys among the
+    /// [problems](Report::problems), and is not given to the steps; walk [`DynamicEntity`] rows where a
+    /// step is to find those.
     pub fn new(table: &Table, query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static) -> Self {
         let query = Arc::new(query);
         Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
@@ -229,11 +231,9 @@ where
         let ranges = if is_finished { 0 } else { splits.len() + 1 };
         run.units = Some(splits.len() as u64 + 1);
         let range = |at| work.range(&run, &table, &splits, at);
-        let walked = stream::iter((0..ranges).filter(|at| !run.is_done(*at)).map(range))
-            .buffer_unordered(run.concurrency)
-            .try_collect::<()>()
-            .await;
-        run.end(walked)
+        let left = (0..ranges).filter(|at| !run.is_done(*at));
+        let walked = try_all(left.map(range), run.concurrency).await;
+        run.end(walked.map(drop))
     }
 }
 
@@ -267,12 +267,12 @@ where
         let target = Target::range(table, number);
         let mut next = run.begin(number);
         // Kept from page to page, as it notices tokens that repeat; begun anew after an error.
-        let mut pages: Option<Stream<Page<P>>> = None;
+        let mut pages: Option<Stream<Page<Result<P, FailedRow>>>> = None;
         let mut failures = 0;
         loop {
             let read = |_| {
                 let mut pages = pages.take().unwrap_or_else(|| {
-                    let query = self.walk.range(table, splits, at);
+                    let query = self.walk.range(table, splits, at).results();
                     match next.clone() {
                         Some(next) => query.resume(next).pages(),
                         None => query.pages(),
@@ -280,14 +280,16 @@ where
                 });
                 async move { Ok((pages.try_next().await?, pages)) }
             };
-            let size = |(page, _): &(Option<Page<P>>, _)| {
+            let size = |(page, _): &(Option<Page<Result<P, FailedRow>>>, _)| {
                 page.as_ref().map_or(0, |page| page.entities.len() as u64)
             };
             let (page, rest) = run.pace.run_sized(target, 0, read, size).await?;
             let Some(page) = page else { return run.advance(number, None, Report::default()) };
             let after = page.continuation.clone();
+            let (page, unreadable) = readable(page);
             match self.step.step(page, &run.pace).await {
-                Ok(report) => {
+                Ok(mut report) => {
+                    report.merge(unreadable);
                     failures = 0;
                     run.advance(number, after.clone(), report)?;
                     if after.is_none() {
@@ -303,6 +305,23 @@ where
             }
         }
     }
+}
+
+/// The rows that decode, and a report of the others.
+fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
+    let mut report = Report::default();
+    let mut entities = Vec::with_capacity(page.entities.len());
+    for Stored { entity, etag, timestamp } in page.entities {
+        match entity {
+            Ok(entity) => entities.push(Stored { entity, etag, timestamp }),
+            Err(row) => {
+                let error = Error::of_rows(vec![row.clone()]);
+                let keys = (row.partition_key(), row.row_key());
+                report.problem(None, Verdict::Unreadable, keys, &error);
+            }
+        }
+    }
+    (Page { entities, continuation: page.continuation }, report)
 }
 
 impl Run<'_> {

@@ -7,8 +7,14 @@
 //! | the commit | the head names them: `Invoice_Blob` for `Invoice`. Copies name none |
 //! | the last settle | the blobs that the head named before and does not name any more are deleted |
 //!
+//! A field that is also encrypted has a key of its own for each of its blobs. The key stands in the head under the
+//! name of the property, sealed as each encrypted property is; the pointer tells length and digest of what
+//! the blob holds, which is encrypted. A rewrite, and so a re-encryption, seals the key again and leaves the blob.
+//!
 //! A blob that a head does not name any more is never named again: each write of the head compares its
 //! ETag. What no head names because its write was never committed is found by the sweep.
+
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -23,6 +29,7 @@ use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Closing, Layer};
 use crate::row::{Closed, Keys, text};
+use crate::seal::Sealer;
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";
@@ -36,6 +43,8 @@ pub(crate) struct BlobFields {
     fields: &'static [(&'static str, &'static str)],
     /// The type, by the text that its RowKeys begin with.
     of: &'static str,
+    /// The encrypted fields of the type, and what encrypts them.
+    sealed: Option<(Arc<dyn Sealer>, &'static [&'static str])>,
 }
 
 /// A blob that is uploaded before the commit.
@@ -69,7 +78,23 @@ enum Kind {
 
 impl BlobFields {
     pub(crate) fn of<E: Entity>(blobs: &Blobs, of: &'static str) -> Self {
-        Self { blobs: blobs.clone(), fields: E::BLOBS, of }
+        Self { blobs: blobs.clone(), fields: E::BLOBS, of, sealed: None }
+    }
+
+    /// The same, of which the encrypted fields are sealed.
+    pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
+        let both = E::BLOBS.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
+        let sealer = sealer.filter(|_| both);
+        Self { sealed: sealer.map(|sealer| (Arc::clone(sealer), E::ENCRYPTED)), ..self }
+    }
+
+    /// Whether the blob of an encrypted field was stored before the field was encrypted.
+    pub(crate) fn is_in_plain<E: Entity>(row: &DynamicEntity) -> bool {
+        E::BLOBS.iter().any(|(property, pointer)| {
+            E::ENCRYPTED.contains(property)
+                && row.get(pointer).is_some()
+                && row.get(property).is_none()
+        })
     }
 
     /// The blobs that a row names.
@@ -98,6 +123,138 @@ impl BlobFields {
         named(before).into_iter().filter(|blob| !after.contains(blob)).collect()
     }
 
+    /// What encrypts a field.
+    fn sealer(&self, property: &str) -> Option<&Arc<dyn Sealer>> {
+        let (sealer, names) = self.sealed.as_ref()?;
+        names.contains(&property).then_some(sealer)
+    }
+
+    /// Takes the key of an encrypted content out of a row that was opened. A blob without a key, and a key
+    /// without a blob, were put together by a program without keys.
+    fn key(
+        sealer: &Arc<dyn Sealer>,
+        row: &mut DynamicEntity,
+        (property, pointer_name): (&str, &str),
+        pointer: Option<&Pointer>,
+    ) -> Result<Option<Vec<u8>>> {
+        match (row.remove(property), pointer) {
+            (Some(Value::Binary(key)), Some(_)) => Ok(Some(key)),
+            (None, None) => Ok(None),
+            (None, Some(_)) if sealer.accepts_plaintext() => Ok(None),
+            _ => {
+                let what = format!(
+                    "`{property}` is encrypted and in a blob, and of its key and `{pointer_name}` \
+                     one is missing: the entity was altered"
+                );
+                Err(Error::refused(ErrorKind::Decode, what))
+            }
+        }
+    }
+
+    /// The entity as it was stored, opened; `None` if no field needs what the sealer keeps.
+    async fn opened(
+        &self,
+        table: &Table,
+        before: Option<&DynamicEntity>,
+    ) -> Result<Option<DynamicEntity>> {
+        let (Some((sealer, names)), Some(before)) = (&self.sealed, before) else { return Ok(None) };
+        let mut before = before.clone();
+        sealer.open(table, names, &mut before).await?;
+        Ok(Some(before))
+    }
+
+    async fn close_all(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()> {
+        let Closing { plan, before, table } = closing;
+        let opened = self.opened(table, before).await?;
+        for (property, pointer_name) in self.fields {
+            let mut value = row.remove(property);
+            let mut pointer = match before {
+                Some(before) => Pointer::read(before, property, pointer_name).ok().flatten(),
+                None => None,
+            };
+            let sealer = self.sealer(property);
+            let key = match opened.as_ref().filter(|_| sealer.is_some()) {
+                Some(opened) => match opened.get(property) {
+                    Some(Value::Binary(key)) => Some(key.clone()),
+                    _ => None,
+                },
+                None => None,
+            };
+            if plan.rewrites {
+                // The entity is written again as it is, and its blobs need not have been read.
+                match pointer.take() {
+                    Some(stored) if sealer.is_none() || key.is_some() => {
+                        row.set(*pointer_name, stored.print()?);
+                        if let Some(key) = key {
+                            row.set(*property, key);
+                        }
+                        continue;
+                    }
+                    // It was stored before the field was encrypted.
+                    Some(stored) => {
+                        let field = (*property, *pointer_name);
+                        value = Some(self.read(table, row, field, stored, None).await?);
+                    }
+                    // It was stored before the field was in a blob.
+                    None if before.is_some_and(|before| before.get(property).is_some()) => {}
+                    None => continue,
+                }
+            }
+            let Some(value) = value else { continue };
+            let kind = match &value {
+                Value::Binary(_) => Kind::Binary,
+                Value::String(_) => Kind::String,
+                _ => {
+                    let what = format!(
+                        "property `{property}` is neither Binary nor String, and only these are \
+                         stored in blobs"
+                    );
+                    return Err(Error::refused(ErrorKind::Invalid, what)
+                        .advise("remove `blob` from the field, or add `json`"));
+                }
+            };
+            let is_kept = match (sealer, &pointer) {
+                (_, None) => false,
+                (Some(sealer), Some(_)) => key.is_some_and(|key| {
+                    let is_same = sealer.is_content(&key, &value);
+                    if is_same {
+                        row.set(*property, key);
+                    }
+                    is_same
+                }),
+                (None, Some(before)) => {
+                    let bytes = bytes(&value);
+                    (before.kind, before.length) == (kind, bytes.len() as u64)
+                        && before.sha256 == hash(bytes)
+                }
+            };
+            if let Some(before) = pointer.filter(|_| is_kept) {
+                row.set(*pointer_name, before.print()?);
+                continue;
+            }
+            let content = match sealer {
+                Some(sealer) => {
+                    let (content, key) = sealer.seal_content(row, property, &value)?;
+                    row.set(*property, key);
+                    content
+                }
+                None => into_bytes(value),
+            };
+            let (length, sha256) = (content.len() as u64, hash(&content));
+            let op = plan.op.row_key()?;
+            let name = self.blobs.field_name(self.of, plan.op.mark(), &row.row_key, property);
+            plan.uploads.push(Upload {
+                property,
+                blob: self.blobs.deciding().blob(&name),
+                content: content.into(),
+                metadata: Blobs::metadata(&row.partition_key, &row.row_key, &op),
+            });
+            let pointer = Pointer { v: VERSION, blob: name, kind, length, sha256 };
+            row.set(*pointer_name, pointer.print()?);
+        }
+        Ok(())
+    }
+
     /// Reads the content of a field, which must be what the row says.
     async fn read(
         &self,
@@ -105,6 +262,7 @@ impl BlobFields {
         row: &DynamicEntity,
         (property, pointer_name): (&str, &str),
         pointer: Pointer,
+        key: Option<&[u8]>,
     ) -> Result<Value> {
         let mut content = self.blobs.container().blob(&pointer.blob).get().await?;
         if content.is_none() {
@@ -129,6 +287,9 @@ impl BlobFields {
         };
         let bytes = content.bytes.to_vec();
         let is_whole = bytes.len() as u64 == pointer.length && hash(&bytes) == pointer.sha256;
+        if let (Some(key), Some(sealer), true) = (key, self.sealer(property), is_whole) {
+            return sealer.open_content(row, property, key, &bytes);
+        }
         let value = match pointer.kind {
             Kind::Binary => Some(Value::Binary(bytes)),
             Kind::String => String::from_utf8(bytes).ok().map(Value::String),
@@ -150,57 +311,7 @@ impl Layer for BlobFields {
         closing: Closing<'a>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
-        let close = || {
-            let Closing { plan, before, .. } = closing;
-            for (property, pointer_name) in self.fields {
-                let value = row.remove(property);
-                let before = match before {
-                    Some(before) => Pointer::read(before, property, pointer_name).ok().flatten(),
-                    None => None,
-                };
-                if plan.rewrites {
-                    // The entity is written again as it is, and its blobs need not have been read.
-                    if let Some(before) = before {
-                        row.set(*pointer_name, before.print()?);
-                    }
-                    continue;
-                }
-                let (kind, content) = match value {
-                    None => continue,
-                    Some(Value::Binary(bytes)) => (Kind::Binary, bytes),
-                    Some(Value::String(text)) => (Kind::String, text.into_bytes()),
-                    Some(_) => {
-                        let what = format!(
-                            "property `{property}` is neither Binary nor String, and only these are \
-                             stored in blobs"
-                        );
-                        return Err(Error::refused(ErrorKind::Invalid, what)
-                            .advise("remove `blob` from the field, or add `json`"));
-                    }
-                };
-                let sha256 = hash(&content);
-                let length = content.len() as u64;
-                let is_same = |before: &Pointer| {
-                    (before.kind, before.length, &before.sha256) == (kind, length, &sha256)
-                };
-                if let Some(before) = before.filter(is_same) {
-                    row.set(*pointer_name, before.print()?);
-                    continue;
-                }
-                let op = plan.op.row_key()?;
-                let name = self.blobs.field_name(self.of, plan.op.mark(), &row.row_key, property);
-                plan.uploads.push(Upload {
-                    property,
-                    blob: self.blobs.deciding().blob(&name),
-                    content: content.into(),
-                    metadata: Blobs::metadata(&row.partition_key, &row.row_key, &op),
-                });
-                let pointer = Pointer { v: VERSION, blob: name, kind, length, sha256 };
-                row.set(*pointer_name, pointer.print()?);
-            }
-            Ok(())
-        };
-        std::future::ready(close()).boxed()
+        self.close_all(closing, row).boxed()
     }
 
     fn open<'a>(
@@ -212,8 +323,15 @@ impl Layer for BlobFields {
             for (property, pointer_name) in self.fields {
                 let pointer = Pointer::read(row, property, pointer_name)?;
                 row.remove(pointer_name);
+                let key = match self.sealer(property) {
+                    Some(sealer) => {
+                        Self::key(sealer, row, (property, pointer_name), pointer.as_ref())?
+                    }
+                    None => None,
+                };
                 if let Some(pointer) = pointer {
-                    let read = self.read(table, row, (property, pointer_name), pointer).await;
+                    let field = (*property, *pointer_name);
+                    let read = self.read(table, row, field, pointer, key.as_deref()).await;
                     let value = read.map_err(|error| error.of("Get", table.name()))?;
                     row.set(*property, value);
                 }
@@ -223,12 +341,23 @@ impl Layer for BlobFields {
         .boxed()
     }
 
+    fn pass_over(&self, row: &mut DynamicEntity) {
+        for (property, pointer_name) in self.fields {
+            row.remove(pointer_name);
+            if self.sealer(property).is_some() {
+                row.remove(property);
+            }
+        }
+    }
+
     fn decides(&self) -> bool {
         false
     }
 
     fn not_copied(&self) -> Vec<&'static str> {
-        self.fields.iter().map(|(_, pointer)| *pointer).collect()
+        let keys = self.fields.iter().map(|(property, _)| *property);
+        let keys = keys.filter(|property| self.sealer(property).is_some());
+        self.fields.iter().map(|(_, pointer)| *pointer).chain(keys).collect()
     }
 }
 
@@ -266,6 +395,16 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
     }
 }
 
+/// The row with what its property `Image_Blob` says of a blob, written again.
+pub(crate) fn reread_pointer(row: &DynamicEntity) -> Result<DynamicEntity> {
+    let what = "the row names no blob";
+    let pointer = Pointer::read(row, "Image", "Image_Blob")?
+        .ok_or_else(|| Error::refused(ErrorKind::Decode, what))?;
+    let mut row = row.clone();
+    row.set("Image_Blob", pointer.print()?);
+    Ok(row)
+}
+
 impl Pointer {
     fn print(&self) -> Result<String> {
         let what = "where the blob is cannot be written as JSON";
@@ -294,6 +433,23 @@ impl Pointer {
 fn changed() -> Error {
     Error::refused(ErrorKind::Conflict, "the entity was changed each time while it was read")
         .advise("try again later")
+}
+
+/// The bytes of a Binary or a String.
+fn bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::Binary(bytes) => bytes,
+        Value::String(text) => text.as_bytes(),
+        _ => &[],
+    }
+}
+
+fn into_bytes(value: Value) -> Vec<u8> {
+    match value {
+        Value::Binary(bytes) => bytes,
+        Value::String(text) => text.into_bytes(),
+        _ => Vec::new(),
+    }
 }
 
 fn hash(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result, table::EncodedRow};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, table::EncodedRow};
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
@@ -24,6 +24,8 @@ pub struct Change<'a, E> {
     pub(crate) rewrites: bool,
     /// Whether nothing says that the rows at the keys of the entity's copies are its own.
     pub(crate) reads_copies: bool,
+    /// The properties that the type does not know, which are written with `after`.
+    pub(crate) unknown: &'a Properties,
     /// What layers made of `after`.
     pub(crate) closed: Option<&'a Closed>,
     /// What the version of the type that wrote `before` left, if that is an older one.
@@ -52,7 +54,7 @@ impl<E> Copy for Change<'_, E> {}
 impl<'a, E: Entity> Change<'a, E> {
     /// What is written of `after`.
     pub(crate) fn content(&self, after: &'a E) -> Content<'a, E> {
-        Content::of(after, self.closed)
+        Content::of(after, self.unknown, self.closed)
     }
 
     /// The keys of the row that the entity has now in the index at `position`. What cannot be in the

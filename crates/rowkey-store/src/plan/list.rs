@@ -19,8 +19,8 @@ use rowkey::index::{List, ListPlace};
 use rowkey::key::KeyError;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
-use super::op::{set_text, whole_text};
 use super::{Change, Contribution, Contributor};
+use crate::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 
 /// The most properties of 32,768 UTF-16 units that the keys of a list take. 16 full lists of ASCII

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::EncodedRow};
 
 use crate::layer::Demands;
@@ -60,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) rewrites: bool,
     /// How many entities were read to make the plan.
     pub(crate) heads_read: usize,
+    /// The trace in which it is carried out.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 /// One operation of the transaction.
@@ -139,6 +142,7 @@ impl Plan {
             uploads: Vec::new(),
             rewrites: false,
             heads_read: 0,
+            trace: None,
         }
     }
 
@@ -227,7 +231,8 @@ impl Plan {
     fn op_row(&self) -> OpRow {
         let claims = self.claims.iter().map(|claim| claim.reference.clone());
         let claims = claims.chain(self.released.iter().cloned()).collect();
-        OpRow::Committed { created: self.op.created(), targets: self.targets.clone(), claims }
+        let (created, targets) = (self.op.created(), self.targets.clone());
+        OpRow::Committed { created, targets, claims, trace: self.trace }
     }
 
     /// The rows that were read and have no conflict of their own with what is to be written now.

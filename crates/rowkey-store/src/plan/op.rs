@@ -7,9 +7,11 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, Error, ErrorKind, Result, edm};
 use serde::{Deserialize, Serialize};
 
+use crate::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// What the RowKey of each op row begins with.
@@ -19,9 +21,7 @@ const CREATED: &str = "Created";
 const VOID: &str = "Void";
 const TARGETS: &str = "Targets";
 const CLAIMS: &str = "Claims";
-
-/// The most UTF-16 units that a text property has.
-const MAX_TEXT: usize = 32 * 1024;
+const TRACE: &str = "TraceParent";
 
 /// One write: its mark, its time, and the RowKey that its op row has or would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +138,13 @@ pub(crate) struct ClaimRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpRow {
     /// The write was committed; this is left to be settled.
-    Committed { created: DateTime<Utc>, targets: Vec<Target>, claims: Vec<ClaimRef> },
+    Committed {
+        created: DateTime<Utc>,
+        targets: Vec<Target>,
+        claims: Vec<ClaimRef>,
+        /// The trace in which it was written.
+        trace: Option<TraceParent>,
+    },
     /// The write never will be committed.
     Void { created: DateTime<Utc> },
 }
@@ -156,9 +162,12 @@ impl OpRow {
         }
         match self {
             Self::Void { .. } => drop(row.set(VOID, true)),
-            Self::Committed { targets, claims, .. } => {
+            Self::Committed { targets, claims, trace, .. } => {
                 set_json(&mut row, TARGETS, targets)?;
                 set_json(&mut row, CLAIMS, claims)?;
+                if let Some(trace) = trace {
+                    row.set(TRACE, trace.to_string());
+                }
             }
         }
         Ok(row)
@@ -174,7 +183,9 @@ impl OpRow {
             return Ok(Self::Void { created });
         }
         let (targets, claims) = (json(row, TARGETS)?, json(row, CLAIMS)?);
-        Ok(Self::Committed { created, targets, claims })
+        // A write is settled without the trace that it cannot be found in.
+        let trace = text(row, TRACE).and_then(|trace| trace.parse().ok());
+        Ok(Self::Committed { created, targets, claims, trace })
     }
 }
 
@@ -198,26 +209,6 @@ fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Re
     Ok(())
 }
 
-/// Writes text into as many properties as it takes; says how many those are.
-pub(crate) fn set_text(row: &mut DynamicEntity, name: &str, text: &str) -> usize {
-    let parts = parts(text);
-    for (at, part) in parts.iter().enumerate() {
-        row.set(numbered(name, at), *part);
-    }
-    // What is left of a longer one.
-    for at in parts.len().. {
-        if row.remove(&numbered(name, at)).is_none() {
-            break;
-        }
-    }
-    parts.len()
-}
-
-/// The text that [`set_text`] wrote.
-pub(crate) fn whole_text(row: &DynamicEntity, name: &str) -> String {
-    (0..).map_while(|at| text(row, &numbered(name, at))).collect()
-}
-
 fn json<T: for<'de> Deserialize<'de>>(row: &DynamicEntity, name: &str) -> Result<Vec<T>> {
     let json = whole_text(row, name);
     if json.is_empty() {
@@ -229,24 +220,6 @@ fn json<T: for<'de> Deserialize<'de>>(row: &DynamicEntity, name: &str) -> Result
 
 fn damaged() -> Error {
     Error::refused(ErrorKind::Decode, "an op row cannot be read")
-}
-
-fn numbered(name: &str, at: usize) -> String {
-    if at == 0 { name.to_owned() } else { format!("{name}{}", at + 1) }
-}
-
-/// Cuts text where a property ends, and never within a character.
-fn parts(text: &str) -> Vec<&str> {
-    let (mut parts, mut from, mut units) = (Vec::new(), 0, 0);
-    for (at, character) in text.char_indices() {
-        units += character.len_utf16();
-        if units > MAX_TEXT {
-            parts.push(&text[from..at]);
-            (from, units) = (at, character.len_utf16());
-        }
-    }
-    parts.push(&text[from..]);
-    parts
 }
 
 #[cfg(test)]
@@ -284,7 +257,8 @@ mod tests {
             before: None,
         }];
         for targets in [vec![], vec![target("a\nb")], vec![target(&"\u{1F600}".repeat(40_000))]] {
-            let row = OpRow::Committed { created: at(5), targets, claims: claims.clone() };
+            let trace = TraceParent::new(1, 2, true);
+            let row = OpRow::Committed { created: at(5), targets, claims: claims.clone(), trace };
             let stored = row.row("p", "op_1").unwrap();
             assert_eq!(OpRow::read(&stored).unwrap(), row);
         }
@@ -300,13 +274,5 @@ mod tests {
         assert!(error.to_string().contains("format 2"), "{error}");
         row.remove(FORMAT);
         assert_eq!(OpRow::read(&row).unwrap_err().kind(), ErrorKind::Decode);
-    }
-
-    #[test]
-    fn text_is_cut_where_a_property_ends() {
-        let odd = format!("x{}", "\u{1F600}".repeat(MAX_TEXT / 2));
-        let cut = parts(&odd);
-        assert_eq!((cut.len(), cut.concat()), (2, odd.clone()));
-        assert!(cut.iter().all(|part| part.encode_utf16().count() <= MAX_TEXT));
     }
 }

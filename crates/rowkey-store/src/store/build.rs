@@ -175,19 +175,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             };
             return Err(refused(what).advise(advice));
         }
-        if let Some((field, _)) = E::BLOBS.first()
-            && sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext())
-        {
-            let what = format!("`{field}` is kept in a blob, which the keys cannot sign");
-            return Err(refused(what).advise("give keys that sign no plaintext"));
-        }
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
+        if let Some(blobs) = blobs.as_ref().filter(|_| !E::BLOBS.is_empty()) {
+            let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
+            layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
+        }
+        // It closes after them: the row has the keys of encrypted contents then, and the seal covers where
+        // their blobs are.
         if let Some(sealer) = sealer.clone() {
             layers.push(Box::new(Sealed { sealer, names: E::ENCRYPTED }));
-        }
-        if let Some(blobs) = blobs.as_ref().filter(|_| !E::BLOBS.is_empty()) {
-            layers.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
         }
         let layers = Layers::new(layers, Wide::of::<E>());
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use futures_util::future::try_join_all;
 use futures_util::{Stream, StreamExt as _};
 use rowkey::{Entity, Error, ErrorKind, Result};
 
@@ -14,6 +13,7 @@ use crate::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 use crate::plan::list::{in_partition, list_keys};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
+use crate::together::try_all;
 use crate::wide;
 
 /// Entities of one partition that are written by one transaction; what [`Store::load`] is a stream of.
@@ -121,7 +121,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         let before = entities.iter().map(|(keys, _)| async move {
             if self.replaces { self.store.read(keys).await } else { Ok(None) }
         });
-        let before = try_join_all(before).await?;
+        let before = try_all(before, usize::MAX).await?;
         for ((keys, entity), before) in entities.iter().zip(&before) {
             self.store.add(&mut plan, keys, before.as_ref(), Some(entity)).await?;
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use futures_util::{StreamExt as _, stream};
-use rowkey::{Entity, Error, ErrorKind, Key, Result};
+use rowkey::{Entity, Error, ErrorKind, Key, Properties, Result};
 
 use super::bulk::Group;
 use super::{ReadHead, Store, conflict, parts};
@@ -85,12 +85,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         key: Key<E>,
         change: impl FnOnce(&mut E) + Send,
     ) -> Result<Explanation> {
+        self.update_whole(key, |entity, _| change(entity)).await
+    }
+
+    /// The same with a change of the properties that the type does not know as well.
+    pub(super) async fn update_whole(
+        &self,
+        key: Key<E>,
+        change: impl FnOnce(&mut E, &mut Properties) + Send,
+    ) -> Result<Explanation> {
         let explained = async {
             let keys = parts(&key)?;
             let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
-            let before = self.0.read(&keys).await?.ok_or_else(missing)?;
+            let mut before = self.0.read(&keys).await?.ok_or_else(missing)?;
             let mut after = before.entity.clone();
-            change(&mut after);
+            change(&mut after, &mut before.head.unknown);
             self.of(&keys, Some(before), Some(&after)).await
         };
         self.named(explained.await)

@@ -3,16 +3,19 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::stream;
 use rowkey::index::{ListKey, ListPlace};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::{Inner, Page, ReadHead, Store};
+use super::query::{Part, rows_of};
+use super::{Inner, ReadHead, Store};
 use crate::blobs::Blobs;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
 use crate::plan::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
 use crate::row::Keys;
+use crate::version::Versioned;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the keys of the entities that have a value, in their order: `Order::by_tag("contoso",
@@ -114,7 +117,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         address: &ListKey<E>,
         entities: usize,
         from: Option<Continuation>,
-    ) -> Result<Page<E>> {
+    ) -> Result<Part<E>> {
         let named = |error| self.named("List", error);
         let (partition_key, row_key) =
             address.parts().map_err(|error| named(Error::no_such_key(error)))?;
@@ -132,13 +135,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         keys.truncate(entities);
         let last = keys.last().filter(|_| !is_last).and_then(|key| key.parts().ok());
         let continuation = last.map(|(partition, row)| Continuation::behind(&of, partition, row));
-        let mut found = Vec::with_capacity(keys.len());
-        for one in self.get_many(keys).await?.into_iter().flatten() {
-            if list_keys(&one.entity, address.position()).contains(&at) {
-                found.push(one);
-            }
-        }
-        Ok(Page { entities: found, continuation })
+        let mut rows = rows_of(stream::iter(self.each(keys).await)).await?;
+        rows.retain(|row| {
+            let is_listed =
+                |one: &Versioned<E>| list_keys(&one.entity, address.position()).contains(&at);
+            row.as_ref().map_or(true, is_listed)
+        });
+        Ok(Part { rows, continuation })
     }
 }
 

@@ -15,13 +15,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use futures_util::future::{BoxFuture, try_join_all};
-use rowkey::entity::Older;
+use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
 use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Properties, Result, Stored,
+    Table,
 };
 
 use crate::blobs::Blobs;
@@ -34,8 +35,9 @@ use crate::job::Report;
 use crate::layer::Layers;
 use crate::plan::blob_field::{self, BlobFields};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
-use crate::row::{Closed, Content, Head, HeadRow, Keys, digest, keys_of};
+use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::Sealer;
+use crate::together::try_all;
 use crate::version::{Version, Versioned};
 use crate::wide;
 
@@ -164,6 +166,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Writes an entity over one of this version. One read and the write.
     ///
+    /// Stored properties that the type does not know, because a newer program or another one wrote them,
+    /// stay as they are, in the entity and in its whole copies; so it is with every write of a store over
+    /// an entity that is there. A [`Table`](Table::replace) erases them.
+    ///
     /// Fails with [`ErrorKind::Conflict`] if the entity has another version or is not there.
     pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
         let replace = async {
@@ -199,7 +205,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the entity, changes it and writes it under the version that was read, again and again while
     /// other writers come first. Two requests without declarations elsewhere.
     ///
-    /// `change` may run several times. Fails with [`ErrorKind::NotFound`] if there is no entity, and with
+    /// Properties that the type does not know stay as they are. `change` may run several times. Fails with [`ErrorKind::NotFound`] if there is no entity, and with
     /// [`ErrorKind::Invalid`] if the change alters a part of the key.
     pub async fn update(
         &self,
@@ -222,15 +228,24 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         key: Key<E>,
         mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
+        self.update_whole(key, |entity, _| change(entity)).await
+    }
+
+    /// The same with a change of the properties that the type does not know as well.
+    async fn update_whole<R: Send>(
+        &self,
+        key: Key<E>,
+        mut change: impl FnMut(&mut E, &mut Properties) -> std::result::Result<(), R> + Send,
+    ) -> Result<std::result::Result<Versioned<E>, R>> {
         let update = async {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(before) = self.read(&keys).await? else {
+                let Some(mut before) = self.read(&keys).await? else {
                     return Err(Error::refused(ErrorKind::NotFound, "there is no such entity"));
                 };
                 let mut after = before.entity.clone();
-                if let Err(refused) = change(&mut after) {
+                if let Err(refused) = change(&mut after, &mut before.head.unknown) {
                     return Ok(Err(refused));
                 }
                 if keys_of(&after)? != keys {
@@ -350,7 +365,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let mut plan = Plan::new(keys.0.clone(), op.clone());
             plan.rewrites = rewrites;
             self.add(&mut plan, keys, before.as_ref(), after).await?;
-            match executor.run(plan).await? {
+            // Boxed, so that the futures of programs that write stay small.
+            match Box::pin(executor.run(plan)).await? {
                 Ran::Done { etags, settled } => {
                     let etag = etags.into_iter().next().flatten();
                     return Ok((OneWritten { etag, settled, mark: op.mark().to_owned() }, op));
@@ -375,11 +391,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.inner.check_writer().await?;
         let op = plan.op.clone();
         let layers = &self.inner.layers;
+        let unknown = match (before, after) {
+            (Some(before), Some(after)) => before.unknown.clone().beside(after),
+            _ => Properties::new(),
+        };
         let closed = match after {
             Some(entity) => {
                 let (table, stored) =
                     (self.inner.deciding.table(), before.and_then(ReadHead::closed));
-                layers.close(table, plan, stored, entity).await?
+                layers.close(table, plan, stored, (entity, &unknown)).await?
             }
             None => None,
         };
@@ -393,6 +413,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // Without a mark another program may have written the entity, and it has no copies.
             reads_copies: before
                 .is_some_and(|head| plan.rewrites || head.mark.is_none() || head.older.is_some()),
+            unknown: &unknown,
             closed: closed.as_ref(),
             older: before.and_then(|head| head.older.as_ref()),
         };
@@ -436,7 +457,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let after = before.as_ref().map(|(row, _)| row.clone());
             Ok::<_, Error>((row_key, ReadRow { before, after }))
         });
-        let read = try_join_all(reads.collect::<Vec<_>>()).await?;
+        let read = try_all(reads, usize::MAX).await?;
         plan.rows.extend(read);
         let name = contributor.name();
         let mut contribution = Contribution {
@@ -510,28 +531,25 @@ fn version_of(written: &OneWritten) -> Written {
 
 /// A head that was read to be written.
 struct ReadHead<E> {
-    entity: E,
-    mark: Option<String>,
-    closed: Option<Closed>,
-    older: Option<Older>,
+    head: Head<E>,
     etag: ETag,
+}
+
+impl<E> Deref for ReadHead<E> {
+    type Target = Head<E>;
+
+    fn deref(&self) -> &Head<E> {
+        &self.head
+    }
 }
 
 impl<E> ReadHead<E> {
     fn of(stored: Stored<Head<E>>) -> Self {
-        let Head { entity, mark, closed, older } = stored.entity;
-        Self { entity, mark, closed, older, etag: stored.etag }
+        Self { head: stored.entity, etag: stored.etag }
     }
 
     fn closed(&self) -> Option<&Closed> {
-        self.closed.as_ref()
-    }
-
-    fn content(&self) -> Content<'_, E>
-    where
-        E: Entity,
-    {
-        Content::of(&self.entity, self.closed())
+        self.head.closed.as_ref()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use rowkey::edm::{Value, ValueRef};
+use rowkey::edm::Value;
 use rowkey::{
-    Arg, Column, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Outcome, Property, Result,
+    Arg, Column, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Outcome, Properties,
+    Property, Result,
 };
 
 use super::{Store, parts};
@@ -62,8 +63,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
     /// Sets a property.
     pub fn set<P: Property>(mut self, column: Column<P>, value: impl Arg<P>) -> Self {
-        match value.into_arg().to_value() {
-            Ok(value) => self.changes.push((column.name(), value.map(ValueRef::into_owned))),
+        match column.to_value(&value.into_arg()) {
+            Ok(value) => self.changes.push((column.name(), value)),
             Err(error) => {
                 let what = format!("property `{}`: {error}", column.name());
                 self.error.get_or_insert_with(|| Error::refused(ErrorKind::Invalid, what));
@@ -72,7 +73,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
-    /// Removes a property, which makes an `Option` field `None`.
+    /// Removes a property, which makes an `Option` field `None`. One that the type does not know, a column
+    /// of another type for the same row, is removed as well.
+    ///
+    /// Refused with [`ErrorKind::Invalid`] when it is sent if the type would write the property again: a
+    /// field with a default.
     pub fn clear<P>(mut self, column: Column<P>) -> Self {
         self.changes.push((column.name(), None));
         self
@@ -102,11 +107,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         }
         let mut refused = None;
         let changes = &self.changes;
-        let change = |entity: &mut E| match patched(entity, changes) {
-            Ok(changed) => *entity = changed,
-            Err(error) => refused = Some(error),
+        let change = |entity: &mut E, unknown: &mut Properties| {
+            refused = patch(entity, unknown, changes).err();
         };
-        let explained = store.explain().update(self.key, change).await;
+        let explained = store.explain().update_whole(self.key, change).await;
         refused.map_or(explained, |error| Err(store.named("Explain", error)))
     }
 
@@ -123,12 +127,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         let sent = async {
             if self.reads() {
                 let changes = self.changes;
-                let change = |entity: &mut E| {
-                    *entity = patched(entity, &changes)?;
-                    Ok::<_, Error>(())
-                };
+                let change =
+                    |entity: &mut E, unknown: &mut Properties| patch(entity, unknown, &changes);
                 return store
-                    .try_update(self.key, change)
+                    .update_whole(self.key, change)
                     .await?
                     .map(|versioned| versioned.version);
             }
@@ -138,7 +140,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
     }
 }
 
-fn patched<E: Entity>(entity: &E, changes: &[(&'static str, Option<Value>)]) -> Result<E> {
+/// Changes properties of an entity, and those that its type does not know.
+fn patch<E: Entity>(
+    entity: &mut E,
+    unknown: &mut Properties,
+    changes: &[(&'static str, Option<Value>)],
+) -> Result<()> {
     let mut row = DynamicEntity::of_any_size(entity)?;
     for (name, value) in changes {
         match value {
@@ -146,7 +153,23 @@ fn patched<E: Entity>(entity: &E, changes: &[(&'static str, Option<Value>)]) -> 
             None => drop(row.remove(name)),
         }
     }
-    row.read_as()
+    *entity = row.read_as()?;
+    let written = DynamicEntity::of_any_size(entity)?;
+    // Of several changes of one property the last one counts.
+    let last = changes.iter().map(|(name, _)| (*name, row.get(name)));
+    for (name, value) in last {
+        match (value, written.get(name)) {
+            (Some(_), Some(_)) => {}
+            (Some(value), None) => drop(unknown.set(name, value.clone())),
+            (None, None) => drop(unknown.remove(name)),
+            (None, Some(_)) => {
+                let what = format!("property `{name}` cannot be removed: its field has a default");
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("set it to that, or make the field an Option without a default"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Merges properties into an entity that nothing else belongs to.

@@ -1,18 +1,20 @@
 //! Queries of many entities: of a partition or through an index, page by page.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey::{
-    Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Result,
+    Continuation, DynamicEntity, Entity, Error, ErrorKind, FailedRow, Filter, Partition,
+    Projection, Result, Stored,
 };
 
 use super::{Inner, Store};
 use crate::plan::Explanation;
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
+use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 /// Entities that are read at a time where an index has no whole copies.
@@ -140,17 +142,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0, and if the continuation is
-    /// of another query: nothing is sent then.
+    /// of another query: nothing is sent then. [`ErrorKind::Decode`] if rows do not decode
+    /// ([`Error::failed_rows`]).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         let mut from = from;
         loop {
-            let left = entities - u32::try_from(found.len()).unwrap_or(entities);
+            let left = entities - u32::try_from(rows.len()).unwrap_or(entities);
             let page = self.some(left, from).await?;
-            found.extend(page.entities);
+            rows.extend(page.rows);
             from = page.continuation;
-            if from.is_none() || found.len() >= usize::try_from(entities).unwrap_or(usize::MAX) {
-                return Ok(Page { entities: found, continuation: from });
+            if from.is_none() || rows.len() >= usize::try_from(entities).unwrap_or(usize::MAX) {
+                let found = whole(stream::iter(rows)).await;
+                let entities = found.map_err(|error| self.store.named("Query", error))?;
+                return Ok(Page { entities, continuation: from });
             }
         }
     }
@@ -185,20 +190,29 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     }
 
     /// Reads all entities one by one.
+    ///
+    /// A row that does not decode is an error that names it ([`Error::failed_rows`]), and the stream goes on
+    /// with the next one. Any other error ends the stream.
     pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
         stream::try_unfold((self, Some(None)), |(query, from)| async move {
             let Some(from) = from else { return Ok(None) };
             let page = query.some(STREAMED, from).await?;
-            let entities = stream::iter(page.entities.into_iter().map(Ok));
-            Ok::<_, Error>(Some((entities, (query, page.continuation.map(Some)))))
+            let rows = stream::iter(page.rows);
+            Ok::<_, Error>(Some((rows, (query, page.continuation.map(Some)))))
         })
         .try_flatten()
         .boxed()
     }
 
     /// Reads all entities. Their number is bounded by memory alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: the message says how many, and
+    /// [`Error::failed_rows`] which.
     pub async fn all(self) -> Result<Vec<Versioned<E>>> {
-        self.stream().try_collect().await
+        let store = self.store.clone();
+        whole(self.stream()).await.map_err(|error| store.named("Query", error))
     }
 
     /// Reads single properties of the entities, one after the other: of a partition, or of the copies in an
@@ -297,7 +311,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     }
 
     /// Reads up to `entities` of them, by one page of the source.
-    async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+    async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
         let mut compared = self.filter.iter().flat_map(Filter::columns);
         if let Some(name) = compared.find(|name| E::ENCRYPTED.contains(name)) {
             let what = format!("the filter compares `{name}`, which is encrypted");
@@ -326,30 +340,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             }
             Rows::Entities(partition) => {
                 let query = self.filtered(table.query(partition.clone()));
-                let page = self.heads(query, entities, from).await?;
-                let heads = page.entities.into_iter().map(|stored| {
-                    let version = Version::of_head(&stored.etag);
-                    Versioned { entity: stored.entity.entity, version }
-                });
-                Ok(Page { entities: heads.collect(), continuation: page.continuation })
+                self.heads(query, entities, from).await
             }
             Rows::Index(position, rows) => {
                 let index = &E::INDEXES[*position];
                 self.store.inner.check_reader(index.name).await?;
                 let is_whole = self.store.inner.layers.copies_are_whole();
                 if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
-                    return self.copies(rows.clone(), entities, from).await;
+                    return self.copies(*position, rows.clone(), entities, from).await;
                 }
                 let query = table.query(rows.clone()).project::<At>();
-                let page = self.filtered(query).page(entities, from).await?;
-                let at = page.entities.into_iter().map(|stored| stored.entity);
-                let read = at.map(|at| async move {
+                let page = self.filtered(query).results().page(entities, from).await?;
+                let read = page.entities.into_iter().map(|stored| async move {
+                    let at = stored.entity.map_err(|row| Error::of_rows(vec![row]))?;
                     self.store.demanding(&at.primary, *position, &at.keys).await
                 });
-                let found = stream::iter(read).buffered(AT_A_TIME);
-                let found: Vec<_> = found.try_collect().await?;
-                let entities = found.into_iter().flatten().collect();
-                Ok(Page { entities, continuation: page.continuation })
+                let found = all_until(read, AT_A_TIME, ends).await;
+                Ok(Part {
+                    rows: rows_of(stream::iter(found)).await?,
+                    continuation: page.continuation,
+                })
             }
         }
     }
@@ -357,53 +367,65 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Whole copies in the partition: as good as the entities.
     async fn copies(
         &self,
+        position: usize,
         rows: Partition<DynamicEntity>,
         entities: u32,
         from: Option<Continuation>,
-    ) -> Result<Page<E>> {
+    ) -> Result<Part<E>> {
         let Inner { table, layers, .. } = &*self.store.inner;
         let query = self.filtered(table.query(rows));
         let (copies, continuation) = if layers.is_empty() {
-            let page = query.project::<Copy<E>>().page(entities, from).await?;
-            let copies = page.entities.into_iter().map(|stored| stored.entity);
+            let page = query.project::<Copy<E>>().results().page(entities, from).await?;
+            let copies = page.entities.into_iter();
+            let copies = copies.map(|row| row.entity.map_err(|row| Error::of_rows(vec![row])));
             (copies.collect::<Vec<_>>(), page.continuation)
         } else {
             let page = query.page(entities, from).await?;
-            let rows = page.entities.into_iter();
-            let opened = rows.map(|stored| layers.open_copy(table, stored.entity));
-            let opened = stream::iter(opened).buffered(AT_A_TIME);
-            (opened.try_collect().await?, page.continuation)
+            let opened = page.entities.into_iter().map(|Stored { entity: row, .. }| async move {
+                let keys = (row.partition_key.clone(), row.row_key.clone());
+                layers.open_copy(table, position, row).await.map_err(|error| of_row(error, keys))
+            });
+            (all_until(opened, AT_A_TIME, ends).await, page.continuation)
         };
-        let mut found = Vec::with_capacity(copies.len());
-        for copy in copies {
-            let Copy { value: entity, primary, mark, digest } = copy;
-            if let Some(mark) = mark {
-                found.push(Versioned { entity, version: Version::of_copy(&mark, digest) });
-            } else {
+        let found = stream::iter(copies).then(|copy| async move {
+            let Copy { value: entity, primary, mark, digest } = copy?;
+            match mark {
+                Some(mark) => {
+                    Ok(Some(Versioned { entity, version: Version::of_copy(&mark, digest) }))
+                }
                 // It was not written by a store, so it has no version.
-                let key = rowkey::Key::new(primary.0, primary.1);
-                found.extend(self.store.get(key).await?);
+                None => self.store.get(rowkey::Key::new(primary.0, primary.1)).await,
             }
-        }
-        Ok(Page { entities: found, continuation })
+        });
+        Ok(Part { rows: rows_of(found).await?, continuation })
     }
 
-    /// A page of entities, opened.
+    /// A part of the entities, opened.
     async fn heads(
         &self,
         query: rowkey::Query<E>,
         entities: u32,
         from: Option<Continuation>,
-    ) -> Result<rowkey::Page<Head<E>>> {
+    ) -> Result<Part<E>> {
         let Inner { table, layers, .. } = &*self.store.inner;
+        let versioned = |entity, etag| Versioned { entity, version: Version::of_head(&etag) };
         if layers.is_empty() {
-            return query.project::<Head<E>>().page(entities, from).await;
+            let page = query.project::<Head<E>>().results().page(entities, from).await?;
+            let rows = page.entities.into_iter().map(|Stored { entity: head, etag, .. }| {
+                let head = head.map_err(|row| Error::of_rows(vec![row]))?;
+                Ok(versioned(head.entity, etag))
+            });
+            return Ok(Part { rows: rows.collect(), continuation: page.continuation });
         }
         let page = query.project::<DynamicEntity>().page(entities, from).await?;
-        let opened = page.entities.into_iter().map(|stored| layers.open(table, stored));
-        let entities: Vec<_> = stream::iter(opened).buffered(AT_A_TIME).try_collect().await?;
-        let entities = entities.into_iter().flatten().collect();
-        Ok(rowkey::Page { entities, continuation: page.continuation })
+        let opened = page.entities.into_iter().map(|stored| async move {
+            let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+            let opened = layers.open::<E>(table, stored).await;
+            let opened = opened.map_err(|error| of_row(error, keys))?;
+            Ok(opened.map(|head| versioned(head.entity.entity, head.etag)))
+        });
+        let found = all_until(opened, AT_A_TIME, ends).await;
+        Ok(Part { rows: rows_of(stream::iter(found)).await?, continuation: page.continuation })
     }
 
     fn filtered<P>(&self, query: rowkey::Query<P>) -> rowkey::Query<P>
@@ -414,6 +436,65 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             Some(filter) => query.filter(filter.clone()),
             None => query,
         }
+    }
+}
+
+/// What one page of the source holds.
+pub(super) struct Part<E> {
+    /// The entities, and an error for each row that does not decode.
+    pub(super) rows: Vec<Result<Versioned<E>>>,
+    pub(super) continuation: Option<Continuation>,
+}
+
+/// The rows that are there. Fails at the first error that is not about rows.
+pub(super) async fn rows_of<T>(
+    found: impl Stream<Item = Result<Option<T>>>,
+) -> Result<Vec<Result<T>>> {
+    let mut found = pin!(found);
+    let mut rows = Vec::with_capacity(found.size_hint().0);
+    while let Some(one) = found.next().await {
+        match one {
+            Err(error) if error.failed_rows().is_empty() => return Err(error),
+            one => rows.extend(one.transpose()),
+        }
+    }
+    Ok(rows)
+}
+
+/// All of them. If rows do not decode, the error names all of those.
+pub(super) async fn whole<T>(found: impl Stream<Item = Result<T>>) -> Result<Vec<T>> {
+    let (mut all, mut failed, mut index) = (Vec::new(), Vec::new(), None);
+    for one in rows_of(found.map_ok(Some)).await? {
+        match one {
+            Ok(one) => all.push(one),
+            Err(error) => {
+                index = index.or(error.index());
+                failed.extend_from_slice(error.failed_rows());
+            }
+        }
+    }
+    if failed.is_empty() { Ok(all) } else { Err(of_rows(failed, index)) }
+}
+
+/// The error of a row that was read, and that does not open or decode.
+/// Whether what is left need not be read: an error that is not one of rows.
+pub(super) fn ends<T>(read: &Result<T>) -> bool {
+    read.as_ref().is_err_and(|error| error.failed_rows().is_empty())
+}
+
+fn of_row(error: Error, (partition_key, row_key): Keys) -> Error {
+    if error.kind() != ErrorKind::Decode {
+        return error;
+    }
+    of_rows(vec![FailedRow::new(partition_key, row_key, &error)], error.index())
+}
+
+/// The error of rows that do not decode, with the index whose copies they are.
+fn of_rows(rows: Vec<FailedRow>, index: Option<&'static str>) -> Error {
+    let error = Error::of_rows(rows);
+    match index {
+        Some(index) => error.in_index(index),
+        None => error,
     }
 }
 

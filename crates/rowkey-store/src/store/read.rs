@@ -1,11 +1,14 @@
 //! Reads: by key, and of one entity through an index.
 
+use futures_util::stream;
 use rowkey::index::{Copied, IndexKey, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 
+use super::query::{ends, whole};
 use super::{Inner, Store};
 use crate::layer::has_keys;
 use crate::row::{Claim, Copy, Keys, Pointer, Seen};
+use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -19,13 +22,23 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Reads many entities at their keys, 16 at a time, in the order of the keys. A request each.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: [`Error::failed_rows`] names them.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = Key<E>> + Send,
     ) -> Result<Vec<Option<Versioned<E>>>> {
-        use futures_util::{StreamExt as _, TryStreamExt as _, stream};
         let keys: Vec<_> = keys.into_iter().collect();
-        stream::iter(keys.into_iter().map(|key| self.get(key))).buffered(16).try_collect().await
+        whole(stream::iter(self.each(keys).await))
+            .await
+            .map_err(|error| self.named("GetEntity", error))
+    }
+
+    /// Reads entities at their keys, 16 at a time, in the order of the keys.
+    pub(super) async fn each(&self, keys: Vec<Key<E>>) -> Vec<Result<Option<Versioned<E>>>> {
+        all_until(keys.into_iter().map(|key| self.get(key)), 16, ends).await
     }
 
     /// Whether there is an entity at a key. One request, whose answer has no properties.
@@ -50,7 +63,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         loop {
             let owner = match (index.scope, index.copy) {
                 (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
-                    let Some(copy) = self.copy(at()).await? else { return Ok(None) };
+                    let Some(copy) = self.copy(position, at()).await? else { return Ok(None) };
                     if let Copy { value: entity, mark: Some(mark), digest, .. } = copy {
                         let version = Version::of_copy(&mark, digest);
                         return Ok(Some(Versioned { entity, version }));
@@ -110,14 +123,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Err(Error::refused(ErrorKind::Invalid, what).advise("read entities instead"))
     }
 
-    /// Reads a whole copy.
-    async fn copy(&self, key: Key<DynamicEntity>) -> Result<Option<Copy<E>>> {
+    /// Reads a whole copy in the index at `position`.
+    async fn copy(&self, position: usize, key: Key<DynamicEntity>) -> Result<Option<Copy<E>>> {
         let Inner { table, layers, .. } = &*self.inner;
         if layers.is_empty() {
             return Ok(table.get_as(key).await?.map(|stored| stored.entity));
         }
         match table.get(key).await? {
-            Some(stored) => layers.open_copy(table, stored.entity).await.map(Some),
+            Some(stored) => layers.open_copy(table, position, stored.entity).await.map(Some),
             None => Ok(None),
         }
     }

@@ -1,14 +1,16 @@
 //! Jobs that write entities again whose rows are not as this program writes them.
 
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
 
 use super::manifest::STEP;
 use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::plan::blob_field::BlobFields;
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, keys_of, version_of};
+use crate::together::all_until;
 
 /// Rows of a page that are opened together.
 const AT_A_TIME: usize = 16;
@@ -84,6 +86,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             (Current::Sealed, Some(sealer)) => sealer,
         };
         let table = self.inner.deciding.table();
+        if BlobFields::is_in_plain::<E>(&stored.entity) {
+            return Ok(false);
+        }
         if !self.inner.layers.is_wide() {
             return sealer.is_current(table, E::ENCRYPTED, &stored.entity).await;
         }
@@ -175,9 +180,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keyed = |head| (keys.clone(), head);
             opened.map(|head| head.map(keyed)).map_err(|error| (keys.clone(), error))
         });
-        let mut opened = stream::iter(rows).buffered(AT_A_TIME);
         let mut heads: Vec<(Keys, ReadHead<E>)> = Vec::new();
-        while let Some(one) = opened.next().await {
+        for one in all_until(rows, AT_A_TIME, is_last).await {
             match one {
                 // It was deleted meanwhile.
                 Ok(None) => report.note(Some(part), Verdict::Skipped, 1),
@@ -185,7 +189,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 Err((keys, error)) => failed(&mut report, part, &keys, error)?,
             }
         }
-        drop(opened);
         let most = ((MAX_OPERATIONS - 1) / self.inner.operations()).max(1);
         let groups = heads.chunk_by(|(one, _), (other, _)| one.0 == other.0);
         for group in groups.flat_map(|partition| partition.chunks(most)) {
@@ -245,9 +248,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
+/// Whether an error is not of one entity alone.
+fn ends(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::Auth || is_race(error)
+}
+
+/// Whether what is left need not be opened.
+fn is_last<T>(opened: &std::result::Result<T, (Keys, Error)>) -> bool {
+    opened.as_ref().is_err_and(|(_, error)| ends(error))
+}
+
 /// Counts an entity that stays as it is, unless the job is to try again.
 fn failed(report: &mut Report, part: &str, keys: &Keys, error: Error) -> Result<()> {
-    if error.is_retryable() || error.kind() == ErrorKind::Auth || is_race(&error) {
+    if ends(&error) {
         return Err(error);
     }
     let verdict = match error.kind() {

@@ -11,7 +11,7 @@ use super::Inner;
 use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release};
 use crate::layer::Demands;
 use crate::layer::Layers;
-use crate::plan::op::{ClaimRef, Target};
+use crate::plan::op::{ClaimRef, Target, created_of};
 use crate::row::Keys;
 
 impl<E: Entity> Inner<E> {
@@ -64,7 +64,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let keys = (op.0.clone(), first.row_key.clone());
                 let layers = self.deciding_layers();
                 let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
-                all = both(all, self.settle_one(&settling, of_one, noted).await);
+                all = both(all, self.settle_one(&settling, op, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
             }
             for claim in claims {
@@ -92,6 +92,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
     async fn settle_one(
         &self,
         settling: &Settling<E>,
+        op: &Keys,
         targets: &[Target],
         noted: &mut Noted,
     ) -> Result<Settled> {
@@ -110,6 +111,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
                 Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
                     .advise("mend it; what it settles is tried again")),
             };
+            self.report(op, contributor.name(), &one);
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
             }
@@ -120,6 +122,26 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             return Ok(Settled::Pending);
         }
         Ok(settled)
+    }
+}
+
+impl<E: Entity> Inner<E> {
+    /// Tells what became of a target, and how far behind its contributor is.
+    fn report(&self, op: &Keys, follower: &str, settled: &Result<Settled>) {
+        let account = self.table.account();
+        let labels = [("table", self.table.name()), ("follower", follower)];
+        let lag = created_of(&op.1).map(|created| account.clock().now() - created);
+        if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
+            account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
+        }
+        let outcome = match settled {
+            Ok(Settled::Done) => "done",
+            Ok(Settled::Pending) => "pending",
+            Err(_) => "failed",
+        };
+        let [table, follower] = labels;
+        let labels = [table, follower, ("outcome", outcome)];
+        account.telemetry().count("rowkey.store.settled", &labels, 1);
     }
 }
 

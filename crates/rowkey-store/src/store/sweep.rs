@@ -1,6 +1,6 @@
 //! Sweeping: a job over the blobs of a store, which looks for what no entity has.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
 use rowkey::index::ListPlace;
 use rowkey::{Entity, Result};
@@ -17,6 +17,7 @@ use crate::plan::blob_list::{self, Listed};
 use crate::plan::list::list_keys;
 use crate::plan::op;
 use crate::row::Keys;
+use crate::together::try_all;
 
 /// Entities that are read at a time.
 const AT_A_TIME: usize = 16;
@@ -101,9 +102,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         // The list first, then the entities, then the list under its ETag: as when it is settled.
         let named = listed.len();
         let examined = listed.into_iter().map(|keys| self.if_listed(keys, position, &row_key));
-        let examined: Vec<_> = examined.collect();
-        let right: Vec<Option<Keys>> =
-            stream::iter(examined).buffer_unordered(AT_A_TIME).try_collect().await?;
+        let right = try_all(examined, AT_A_TIME).await?;
         let right: Listed = right.into_iter().flatten().collect();
         let orphaned = (named - right.len()) as u64;
         report.note(Some(list.name), Verdict::Right, right.len() as u64);

@@ -5,7 +5,7 @@
 //! | entity | each of its copies and claims is there and is its own, each of its lists names it | missing or stale: the entity is written again |
 //! | | the blobs of its fields are there | missing: reported |
 //! | entity of several rows | its further rows are there and are of one write | missing: reported |
-//! | further row of a wide entity | its entity has so many rows | orphaned: deleted |
+//! | further row of a wide entity | the head of its entity counts it | orphaned: deleted |
 //! | copy | its entity has it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 
 use chrono::TimeDelta;
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::FutureExt as _;
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Key, Page, Result, Rows, Stored, Table};
 
@@ -35,7 +35,10 @@ use crate::plan::blob_field::BlobFields;
 use crate::plan::list::list_keys;
 use crate::plan::op::{self, ClaimRef, OpRow};
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
-use crate::row::{Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text};
+use crate::row::{
+    Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, Whole, index_keys, primary_keys, text,
+};
+use crate::together::try_all;
 use crate::wide::{self, Gathered, Wide};
 
 /// The part of a report that op rows are counted under.
@@ -94,9 +97,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     let store = store.clone();
                     async move { store.examine_row(&row, is_own, repairs).await }
                 });
-                let mut reports = stream::iter(examined).buffer_unordered(AT_A_TIME);
-                while let Some(one) = reports.next().await {
-                    report.merge(one?);
+                for one in try_all(examined, AT_A_TIME).await? {
+                    report.merge(one);
                 }
                 Ok(report)
             }
@@ -151,13 +153,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         if !is_head {
             return None;
         }
-        let Head { entity, mark, closed, older } = row.read_as::<Head<E>>().ok()?;
-        if older.is_some() {
+        let Whole::<E>(head) = row.read_as().ok()?;
+        if head.older.is_some() {
             // It has the rows of another version.
             return None;
         }
         let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
-        let head = ReadHead { entity, mark, closed, older, etag };
+        let head = ReadHead { head, etag };
         let has_no_list = (0..E::LISTS.len()).all(|list| list_keys(&head.entity, list).is_empty());
         let agrees = |position: usize| -> Result<bool> {
             let Some(at) = index_keys(&head.entity, position)? else { return Ok(true) };
@@ -375,6 +377,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             op: &op,
             rewrites: true,
             reads_copies: false,
+            unknown: &head.unknown,
             closed: head.closed(),
             older: head.older.as_ref(),
         };
@@ -467,10 +470,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let after = head.entity.clone();
         let before = ReadHead {
-            entity: after.clone(),
-            mark: head.mark.clone(),
-            closed: head.closed.clone(),
-            older: head.older.clone(),
+            head: Head {
+                entity: after.clone(),
+                mark: head.mark.clone(),
+                closed: head.closed.clone(),
+                unknown: head.unknown.clone(),
+                older: head.older.clone(),
+            },
             etag: head.etag.clone(),
         };
         let rounds = &mut self.rounds(keys);

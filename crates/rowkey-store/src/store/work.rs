@@ -1,11 +1,13 @@
 //! Settling what writers left: their messages, and the backlog for those that the queue did not take.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use rowkey::queue::{Body, Message};
-use rowkey::{DynamicEntity, Entity, Key, Match, Partition, Result};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result};
 
 use super::Store;
 use super::settle::no_queue;
@@ -13,6 +15,9 @@ use crate::execute::Resumed;
 use crate::execute::announce::{
     Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, read_backlog,
 };
+use crate::row::Keys;
+use crate::together::all_until;
+use crate::waits::Waits;
 
 /// How long a received message stays hidden, unless the worker says otherwise.
 const RECEIVED: Duration = Duration::from_secs(60);
@@ -25,10 +30,10 @@ const SOON: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3600);
 /// How often a message is received that cannot be read, before it is moved to the poison queue.
 const ATTEMPTS: u32 = 5;
-/// The wait after a round that found nothing; twice as long each time, up to [`LONGEST_IDLE`].
-const IDLE: Duration = Duration::from_secs(1);
-/// The longest wait of an idle worker. With the readings of the backlog it makes 5,500 requests a day.
-const LONGEST_IDLE: Duration = Duration::from_secs(20);
+/// How many writes are settled at the same time.
+const AT_A_TIME: usize = 8;
+/// How long what was begun may go on after the shutdown.
+const FINISH: Duration = Duration::from_secs(25);
 /// How often the backlog is read.
 const BACKLOG_EVERY: Duration = Duration::from_secs(300);
 
@@ -43,51 +48,121 @@ pub struct Worked {
     pub failed: u64,
 }
 
+impl Worked {
+    /// What became of one announcement.
+    fn of(resumed: Result<Resumed>) -> Self {
+        match resumed {
+            Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
+            Ok(Resumed::Soon | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
+            Err(error) => {
+                tracing::warn!(%error, "an announcement is left to appear again");
+                Self { failed: 1, ..Self::default() }
+            }
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            settled: self.settled + other.settled,
+            waiting: self.waiting + other.waiting,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
+/// Awaits some at a time.
+async fn all(works: Vec<impl Future<Output = Worked> + Send>) -> Worked {
+    all_until(works, AT_A_TIME, |_| false).await.into_iter().fold(Worked::default(), Worked::and)
+}
+
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Settles what writers left until `shutdown` completes: those that were dropped, that stopped, that
-    /// lost a race or whose requests were not answered.
+    /// lost a race or whose requests were not answered. What was begun by then is finished, for up to 25
+    /// seconds.
     ///
-    /// Any number of programs may run it at the same time. Idle, it makes a request after 1 to 20 seconds,
-    /// twice as long each time, and four more every 5 minutes: 5,500 a day. It goes on when the services are not available for a time; other errors, as
-    /// a queue that does not exist, end it.
+    /// Any number of programs may run it at the same time. A write of this store, or of a clone of it, that is left
+    /// pending is looked at within milliseconds. Idle, it makes a request after 1 to 30 seconds ([`Waits::IDLE`]),
+    /// and four more every 5 minutes: 5,200 a day. It goes on when the services are not available for a time;
+    /// other errors, as a queue that does not exist, end it.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let clock = self.inner.table.account().clock();
+        let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         let mut shutdown = pin!(shutdown);
-        let mut idle = IDLE;
+        let mut quiet = 0;
         let mut drain_at = Duration::ZERO;
         loop {
             let drains = clock.elapsed() >= drain_at;
-            let worked = async {
-                let drained = if drains { self.drain_backlog().await? } else { Worked::default() };
-                // A row of the backlog that waits is not looked at again before the next drain.
-                let settle =
-                    |worked: Worked| Worked { settled: worked.settled + drained.settled, ..worked };
-                self.work_once().await.map(settle)
+            let round = pin!(self.round(announcer, drains));
+            let (worked, is_over) = match select(round, &mut shutdown).await {
+                Either::Left((worked, _)) => (worked, false),
+                Either::Right(((), round)) => match select(round, clock.sleep(FINISH)).await {
+                    Either::Left((worked, _)) => (worked, true),
+                    Either::Right(((), _)) => return Ok(()),
+                },
             };
-            let worked = match select(pin!(worked), &mut shutdown).await {
-                Either::Left((Ok(worked), _)) => worked,
-                Either::Left((Err(error), _)) if error.is_retryable() => {
-                    tracing::warn!(%error, "a round of the worker failed; the next one follows");
+            let worked = match worked {
+                Ok(worked) => worked,
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, "a round of the receiver failed; the next one follows");
                     Worked::default()
                 }
-                Either::Left((Err(error), _)) => return Err(error),
-                Either::Right(((), _)) => return Ok(()),
+                Err(error) => return Err(error),
             };
+            if is_over {
+                return Ok(());
+            }
             if drains {
                 drain_at = clock.elapsed() + BACKLOG_EVERY;
             }
             if worked != Worked::default() {
-                idle = IDLE;
+                quiet = 0;
                 continue;
             }
-            match select(pin!(clock.sleep(idle)), &mut shutdown).await {
-                Either::Left(_) => idle = (idle * 2).min(LONGEST_IDLE),
+            let left = pin!(announcer.left());
+            let wait = select(clock.sleep(Waits::IDLE.after(quiet)), left);
+            match select(wait, &mut shutdown).await {
+                Either::Left((Either::Left(_), _)) => quiet += 1,
+                Either::Left((Either::Right(_), _)) => quiet = 0,
                 Either::Right(((), _)) => return Ok(()),
             }
         }
     }
 
-    /// Settles what up to 32 messages announce. One request, and what each of them needs.
+    /// Looks at what this program left, at the queue, and at the backlog if it is time.
+    async fn round(&self, announcer: &Announcer, drains: bool) -> Result<Worked> {
+        let own = announcer.take_left();
+        let mut worked = self.settle_own(own).await;
+        if drains {
+            match self.drain_backlog().await {
+                // A row of the backlog that waits is not looked at again before the next drain.
+                Ok(drained) => worked.settled += drained.settled,
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, "the backlog is read again later");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let received = self.work_once().await?;
+        Ok(worked.and(received))
+    }
+
+    /// Settles rows of the backlog that writers of this program left, without waiting for the minute after
+    /// which a writer counts as gone.
+    async fn settle_own(&self, own: Vec<Keys>) -> Worked {
+        let settle = own.into_iter().map(|keys| async move {
+            let row = match self.inner.deciding.row(&keys).await {
+                Ok(Some(row)) => row.entity,
+                Ok(None) => return Worked::default(),
+                Err(error) => return Worked::of(Err(error)),
+            };
+            // One that waits is left to the drains, and gives no reason to look again at once.
+            Worked { waiting: 0, ..Worked::of(self.resume_row(&row).await) }
+        });
+        let settle: Vec<_> = settle.collect();
+        all(settle).await
+    }
+
+    /// Settles what up to 32 messages announce, 8 at a time. One request, and what each of them needs.
     ///
     /// A message of a newer program, and one whose rows cannot be read, is looked at less and less often, at
     /// least every hour. A text that is no message of a store is moved to the queue of the same name with
@@ -95,18 +170,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn work_once(&self) -> Result<Worked> {
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         let queue = announcer.queue().with_options(self.inner.table.options().clone());
-        let mut worked = Worked::default();
-        for message in queue.receive(MESSAGES, RECEIVED).await? {
-            match self.resume_message(announcer, &message).await {
-                Ok(Resumed::Done) => worked.settled += 1,
-                Ok(Resumed::Soon | Resumed::Again(_)) => worked.waiting += 1,
-                Err(error) => {
-                    tracing::warn!(%error, "a message is left to appear again");
-                    worked.failed += 1;
-                }
-            }
-        }
-        Ok(worked)
+        let messages = queue.receive(MESSAGES, RECEIVED).await?;
+        let resumed = messages.iter().map(|message| async move {
+            Worked::of(self.resume_message(announcer, message).await)
+        });
+        let resumed: Vec<_> = resumed.collect();
+        Ok(all(resumed).await)
     }
 
     /// Settles what the backlog announces. Four requests if it is empty.
@@ -117,31 +186,41 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut worked = Worked::default();
         for number in 0..BACKLOGS {
             let rows = deciding.query(Partition::<DynamicEntity>::new(backlog_partition(number)));
-            for row in rows.all().await? {
-                let keys = (row.entity.partition_key.clone(), row.entity.row_key.clone());
+            let rows = rows.all().await?;
+            let resumed = rows.iter().map(|row| async move {
                 let age = deciding.clock().now() - row.timestamp.to_chrono();
-                let resumed = match read_backlog(&row.entity) {
-                    // Its writer may be about to commit.
-                    Ok(Some(_)) if age.to_std().unwrap_or_default() < HIDDEN => Ok(Resumed::Soon),
-                    Ok(Some(notice)) => self.executor().resume(&notice).await,
-                    Ok(None) => Ok(Resumed::Soon),
-                    Err(error) => Err(error),
-                };
-                match resumed {
-                    Ok(Resumed::Done) => {
-                        let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
-                        deciding.table().delete_if_exists(key, Match::Any).await?;
-                        worked.settled += 1;
-                    }
-                    Ok(Resumed::Soon | Resumed::Again(_)) => worked.waiting += 1,
-                    Err(error) => {
-                        tracing::warn!(%error, "a row of the backlog is left");
-                        worked.failed += 1;
-                    }
+                // Its writer may be about to commit.
+                if age.to_std().unwrap_or_default() < HIDDEN {
+                    return Worked { waiting: 1, ..Worked::default() };
                 }
-            }
+                Worked::of(self.resume_row(&row.entity).await)
+            });
+            let resumed: Vec<_> = resumed.collect();
+            worked = worked.and(all(resumed).await);
         }
         Ok(worked)
+    }
+
+    /// Settles what a row of the backlog announces, and deletes it then.
+    async fn resume_row(&self, row: &DynamicEntity) -> Result<Resumed> {
+        let Some(notice) = read_backlog(row)? else { return Ok(Resumed::Soon) };
+        let resumed = self.resume(&notice).await?;
+        if resumed == Resumed::Done {
+            let key = Key::<DynamicEntity>::new(&*row.partition_key, &*row.row_key);
+            self.inner.deciding.table().delete_if_exists(key, Match::Any).await?;
+        }
+        Ok(resumed)
+    }
+
+    /// Decides and settles one write. A panic concerns no other.
+    async fn resume(&self, notice: &Notice) -> Result<Resumed> {
+        let executor = self.executor();
+        // Boxed, so that the future of a worker stays small.
+        let resumed = AssertUnwindSafe(Box::pin(executor.resume(notice))).catch_unwind().await;
+        resumed.unwrap_or_else(|_| {
+            Err(Error::refused(ErrorKind::Unexpected, "settling panicked")
+                .advise("mend what panicked; the write is settled again later"))
+        })
     }
 
     async fn resume_message(&self, announcer: &Announcer, message: &Message) -> Result<Resumed> {
@@ -149,7 +228,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let later = LONGEST.min(RECEIVED * 2_u32.pow(received.min(10)));
         let notice = message.base64().and_then(|text| Notice::read(&text));
         let resumed = match notice {
-            Ok(Some(notice)) => self.executor().resume(&notice).await,
+            Ok(Some(notice)) => self.resume(&notice).await,
             Ok(None) => Ok(Resumed::Again(later)),
             Err(error) if message.dequeue_count >= ATTEMPTS => {
                 self.poison(announcer, message).await?;

@@ -1,4 +1,4 @@
-//! User delegation keys: what whoever has a token signs with in the place of the account key.
+//! User delegation keys: what the holder of a token signs with in the place of the account key.
 //!
 //! Reference: [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
 //! [user delegation SAS](https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas).

@@ -15,7 +15,19 @@ const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
 ///
 /// Counted as .NET counts it, in ticks since 0001-01-01T00:00:00Z. The service stores instants
 /// from 1601-01-01 to 9999-12-31T23:59:59.9999999; [`DateTime::MIN`] and [`DateTime::MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+///
+/// # JSON
+///
+/// By serde it is RFC 3339 text with up to seven digits of fraction, and ticks in binary formats.
+///
+/// ```
+/// use rowkey_wire::edm::DateTime;
+///
+/// let at: DateTime = serde_json::from_str(r#""2017-11-10T03:44:50.3846+01:00""#)?;
+/// assert_eq!(serde_json::to_string(&at)?, r#""2017-11-10T02:44:50.3846Z""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DateTime(i64);
 
 /// Why text or a number is not a [`DateTime`].
@@ -134,7 +146,7 @@ impl DateTime {
 }
 
 /// An instant as text, see [`DateTime::iso`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Iso {
     text: [u8; 28],
     length: usize,
@@ -205,6 +217,19 @@ impl Default for IsoWriter {
     /// One that has written nothing yet.
     fn default() -> Self {
         Self { second: i64::MIN, text: [0; 28] }
+    }
+}
+
+/// As the instant's text: `DateTime(2024-12-31T12:34:05.1234567Z)`.
+impl fmt::Debug for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DateTime").field(&format_args!("{self}")).finish()
+    }
+}
+
+impl fmt::Debug for Iso {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Iso").field(&format_args!("{}", self.as_str())).finish()
     }
 }
 
@@ -421,6 +446,13 @@ fn digits(buffer: &mut [u8], at: &mut usize, value: i64, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_the_instant() {
+        let instant: DateTime = "2024-12-31T12:34:05.1234567Z".parse().unwrap();
+        assert_eq!(format!("{instant:?}"), "DateTime(2024-12-31T12:34:05.1234567Z)");
+        assert_eq!(format!("{:?}", instant.iso()), "Iso(2024-12-31T12:34:05.1234567Z)");
+    }
 
     #[test]
     fn text_from_recordings_reads_and_prints_the_same() {

@@ -1,5 +1,5 @@
 //! How a Double is written: shortest text that reads back as the same number, always with a point
-//! or an exponent, so that nobody takes `3.0` for an Int32.
+//! or an exponent, so that no reader takes `3.0` for an Int32.
 
 use std::fmt::Write;
 
@@ -59,6 +59,17 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     }
 }
 
+/// The text of any `value`, names of NaN and the infinities included.
+pub fn text(value: f64) -> String {
+    if let Some(name) = name(value) {
+        return name.to_owned();
+    }
+    let mut out = String::new();
+    // Writing to a `String` never fails.
+    let _ = write_finite(value, &mut out);
+    out
+}
+
 /// The name of a number that JSON cannot write: `NaN`, `Infinity` or `-Infinity`.
 pub fn name(value: f64) -> Option<&'static str> {
     if value.is_finite() {
@@ -88,12 +99,6 @@ pub fn parse(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(value: f64) -> String {
-        let mut out = String::new();
-        write_finite(value, &mut out).unwrap();
-        out
-    }
 
     #[test]
     fn doubles_are_written_as_the_recorded_service_writes_them() {

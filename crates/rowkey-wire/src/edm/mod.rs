@@ -3,8 +3,10 @@
 //! - [`value`]: [`Value`], its borrowed twin [`ValueRef`], and [`Type`]
 //! - [`datetime`]: [`DateTime`], 100 ns ticks
 //! - [`double`]: how a Double is written, `3.0`, `1E+24`, `NaN`
+//! - [`mod@base64`]: bytes of a field as text in the formats of serde
 //! - [`size`]: how many bytes the service counts for an entity
 
+pub mod base64;
 pub mod datetime;
 pub mod double;
 pub mod size;
@@ -13,5 +15,5 @@ pub mod value;
 pub use datetime::{DateTime, DateTimeError, Iso, IsoWriter};
 pub use value::{Type, Value, ValueRef};
 
-/// A globally unique identifier, `Edm.Guid` on the wire: 36 lower-case characters.
+/// A globally unique identifier, `Edm.Guid` on the wire: 36 lower-case characters, by serde, too.
 pub type Guid = uuid::Uuid;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{DateTime, Guid};
 
-/// The type of a property, as the `@odata.type` annotation names it.
+/// The type of a property, as the `@odata.type` annotation names it. By serde it is its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
     /// `Edm.Binary`: up to 64 KiB of bytes, base64 on the wire.
@@ -64,6 +64,21 @@ impl fmt::Display for Type {
 }
 
 /// A property value. There is no null: a null property is the same as an absent one.
+///
+/// # JSON
+///
+/// By serde a String, a Boolean and an Int32 are JSON's own. Every other value is an object with one
+/// member, the name of its type with the text that OData has for it, so that each comes back exactly.
+///
+/// ```
+/// use rowkey_wire::edm::Value;
+///
+/// let values = [Value::from("5"), true.into(), 5.into(), 5_i64.into(), 5.0.into(), vec![5].into()];
+/// let json = r#"["5",true,5,{"Edm.Int64":"5"},{"Edm.Double":"5.0"},{"Edm.Binary":"BQ=="}]"#;
+/// assert_eq!(serde_json::to_string(&values)?, json);
+/// assert_eq!(serde_json::from_str::<[Value; 6]>(json)?, values);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant is the type of the same name")]
 pub enum Value {

@@ -148,7 +148,7 @@ impl<'a> Lexer<'a> {
         let value = match edm_type {
             Type::Int32 => text.parse().ok().map(Value::Int32),
             Type::Int64 => text.parse().ok().map(Value::Int64),
-            // What is too large for a double reads as an infinity, which nobody wrote.
+            // What is too large for a double reads as an infinity, which the text does not say.
             _ => text.parse().ok().filter(|v: &f64| v.is_finite()).map(Value::Double),
         };
         value.map(Token::Literal).ok_or_else(|| self.bad_literal(start, edm_type))

@@ -1,6 +1,6 @@
 //! A filter as the text of `$filter`: the client's half.
 //!
-//! The text is not percent-encoded; whoever puts it into a URL does that, once.
+//! The text is not percent-encoded; the caller that puts it into a URL does that, once.
 
 use std::fmt::Write;
 

@@ -55,7 +55,7 @@ impl EntityWriter {
         Self::with_capacity(1024, partition_key, row_key)
     }
 
-    /// The same with room for so many bytes.
+    /// The same with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize, partition_key: &str, row_key: &str) -> Self {
         let mut body = Vec::with_capacity(capacity);
         body.extend_from_slice(b"{\"PartitionKey\":");
@@ -128,7 +128,7 @@ pub fn is_valid_name(name: &str) -> bool {
 }
 
 /// Whether a value needs its type beside it.
-fn is_annotated(value: &ValueRef<'_>) -> bool {
+pub(super) fn is_annotated(value: &ValueRef<'_>) -> bool {
     match value {
         ValueRef::Binary(_) | ValueRef::DateTime(_) | ValueRef::Guid(_) | ValueRef::Int64(_) => {
             true

@@ -95,6 +95,20 @@ impl<'de> Fields<'de> {
         Some((at, &self.list[at]))
     }
 
+    /// The same for the name that `prefix` and `name` make.
+    pub fn position_after(
+        &self,
+        prefix: &str,
+        name: &str,
+        start: usize,
+    ) -> Option<(usize, &Field<'de>)> {
+        let (before, after) = self.list.split_at(start.min(self.list.len()));
+        let is_it = |field: &Field<'de>| field.name.strip_prefix(prefix) == Some(name);
+        let found = after.iter().position(is_it).map(|at| at.saturating_add(before.len()));
+        let at = found.or_else(|| before.iter().position(is_it))?;
+        Some((at, &self.list[at]))
+    }
+
     /// The text of a String property; `None` when it is absent, null or something else.
     pub fn text(&self, name: &str) -> Option<&str> {
         match &self.get(name)?.scalar {
@@ -223,25 +237,34 @@ impl Field<'_> {
             Annotation::Missing => None,
             Annotation::Unknown => return Err(FieldError::UnknownType),
         };
-        Ok(Some(match &self.scalar {
-            Scalar::Null => return Ok(None),
-            Scalar::Structure => return Err(FieldError::Structure),
-            Scalar::Boolean(value) => match annotated {
-                None | Some(Type::Boolean) => ValueRef::Boolean(*value),
-                Some(other) => return Err(FieldError::Malformed(other)),
-            },
-            Scalar::Float(value) => match annotated {
-                None | Some(Type::Double) => ValueRef::Double(*value),
-                Some(other) => return Err(FieldError::Malformed(other)),
-            },
-            Scalar::Integer(value) => integer(*value, annotated)?,
-            Scalar::Text(text) => typed(text, annotated.unwrap_or(Type::String))?,
-        }))
+        self.scalar.value(annotated)
     }
 
     /// Whether the property is null.
     pub fn is_null(&self) -> bool {
         self.scalar == Scalar::Null
+    }
+}
+
+impl Scalar<'_> {
+    /// The value as a property of the annotated type or, without one, of the type that the service
+    /// infers. `None` for a null.
+    #[inline]
+    pub fn value(&self, annotated: Option<Type>) -> Result<Option<ValueRef<'_>>, FieldError> {
+        Ok(Some(match self {
+            Self::Null => return Ok(None),
+            Self::Structure => return Err(FieldError::Structure),
+            Self::Boolean(value) => match annotated {
+                None | Some(Type::Boolean) => ValueRef::Boolean(*value),
+                Some(other) => return Err(FieldError::Malformed(other)),
+            },
+            Self::Float(value) => match annotated {
+                None | Some(Type::Double) => ValueRef::Double(*value),
+                Some(other) => return Err(FieldError::Malformed(other)),
+            },
+            Self::Integer(value) => integer(*value, annotated)?,
+            Self::Text(text) => typed(text, annotated.unwrap_or(Type::String))?,
+        }))
     }
 }
 

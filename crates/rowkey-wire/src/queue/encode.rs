@@ -38,7 +38,7 @@ pub struct Listing<'a> {
 pub enum Lifetime {
     /// Until it is deleted.
     Forever,
-    /// For so many seconds.
+    /// For this number of seconds.
     Seconds(u32),
 }
 

@@ -44,7 +44,7 @@ pub enum Op<'a> {
         queue: &'a str,
         /// The most messages, 1 to 32.
         count: u32,
-        /// For how many seconds nobody else gets them, 1 to 604,800.
+        /// For how many seconds no other receiver gets them, 1 to 604,800.
         visibility: u32,
     },
     /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl)
@@ -71,7 +71,7 @@ pub enum Op<'a> {
         queue: &'a str,
         /// For how many seconds the message lives; `None` is for ever.
         lifetime: Option<u32>,
-        /// For how many seconds nobody gets it, 0 to 604,800.
+        /// For how many seconds no receiver gets it, 0 to 604,800.
         visibility: u32,
     },
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl);
@@ -87,7 +87,7 @@ pub enum Op<'a> {
     Update {
         /// The message.
         handle: Handle<'a>,
-        /// For how many seconds nobody gets it, 0 to 604,800.
+        /// For how many seconds no receiver gets it, 0 to 604,800.
         visibility: u32,
     },
 }

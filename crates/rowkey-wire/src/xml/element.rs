@@ -376,7 +376,7 @@ impl Writer {
         self.out.push_str("\">");
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for `bytes` bytes more.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }

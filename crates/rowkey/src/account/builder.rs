@@ -5,15 +5,18 @@ use std::sync::Arc;
 use rowkey_wire::auth::Service;
 
 use super::StorageAccount;
-use super::connection_string::{Parts, pattern};
+use super::connection_string::{Parts, missing, pattern};
 use super::endpoint::{Endpoint, Endpoints, Given, SERVICES};
 use crate::clock::{Clock, SystemClock};
-use crate::credential::Credential;
+use crate::credential::{Credential, Scope};
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
-use crate::transport::Pipeline;
+use crate::telemetry::{Hook, Telemetry};
 use crate::transport::http::Http;
+use crate::transport::policy::{Additions, Policy, header, user_agent};
 use crate::transport::retry::Jitter;
+use crate::transport::sign::Signer;
+use crate::transport::{Pipeline, Shared};
 
 /// Collects what makes a [`StorageAccount`].
 ///
@@ -33,8 +36,15 @@ pub struct StorageAccountBuilder {
     credential: Option<Credential>,
     given: Given,
     cosmos: bool,
+    /// What follows the service in hosts, if it is not `core.windows.net`.
+    suffix: Option<String>,
+    audience: Option<String>,
+    additions: Additions,
+    /// Whether a connection string was given, for what an error says.
+    is_from_text: bool,
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
+    telemetry: Hook,
     http: Option<Http>,
     /// The hosts that secrets may be sent to over plain http.
     http_hosts: Vec<String>,
@@ -43,13 +53,32 @@ pub struct StorageAccountBuilder {
 
 impl StorageAccountBuilder {
     /// Takes name, credential and endpoints from a connection string, see
-    /// [`StorageAccount::from_connection_string`].
+    /// [`StorageAccount::from_connection_string`]. One without a key and a signature leaves the
+    /// credential as it is: give it apart, a token for example.
+    ///
+    /// ```
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// let account = StorageAccount::builder()
+    ///     .connection_string("AccountName=contoso;EndpointSuffix=core.usgovcloudapi.net")?
+    ///     .credential(Credential::shared_key("contoso", "YmFy")?)
+    ///     .build()?;
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     pub fn connection_string(mut self, text: &str) -> Result<Self> {
         let Parts { name, credential, given } = Parts::parse(text)?;
         self.name = Some(name);
-        self.credential = Some(credential);
+        self.credential = credential.or(self.credential);
         self.given = given;
+        self.is_from_text = true;
         Ok(self)
+    }
+
+    /// Takes name, credential and endpoints from environment variables, see
+    /// [`StorageAccount::from_env`]. Those that describe an account without a key and a signature leave
+    /// the credential as it is: give it apart.
+    pub fn env(self) -> Result<Self> {
+        super::environment::read(self, &std::env::vars_os().collect::<Vec<_>>())
     }
 
     /// The account's name, when neither credential nor endpoint says it.
@@ -113,6 +142,49 @@ impl StorageAccountBuilder {
         self
     }
 
+    /// What hosts end with in another cloud than Azure's public one: `core.usgovcloudapi.net` for Azure
+    /// Government, `core.chinacloudapi.cn` for Azure in China. Default: `core.windows.net`. It counts for
+    /// services whose endpoint neither is given nor follows from another one.
+    pub fn endpoint_suffix(mut self, suffix: impl Into<String>) -> Self {
+        self.suffix = Some(suffix.into());
+        self
+    }
+
+    /// Whom tokens are for, `https://contoso.table.core.windows.net` for example, where it is another
+    /// than `https://storage.azure.com`, which holds in all clouds, or that of Azure Cosmos DB, which
+    /// follows from the endpoint. The scope that providers are asked for is this with `/.default`.
+    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+        self.audience = Some(audience.into());
+        self
+    }
+
+    /// Adds a header to every request. Call it again for another.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when name or value cannot be a
+    /// header's, or when the client itself sends a header of this name; one that it sends with some
+    /// operations alone, as `If-Match`, makes those operations fail in the same way.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self> {
+        let (name, value) = header(name, value)?;
+        self.additions.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Says in the `User-Agent` of every request which program sends it: `contoso-shop/1.4` in front of
+    /// the library's own name.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless the id has 1 to 24 visible
+    /// ASCII characters.
+    pub fn application_id(mut self, id: &str) -> Result<Self> {
+        self.additions.user_agent = Some(user_agent(id)?);
+        Ok(self)
+    }
+
+    /// Has every attempt seen by `policy`, which may add headers to it.
+    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.additions.policy = Some(policy);
+        self
+    }
+
     /// How operations behave.
     pub fn options(mut self, options: ClientOptions) -> Self {
         self.options = options;
@@ -122,6 +194,13 @@ impl StorageAccountBuilder {
     /// Where the time comes from. Default: [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// What is told of traces, counted and measured on this account. Default: nothing; tasks and writes
+    /// carry the trace of [`TraceParent::scope`](crate::telemetry::TraceParent::scope) all the same.
+    pub fn telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.telemetry = Hook::new(telemetry);
         self
     }
 
@@ -189,12 +268,18 @@ impl StorageAccountBuilder {
     /// plain http to a host that is neither this machine nor [named](Self::allow_http_to).
     pub fn build(self) -> Result<StorageAccount> {
         let Some(credential) = self.credential else {
-            return Err(Error::invalid("the account has no credential")
-                .advise("give one, or `Credential::anonymous()`"));
+            return Err(if self.is_from_text {
+                missing("AccountKey or SharedAccessSignature")
+                    .advise("give a credential to `StorageAccount::builder()`")
+            } else {
+                Error::invalid("the account has no credential")
+                    .advise("give one, or `Credential::anonymous()`")
+            });
         };
         let mut given = self.given;
         let known = self.name.as_deref().or_else(|| credential.account());
-        given.complete(|service| Some(pattern(service, "https", known?, "core.windows.net")))?;
+        let suffix = self.suffix.as_deref().unwrap_or("core.windows.net");
+        given.complete(|service| Some(pattern(service, "https", known?, suffix)))?;
         if SERVICES.iter().all(|service| given.primary.get(*service).is_none()) {
             return Err(Error::invalid("nothing says the account's name")
                 .advise("give its name or an endpoint"));
@@ -213,8 +298,18 @@ impl StorageAccountBuilder {
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
-        let pipeline = Pipeline::new(http, endpoints, credential, clock, self.options, jitter);
-        Ok(StorageAccount::new(name, pipeline))
+        let jitter = Arc::new(jitter);
+        let shared = Shared {
+            scope: scope(self.audience.as_deref().unwrap_or(endpoints.audience())),
+            signer: Signer::new(credential, Arc::clone(&clock), Arc::clone(&jitter)),
+            endpoints,
+            clock,
+            telemetry: self.telemetry,
+            additions: self.additions,
+            jitter,
+            azurite: false.into(),
+        };
+        Ok(StorageAccount::new(name, Pipeline::new(http, self.options, shared)))
     }
 
     fn primary(mut self, service: Service, part: &str, url: &str) -> Result<Self> {
@@ -226,4 +321,10 @@ impl StorageAccountBuilder {
         self.given.secondary.set(service, Some(Endpoint::parse(part, url)?));
         Ok(self)
     }
+}
+
+/// What a provider is asked for, so that its token is for this audience.
+fn scope(audience: &str) -> Scope {
+    let audience = audience.strip_suffix("/.default").unwrap_or(audience);
+    format!("{}/.default", audience.trim_end_matches('/')).into()
 }

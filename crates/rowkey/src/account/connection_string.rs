@@ -11,7 +11,8 @@ use super::endpoint::{Endpoint, Given, SERVICES, label};
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) name: String,
-    pub(crate) credential: Credential,
+    /// `None` if the text has neither a key nor a signature.
+    pub(crate) credential: Option<Credential>,
     pub(crate) given: Given,
 }
 
@@ -58,6 +59,12 @@ struct Pairs<'a>(Vec<(&'a str, &'a str)>);
 impl<'a> Pairs<'a> {
     fn parse(text: &'a str) -> Result<Self> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
+        if ["http://", "https://"].iter().any(|scheme| text.trim_start().starts_with(scheme)) {
+            return Err(Error::invalid("the text is an address and no connection string").advise(
+                "`from_sas_url` of the account, the table, the queue or the blob takes an address with \
+                 a signature",
+            ));
+        }
         for (i, part) in text.split(';').enumerate() {
             if part.trim().is_empty() {
                 continue;
@@ -116,7 +123,7 @@ impl<'a> Pairs<'a> {
         }
         Ok(Parts {
             name: EMULATOR_ACCOUNT.to_owned(),
-            credential: Credential::shared_key(EMULATOR_ACCOUNT, EMULATOR_KEY)?,
+            credential: Some(Credential::shared_key(EMULATOR_ACCOUNT, EMULATOR_KEY)?),
             given,
         })
     }
@@ -159,18 +166,18 @@ impl<'a> Pairs<'a> {
         Ok((name, given))
     }
 
-    fn credential(&self, name: Option<&str>) -> Result<Credential> {
+    fn credential(&self, name: Option<&str>) -> Result<Option<Credential>> {
         match (self.get("AccountKey"), self.get("SharedAccessSignature")) {
             (Some(_), Some(_)) => Err(Error::invalid(
                 "the connection string has both AccountKey and SharedAccessSignature",
             )
             .advise("keep one")),
             (Some(key), None) => match name {
-                Some(name) => Credential::shared_key(name, key),
+                Some(name) => Credential::shared_key(name, key).map(Some),
                 None => Err(missing("AccountName")),
             },
-            (None, Some(sas)) => Credential::sas(sas),
-            (None, None) => Err(missing("AccountKey or SharedAccessSignature")),
+            (None, Some(sas)) => Credential::sas(sas).map(Some),
+            (None, None) => Ok(None),
         }
     }
 }
@@ -188,7 +195,7 @@ fn cosmos(name: Option<&str>, endpoint: &str) -> Result<(Option<String>, Endpoin
 }
 
 #[cold]
-fn missing(part: &str) -> Error {
+pub(crate) fn missing(part: &str) -> Error {
     Error::invalid(format!("the connection string has no {part}"))
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(crate) secondary: Option<Endpoint>,
 }
 
-/// Where the services of an account are, as far as somebody said.
+/// Where the services of an account are, as far as they are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
     places: PerService<Place>,
@@ -307,6 +307,17 @@ impl Endpoints {
 
     pub(crate) fn flavor(&self) -> Flavor {
         self.flavor
+    }
+
+    /// Whom a token is for. That of storage is the same in all clouds.
+    pub(crate) fn audience(&self) -> &'static str {
+        let host = self.of(Service::Table).map_or("", |place| place.primary.host());
+        match self.flavor {
+            Flavor::Storage => "https://storage.azure.com",
+            Flavor::Cosmos if host.ends_with(".azure.us") => "https://cosmos.azure.us",
+            Flavor::Cosmos if host.ends_with(".azure.cn") => "https://cosmos.azure.cn",
+            Flavor::Cosmos => "https://cosmos.azure.com",
+        }
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Endpoint> {

@@ -91,7 +91,9 @@ fn a_signature_needs_no_key_and_the_endpoint_says_the_name() {
         );
         let parts = Parts::parse(&text).unwrap();
         assert_eq!(parts.name, "contoso");
-        let Authority::Sas(sas) = parts.credential.settled() else { panic!("not a signature") };
+        let Authority::Sas(sas) = parts.credential.unwrap().settled() else {
+            panic!("not a signature")
+        };
         assert_eq!(&*sas, "sv=2019-02-02&sig=a%3D");
     }
     let text = "AccountName=contoso;SharedAccessSignature=sv=1&sig=a%3D";
@@ -142,8 +144,10 @@ fn what_is_wrong_is_named_and_not_quoted() {
             format!("AccountKey={secret};TableEndpoint=http://127.0.0.1"),
             "the connection string has no AccountName",
         ),
-        ("AccountName=a".to_owned(), "the connection string has no AccountKey or"),
-        ("AccountName=a;AccountKey=".to_owned(), "the connection string has no AccountKey or"),
+        (
+            format!("https://a.table.core.windows.net/?sig={secret}"),
+            "the text is an address and no connection string",
+        ),
         (
             format!("AccountName=a;AccountKey={secret};accountkey={secret}"),
             "the connection string has AccountKey twice",
@@ -200,6 +204,40 @@ fn what_is_wrong_is_named_and_not_quoted() {
         let error = Parts::parse(&text).unwrap_err();
         let shown = format!("{error} {error:?}").to_lowercase();
         assert!(!shown.contains(&secret.to_lowercase()), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn a_string_without_a_key_takes_a_credential_beside_it() {
+    for text in ["AccountName=a", "AccountName=a;AccountKey="] {
+        let error = StorageAccount::from_connection_string(text).unwrap_err().to_string();
+        assert!(error.starts_with("the connection string has no AccountKey or"), "{error}");
+        let builder = || StorageAccount::builder().credential(Credential::anonymous());
+        let account = builder().connection_string(text).unwrap().build().unwrap();
+        let base = account.pipeline().endpoints().base(Service::Table);
+        assert_eq!(base, "https://a.table.core.windows.net");
+        let with_key = format!("AccountName=a;AccountKey={KEY}");
+        let account = builder().connection_string(&with_key).unwrap().build().unwrap();
+        assert!(matches!(account.pipeline().credential().settled(), Authority::SharedKey(_)));
+    }
+}
+
+#[test]
+fn other_clouds_have_other_hosts_and_audiences() {
+    let builder = || StorageAccount::builder().credential(Credential::anonymous());
+    for suffix in ["core.usgovcloudapi.net", ".core.usgovcloudapi.net"] {
+        let account = builder().name("contoso").endpoint_suffix(suffix).build().unwrap();
+        let [table, queue, blob] = bases(&account);
+        assert_eq!(table, "https://contoso.table.core.usgovcloudapi.net");
+        assert_eq!(queue, "https://contoso.queue.core.usgovcloudapi.net");
+        assert_eq!(blob, "https://contoso.blob.core.usgovcloudapi.net");
+        assert_eq!(account.pipeline().endpoints().audience(), "https://storage.azure.com");
+    }
+    for cloud in ["com", "us", "cn"] {
+        let endpoint = format!("https://contoso.table.cosmos.azure.{cloud}");
+        let account = builder().table_endpoint(&endpoint).unwrap().build().unwrap();
+        let audience = format!("https://cosmos.azure.{cloud}");
+        assert_eq!(account.pipeline().endpoints().audience(), audience);
     }
 }
 

@@ -62,7 +62,7 @@ impl Append {
 
     /// Appends the block, 100 MiB at most.
     ///
-    /// Without [`at`](Self::at) it is not repeated when nobody knows whether it was applied: the
+    /// Without [`at`](Self::at) it is not repeated when it is unknown whether it was applied: the
     /// error's [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is
     /// yours to know.
     pub async fn send(self) -> Result<Appended> {

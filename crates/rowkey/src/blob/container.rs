@@ -104,7 +104,7 @@ impl Container {
         container
     }
 
-    /// Creates the container, for nobody to read without authorization. Fails with
+    /// Creates the container, which is not read without authorization. Fails with
     /// [`ErrorKind::AlreadyExists`] if there is one.
     ///
     /// A name whose container was deleted is blocked for 30 seconds or more; creating it again then
@@ -215,7 +215,7 @@ impl Container {
         self.write_access(None, policies).await
     }
 
-    /// Lets everybody read what `access` says without authorization, or nobody anything. The
+    /// Lets everybody read what `access` says without authorization, or lets all reads need it. The
     /// policies stay; of two callers who change them at the same time, the last one wins.
     pub async fn set_public_access(&self, access: Option<PublicAccess>) -> Result<()> {
         let stored = self.access().await?;

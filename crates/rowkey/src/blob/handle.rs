@@ -44,7 +44,7 @@ use crate::transport::{Call, Pipeline, Reply, Safety};
 /// let mut list = read.bytes.to_vec();
 /// list.extend_from_slice(b"3\n");
 ///
-/// // Only if nobody else has written it since it was read.
+/// // Only if it was not written since it was read.
 /// let unchanged = index.with_conditions(&read.properties.etag);
 /// unchanged.put(list).send().await?;
 /// assert!(unchanged.put("lost update").send().await.unwrap_err().is_conflict());
@@ -262,7 +262,7 @@ impl Blob {
     /// Keeps the blob as it is now beside the blob, and returns what to call it:
     /// [`at_snapshot`](Self::at_snapshot).
     ///
-    /// Not repeated by itself when nobody knows whether it was done: there might be two.
+    /// Not repeated by itself when it is unknown whether it was done: there might be two.
     /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
     pub async fn snapshot(&self) -> Result<String> {
         let call = self.call("SnapshotBlob", Safety::Never);

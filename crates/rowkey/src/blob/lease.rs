@@ -20,12 +20,12 @@ const MAX_BREAK_SECONDS: u64 = 60;
 
 /// A lease that this client holds, as far as it knows.
 ///
-/// While it lasts, nobody writes the blob without it: give it to
+/// While it lasts, no client writes the blob without it: give it to
 /// [`Blob::with_lease`](super::Blob::with_lease). It ends after its time unless it is
 /// [renewed](Self::renew); nothing renews it by itself, and dropping this does not release it.
 ///
-/// Whoever works under a lease stops when an operation fails with [`ErrorKind::Leased`]: the lease is
-/// lost, and somebody else may have it.
+/// A program that works under a lease stops when an operation fails with [`ErrorKind::Leased`]: the lease is
+/// lost, and another client may have it.
 #[derive(Clone)]
 pub struct Lease {
     target: Target,
@@ -46,7 +46,7 @@ macro_rules! leases {
         impl $handle {
             #[doc = concat!("Takes the lease on the ", $what, " for `duration`, 15 to 60 seconds.")]
             ///
-            /// `None`: somebody else holds it, or it was broken and has not ended yet.
+            /// `None`: another client holds it, or it was broken and has not ended yet.
             /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
             pub async fn acquire_lease(&self, duration: Duration) -> Result<Option<Lease>> {
                 self.target().acquire(Some(duration)).await
@@ -54,7 +54,7 @@ macro_rules! leases {
 
             #[doc = concat!("Takes the lease on the ", $what, " until it is released or broken.")]
             ///
-            /// `None`: somebody else holds it, or it was broken and has not ended yet.
+            /// `None`: another client holds it, or it was broken and has not ended yet.
             pub async fn acquire_endless_lease(&self) -> Result<Option<Lease>> {
                 self.target().acquire(None).await
             }
@@ -68,8 +68,8 @@ macro_rules! leases {
                 Ok(Lease { target: self.target(), id })
             }
 
-            /// Ends a lease, whoever holds it, when its time is over; one without an end, at once.
-            /// Nobody can renew it meanwhile.
+            /// Ends a lease, of any holder, when its time is over; one without an end, at once.
+            /// It cannot be renewed meanwhile.
             ///
             /// Returns how long it still lasts, or `None` when there is none.
             pub async fn break_lease(&self) -> Result<Option<Duration>> {
@@ -99,7 +99,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives the lease another id, so that nobody can use it who knows the one before.
+    /// Gives the lease another id, so that the one before is of no use any more.
     pub async fn change(&mut self) -> Result<()> {
         let proposed = self.target.account.pipeline().guid();
         let change = encode::Lease::Change { lease: self.id, proposed };
@@ -151,7 +151,7 @@ impl Target {
                 return Err(error.of("AcquireLease", &self.container));
             }
         };
-        // With an id of its own, an attempt that is repeated finds its lease instead of somebody's.
+        // With an id of its own, an attempt that is repeated finds its lease instead of another client's.
         let id = self.account.pipeline().guid();
         let acquire = encode::Lease::Acquire { seconds, proposed: Some(id) };
         match self.send("AcquireLease", acquire, &[409]).await {

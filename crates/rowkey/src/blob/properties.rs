@@ -82,7 +82,7 @@ pub enum LeaseState {
     Broken,
     /// It ended and was not renewed.
     Expired,
-    /// Somebody holds it.
+    /// A client holds it.
     Leased,
 }
 

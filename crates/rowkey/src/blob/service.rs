@@ -62,7 +62,7 @@ impl BlobService {
         service::set_properties(&self.account, operation, request, properties).await
     }
 
-    /// A key to sign shared access signatures with, for whoever has a token and no account key: see
+    /// A key to sign shared access signatures with, for a program that has a token and no account key: see
     /// [`BlobSas::sign_with`](crate::sas::BlobSas::sign_with). It is good until `expiry`, 7 days at
     /// most, and its signatures no longer than that.
     ///

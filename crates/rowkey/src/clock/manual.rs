@@ -34,7 +34,7 @@ impl ManualClock {
         Self::with(start, false)
     }
 
-    /// A clock that shows `start` and is moved by whoever sleeps on it.
+    /// A clock that shows `start` and is moved by each sleep on it.
     pub fn auto_advancing(start: DateTime<Utc>) -> Self {
         Self::with(start, true)
     }
@@ -45,7 +45,7 @@ impl ManualClock {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Moves the time forward and wakes whoever has slept long enough.
+    /// Moves the time forward and wakes the tasks that have slept long enough.
     pub fn advance(&self, duration: Duration) {
         let sleepers = {
             let mut state = self.state();
@@ -61,7 +61,7 @@ impl ManualClock {
         self.state().now = now;
     }
 
-    /// Every duration that somebody asked to sleep, in order.
+    /// Every duration of a sleep, in order.
     pub fn slept(&self) -> Vec<Duration> {
         self.state().slept.clone()
     }

@@ -89,24 +89,29 @@ fn what_is_settled_stays_and_what_comes_next_is_new() {
     let slot = CredentialSlot::new(Credential::sas("sv=1&sig=old").unwrap());
     let credential = slot.credential();
     let old = credential.settled();
-    assert!(!credential.has_newer(Audience::Storage, &old));
+    assert!(!credential.has_newer(&scope(), &old));
     slot.replace(Credential::sas("sv=1&sig=new").unwrap()).unwrap();
-    assert!(credential.has_newer(Audience::Storage, &old));
+    assert!(credential.has_newer(&scope(), &old));
     let Authority::Sas(text) = &old else { panic!("a signature") };
     assert_eq!(&**text, "sv=1&sig=old");
     let Authority::Sas(text) = credential.settled() else { panic!("a signature") };
     assert_eq!(&*text, "sv=1&sig=new");
 }
 
+/// What tokens for storage are asked for.
+fn scope() -> Scope {
+    "https://storage.azure.com/.default".into()
+}
+
 const START: &str = "2026-03-01T12:00:00Z";
 
-/// Gives a token for each entry, which lives for so many seconds; none means an error.
+/// Gives a token for each entry, which lives for that number of seconds; none means an error.
 struct Tap {
     lives: Mutex<Vec<Option<i64>>>,
     asked: AtomicUsize,
     clock: ManualClock,
     scopes: Mutex<Vec<String>>,
-    /// Told before a token is given, if somebody wants to hold that up.
+    /// Told before a token is given, if a test holds that up.
     gate: Option<Notify>,
 }
 
@@ -149,7 +154,7 @@ impl TokenProvider for Tap {
 async fn settle(credential: &Credential, tap: &Tap) -> Result<String> {
     let endpoint = Endpoint::parse("it", "https://contoso.table.core.windows.net").unwrap();
     let limit = Duration::from_secs(20);
-    let authority = credential.settle(Audience::Storage, &endpoint, &tap.clock, limit).await?;
+    let authority = credential.settle(&scope(), &endpoint, &tap.clock, limit).await?;
     let Authority::Bearer(header) = authority else { panic!("no token") };
     assert!(header.is_sensitive());
     Ok(header.to_str().unwrap().to_owned())
@@ -234,10 +239,10 @@ async fn a_token_that_was_refused_is_not_used_again() {
     let credential = CredentialSlot::new(Credential::token(Arc::clone(&tap))).credential();
     let first = settle(&credential, &tap).await.unwrap();
     let refused = Authority::Bearer(HeaderValue::try_from(first).unwrap());
-    assert!(credential.has_newer(Audience::Storage, &refused));
+    assert!(credential.has_newer(&scope(), &refused));
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token2");
-    // Somebody else's old refusal does not touch the new one.
-    assert!(credential.has_newer(Audience::Storage, &refused));
+    // Another writer's old refusal does not touch the new one.
+    assert!(credential.has_newer(&scope(), &refused));
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token2");
 }
 

@@ -18,7 +18,8 @@ use crate::error::{Error, Result};
 #[async_trait]
 pub trait TokenProvider: Send + Sync {
     /// A token for `scope`: `https://storage.azure.com/.default`, or
-    /// `https://cosmos.azure.com/.default` for Azure Cosmos DB for Table.
+    /// `https://cosmos.azure.com/.default` for Azure Cosmos DB for Table, unless the account has
+    /// [another audience](crate::StorageAccountBuilder::audience).
     ///
     /// The error becomes the source of the operation's error, so it must not quote secrets.
     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError>;
@@ -58,19 +59,15 @@ impl<P: TokenProvider + ?Sized> TokenProvider for Arc<P> {
     }
 }
 
-/// For whom a token is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
-    Cosmos,
-    Storage,
-}
-
 /// A provider, and the tokens that it gave.
 pub(super) struct Tokens {
     provider: Box<dyn TokenProvider>,
-    cosmos: Cache,
-    storage: Cache,
+    /// What was given for each scope. Accounts in several clouds may share a provider.
+    caches: Mutex<Vec<(Scope, Arc<Cache>)>>,
 }
+
+/// What a token is asked for, `https://storage.azure.com/.default`.
+pub(crate) type Scope = Arc<str>;
 
 /// How long before its expiry a token is replaced, at the latest: what Azure's libraries allow.
 const MARGIN: TimeDelta = TimeDelta::minutes(5);
@@ -94,19 +91,19 @@ struct Held {
 
 impl Tokens {
     pub(super) fn new(provider: Box<dyn TokenProvider>) -> Self {
-        Self { provider, cosmos: Cache::default(), storage: Cache::default() }
+        Self { provider, caches: Mutex::default() }
     }
 
     /// The value of the `Authorization` header. Asks the provider if there is no token that is
-    /// good for a while; whoever comes in the meantime waits, or takes the old one while it lasts.
-    pub(super) async fn get(&self, audience: Audience, clock: &dyn Clock) -> Result<HeaderValue> {
-        let cache = self.cache(audience);
+    /// good for a while; a caller in the meantime waits, or takes the old one while it lasts.
+    pub(super) async fn get(&self, scope: &Scope, clock: &dyn Clock) -> Result<HeaderValue> {
+        let cache = self.cache(scope);
         if let Some(held) = cache.held_at(clock.now()) {
             if clock.now() < held.renew {
                 return Ok(held.header);
             }
             let Ok(_asking) = cache.asking.try_lock() else { return Ok(held.header) };
-            return match self.ask(audience, clock).await {
+            return match self.ask(scope, &cache, clock).await {
                 Ok(header) => Ok(header),
                 Err(error) => {
                     tracing::warn!(target: "rowkey", "a token is not renewed: {error}");
@@ -118,27 +115,31 @@ impl Tokens {
         let _asking = cache.asking.lock().await;
         match cache.held_at(clock.now()) {
             Some(held) => Ok(held.header),
-            None => self.ask(audience, clock).await,
+            None => self.ask(scope, &cache, clock).await,
         }
     }
 
     /// Forgets a token that the service refused.
-    pub(super) fn discard(&self, audience: Audience, refused: &HeaderValue) {
-        let mut held = self.cache(audience).held();
+    pub(super) fn discard(&self, scope: &Scope, refused: &HeaderValue) {
+        let cache = self.cache(scope);
+        let mut held = cache.held();
         if held.as_ref().is_some_and(|held| held.header == *refused) {
             *held = None;
         }
     }
 
-    fn cache(&self, audience: Audience) -> &Cache {
-        match audience {
-            Audience::Cosmos => &self.cosmos,
-            Audience::Storage => &self.storage,
+    fn cache(&self, scope: &Scope) -> Arc<Cache> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, cache)) = caches.iter().find(|(known, _)| known == scope) {
+            return Arc::clone(cache);
         }
+        let cache = Arc::<Cache>::default();
+        caches.push((Arc::clone(scope), Arc::clone(&cache)));
+        cache
     }
 
-    async fn ask(&self, audience: Audience, clock: &dyn Clock) -> Result<HeaderValue> {
-        let token = self.provider.token(audience.scope()).await.map_err(|error| {
+    async fn ask(&self, scope: &Scope, cache: &Cache, clock: &dyn Clock) -> Result<HeaderValue> {
+        let token = self.provider.token(scope).await.map_err(|error| {
             Error::unauthorized("the token provider gave no token").with_source(error)
         })?;
         let now = clock.now();
@@ -154,17 +155,8 @@ impl Tokens {
         // A token that lives for less than the margin is kept for half of its life.
         let renew = (token.expires - MARGIN).max(now + (token.expires - now) / 2);
         let held = Held { header: header.clone(), renew, expires: token.expires };
-        *self.cache(audience).held() = Some(held);
+        *cache.held() = Some(held);
         Ok(header)
-    }
-}
-
-impl Audience {
-    fn scope(self) -> &'static str {
-        match self {
-            Self::Cosmos => "https://cosmos.azure.com/.default",
-            Self::Storage => "https://storage.azure.com/.default",
-        }
     }
 }
 

@@ -3,10 +3,13 @@
 use rowkey_wire::edm::Value;
 use rowkey_wire::odata::{Fields, decode};
 
-use super::row::{DecodeError, KIND, RowReader, RowWriter, VERSION};
+use super::properties::Properties;
+use super::property::Property;
+use super::row::{DecodeError, RowReader, RowWriter, VERSION};
 use super::traits::{Entity, Projection, Rows};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
+use crate::table::FailedRow;
 use crate::table::handle::{Row, body_error, key_error, property_error};
 
 /// An entity whose properties are known only at run time.
@@ -21,24 +24,34 @@ use crate::table::handle::{Row, body_error, key_error, property_error};
 /// entity.set("Age", 36_i32);
 /// entity.set("Email", "ada@contoso.com");
 /// assert_eq!(entity.get("Age"), Some(&36_i32.into()));
+/// assert_eq!(entity.get_as::<i32>("Age")?, 36);
+/// assert_eq!(entity.get_as::<Option<bool>>("Active")?, None);
+/// # Ok::<(), rowkey::DecodeError>(())
 /// ```
-#[derive(Clone, Debug)]
+///
+/// Two are equal if they have the same keys and properties, in whichever order.
+///
+/// # JSON
+///
+/// By serde it is an object with its keys and its properties, each with its type; the values are those
+/// of [`Value`]. [`to_odata_json`](Self::to_odata_json) has the service's own JSON.
+///
+/// ```
+/// # use rowkey::DynamicEntity;
+/// let json = r#"{"PartitionKey":"sales","RowKey":"id_000007","Age":36,"Pay":{"Edm.Int64":"5"}}"#;
+/// let entity: DynamicEntity = serde_json::from_str(json)?;
+/// assert_eq!(entity.get_as::<u8>("Age")?, 36);
+/// assert_eq!(entity.get("Pay"), Some(&5_i64.into()));
+/// assert_eq!(serde_json::to_string(&entity)?, json);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
 pub struct DynamicEntity {
     /// The PartitionKey, as it is stored.
     pub partition_key: String,
     /// The RowKey, as it is stored.
     pub row_key: String,
-    properties: Vec<(String, Value)>,
-}
-
-/// Two are equal if they have the same keys and properties: these have no order, and a service may send
-/// them in another one than that in which they were written.
-impl PartialEq for DynamicEntity {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.partition_key, &self.row_key) == (&other.partition_key, &other.row_key)
-            && self.properties.len() == other.properties.len()
-            && self.iter().all(|(name, value)| other.get(name) == Some(value))
-    }
+    pub(super) properties: Properties,
 }
 
 impl DynamicEntity {
@@ -47,7 +60,7 @@ impl DynamicEntity {
         Self {
             partition_key: partition_key.into(),
             row_key: row_key.into(),
-            properties: Vec::new(),
+            properties: Properties::new(),
         }
     }
 
@@ -92,12 +105,13 @@ impl DynamicEntity {
         entity.encode(&mut out);
         let properties =
             out.into_values().map_err(|(name, error)| property_error(&name, &error))?;
-        Ok(Self { partition_key, row_key, properties })
+        Ok(Self { partition_key, row_key, properties: Properties::of(properties) })
     }
 
     /// Reads it as another type, as if it had come from the table.
     pub fn read_as<P: Projection>(&self) -> Result<P> {
-        P::decode(&RowReader::in_memory(self)).map_err(|error| Error::decode(error.to_string()))
+        let row = RowReader::in_memory(self);
+        P::decode(&row).map_err(|error| Error::of_rows(vec![FailedRow::of(&row, &error)]))
     }
 
     /// The key of the entity.
@@ -107,25 +121,28 @@ impl DynamicEntity {
 
     /// The value of a property.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.properties.get(name)
+    }
+
+    /// The value of a property as a Rust type, converted as a field of that type is read.
+    ///
+    /// Fails if the property has another type or does not fit; an absent property is an error unless `P`
+    /// is an `Option`.
+    pub fn get_as<P: Property>(&self, name: &str) -> Result<P, DecodeError> {
+        self.properties.get_as(name)
     }
 
     /// Sets a property; returns the value it had. A new one is added at the end.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
-        let (name, value) = (name.into(), value.into());
-        if let Some((_, old)) = self.properties.iter_mut().find(|(known, _)| *known == name) {
-            return Some(std::mem::replace(old, value));
-        }
-        self.properties.push((name, value));
-        None
+        self.properties.set(name, value)
     }
 
-    /// Sets the properties that tell the type, `EntityType` and `EntityVersion`, to those of an `E`, so
+    /// Sets the properties that tell the type, the discriminator and `EntityVersion`, to those of an `E`, so
     /// that the row is read as one: for rows that are written property by property. A type without a
     /// `kind` and a `version` has neither.
     pub fn mark_as<E: Entity>(&mut self) {
         if let Some(kind) = E::KIND {
-            self.set(KIND, kind);
+            self.set(E::DISCRIMINATOR, kind);
         }
         if E::VERSION > 1 {
             self.set(VERSION, E::VERSION);
@@ -134,13 +151,17 @@ impl DynamicEntity {
 
     /// Removes a property; returns the value it had.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let at = self.properties.iter().position(|(known, _)| known == name)?;
-        Some(self.properties.remove(at).1)
+        self.properties.remove(name)
     }
 
     /// The properties in their stored order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
-        self.properties.iter().map(|(name, value)| (name.as_str(), value))
+        self.properties.iter()
+    }
+
+    /// The properties without the keys.
+    pub const fn properties(&self) -> &Properties {
+        &self.properties
     }
 }
 
@@ -152,7 +173,7 @@ impl Projection for DynamicEntity {
         Ok(Self {
             partition_key: row.partition_key().unwrap_or_default().to_owned(),
             row_key: row.row_key().unwrap_or_default().to_owned(),
-            properties: row.values()?,
+            properties: Properties::of(row.values()?),
         })
     }
 }
@@ -169,7 +190,7 @@ impl Entity for DynamicEntity {
     }
 
     fn encode(&self, out: &mut RowWriter) {
-        for (name, value) in &self.properties {
+        for (name, value) in self.properties.iter() {
             out.property(name, value);
         }
     }

@@ -1,17 +1,21 @@
 //! What an entity is written to and read from.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::fmt;
 
-use rowkey_wire::edm::{DateTime, Value, ValueRef};
+use rowkey_wire::edm::{DateTime, Type, Value, ValueRef};
 use rowkey_wire::odata::{EntityWriter, FieldError, Fields};
 
+use super::convert;
 use super::dynamic::DynamicEntity;
+use super::flatten::{self, Names, full};
+use super::properties::Rest;
 use super::property::{Property, PropertyError};
+use crate::index::{INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT};
 use crate::key::{KeyReadError, KeyWriter};
 
-/// The property that tells the type where the rows do not.
+/// The property that tells the type where the rows do not, unless the type names another one.
 pub(crate) const KIND: &str = "EntityType";
 
 /// The property that tells the version of the type; an entity without it is of version 1.
@@ -19,7 +23,7 @@ pub(crate) const VERSION: &str = "EntityVersion";
 
 /// The properties that are no data of an entity: those of the service, of the type, and of the rows that
 /// `rowkey_store::Store` writes. No open field has one of them.
-const OWN: [&str; 11] = [
+pub(crate) const OWN: [&str; 11] = [
     "PartitionKey",
     "RowKey",
     "Timestamp",
@@ -27,32 +31,49 @@ const OWN: [&str; 11] = [
     VERSION,
     "EntityOp",
     "EntityRows",
-    "IndexName",
-    "PrimaryPartitionKey",
-    "PrimaryRowKey",
-    "RowFormat",
+    INDEX_NAME,
+    PRIMARY_PARTITION_KEY,
+    PRIMARY_ROW_KEY,
+    ROW_FORMAT,
 ];
 
 /// The properties of an entity on their way to the service.
 pub struct RowWriter {
     out: EntityWriter,
-    /// Where values go as they are, of any size, if they are not to be written.
-    kept: Option<Vec<(String, Value)>>,
+    /// Where properties go if they are not to be written.
+    kept: Kept,
     only: Option<&'static [&'static str]>,
+    /// What stands in front of each name.
+    prefix: &'static str,
     /// The properties that will be encrypted before they are sent.
     encrypted: &'static [&'static str],
     error: Option<(String, PropertyError)>,
 }
 
+/// What is kept in memory of what is written.
+enum Kept {
+    /// Nothing: it is sent.
+    Nothing,
+    /// The values as they are, of any size.
+    Values(Vec<(String, Value)>),
+    /// The names alone, also of values that the service does not take.
+    Names(HashSet<String>),
+}
+
 impl RowWriter {
     pub(crate) fn new(capacity: usize, partition_key: &str, row_key: &str) -> Self {
         let out = EntityWriter::with_capacity(capacity, partition_key, row_key);
-        Self { out, kept: None, only: None, encrypted: &[], error: None }
+        Self { out, kept: Kept::Nothing, only: None, prefix: "", encrypted: &[], error: None }
     }
 
     /// Keeps the properties in memory, of any size, until [`into_values`](Self::into_values).
     pub(crate) fn in_memory() -> Self {
-        Self { kept: Some(Vec::new()), ..Self::new(0, "", "") }
+        Self { kept: Kept::Values(Vec::new()), ..Self::new(0, "", "") }
+    }
+
+    /// Keeps the names of the properties until [`into_names`](Self::into_names). Nothing is refused.
+    pub(crate) fn names() -> Self {
+        Self { kept: Kept::Names(HashSet::new()), ..Self::new(0, "", "") }
     }
 
     /// Takes these properties in plain: they are encrypted afterwards.
@@ -65,11 +86,47 @@ impl RowWriter {
         if !self.takes(name) {
             return;
         }
-        match value.to_value() {
+        self.value(name, value.to_value());
+    }
+
+    fn value(&mut self, name: &str, value: Result<Option<ValueRef<'_>>, PropertyError>) {
+        match value {
             Ok(Some(value)) => self.put(name, value),
             Ok(None) => {}
             Err(error) => self.fail(name, error),
         }
+    }
+
+    /// Writes a property as a value of another type, `None` for its own: as `#[entity(as = "Int32")]` does. A
+    /// value that the type does not have exactly is an error.
+    pub fn property_as<P: Property>(
+        &mut self,
+        name: &str,
+        value: &P,
+        stored: impl Into<Option<Type>>,
+    ) {
+        let Some(stored) = stored.into() else { return self.property(name, value) };
+        if !self.takes(name) {
+            return;
+        }
+        let value = value.to_value();
+        self.value(name, value.and_then(|v| v.map(|v| convert::store(v, stored)).transpose()));
+    }
+
+    /// Writes a property that a function of the program has converted.
+    #[doc(hidden)]
+    pub fn converted(&mut self, name: &str, value: Result<Option<ValueRef<'_>>, PropertyError>) {
+        if self.takes(name) {
+            self.value(name, value);
+        }
+    }
+
+    /// Writes what `write` writes, with `prefix` in front of each name.
+    #[doc(hidden)]
+    pub fn flatten(&mut self, prefix: &'static str, write: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.prefix, prefix);
+        write(self);
+        self.prefix = before;
     }
 
     /// Writes a value of any serialisable type as JSON text.
@@ -85,19 +142,19 @@ impl RowWriter {
 
     /// Writes each entry as a property of its own. One with a name of `taken`, which other fields have, or
     /// with a name that the service, the type or a store writes is an error.
-    pub fn rest<P: Property>(&mut self, entries: &BTreeMap<String, P>, taken: &[&str]) {
-        for (name, value) in entries {
+    pub fn rest<R: Rest>(&mut self, entries: &R, taken: &Names<'_>) {
+        entries.each(&mut |name, value| {
             if !self.takes(name) {
-                continue;
+                return;
             }
-            if taken.contains(&&**name) || OWN.contains(&&**name) {
+            if flatten::has(taken, name) || OWN.contains(&name) {
                 let what = "an entry of the open field has this name, and another field, the service or \
                             the store writes this property; give the entry another name";
                 self.fail(name, PropertyError::new(what));
                 return;
             }
-            self.property(name, value);
-        }
+            self.value(name, value);
+        });
     }
 
     /// Says that the property with this name must not be stored as it is, before it is written: the
@@ -105,7 +162,8 @@ impl RowWriter {
     ///
     /// [`Entity::ENCRYPTED`]: super::Entity::ENCRYPTED
     pub fn must_encrypt(&mut self, name: &str) {
-        if self.takes(name) && !self.encrypted.contains(&name) {
+        let is_kept = matches!(self.kept, Kept::Names(_)) || self.encrypted.contains(&name);
+        if self.takes(name) && !is_kept {
             let what = "it is to be encrypted, and nothing on the way to this table does that; write \
                         the entity through its store";
             self.fail(name, PropertyError::new(what));
@@ -113,11 +171,11 @@ impl RowWriter {
     }
 
     #[doc(hidden)]
-    pub fn kind(&mut self, kind: &'static str) {
-        self.put(KIND, ValueRef::String(kind.into()));
+    pub fn kind(&mut self, discriminator: &'static str, kind: &'static str) {
+        self.put(discriminator, ValueRef::String(kind.into()));
     }
 
-    /// Writes what `write` writes, but only the properties with these names (and the `EntityType`
+    /// Writes what `write` writes, but only the properties with these names (and the discriminator
     /// of a type that has a kind).
     pub fn only(&mut self, names: &'static [&'static str], write: impl FnOnce(&mut Self)) {
         let before = self.only.replace(names);
@@ -126,7 +184,7 @@ impl RowWriter {
     }
 
     fn takes(&self, name: &str) -> bool {
-        self.only.is_none_or(|names| names.contains(&name))
+        self.only.is_none_or(|names| names.contains(&&*full(self.prefix, name)))
     }
 
     #[doc(hidden)]
@@ -138,13 +196,20 @@ impl RowWriter {
     }
 
     fn put(&mut self, name: &str, value: ValueRef<'_>) {
+        let name = &*full(self.prefix, name);
         match &mut self.kept {
-            Some(values) => values.push((name.to_owned(), value.into_owned())),
-            None => self.out.property(name, &value),
+            Kept::Nothing => self.out.property(name, &value),
+            Kept::Values(values) => values.push((name.to_owned(), value.into_owned())),
+            Kept::Names(names) => drop(names.insert(name.to_owned())),
         }
     }
 
     fn fail(&mut self, name: &str, error: PropertyError) {
+        let name = &*full(self.prefix, name);
+        if let Kept::Names(names) = &mut self.kept {
+            names.insert(name.to_owned());
+            return;
+        }
         self.error.get_or_insert_with(|| (name.to_owned(), error));
     }
 
@@ -153,9 +218,26 @@ impl RowWriter {
     }
 
     pub(crate) fn into_values(self) -> Result<Vec<(String, Value)>, (String, PropertyError)> {
-        self.error.map_or(Ok(self.kept.unwrap_or_default()), Err)
+        match (self.error, self.kept) {
+            (Some(error), _) => Err(error),
+            (None, Kept::Values(values)) => Ok(values),
+            (None, Kept::Nothing | Kept::Names(_)) => Ok(Vec::new()),
+        }
+    }
+
+    pub(crate) fn into_names(self) -> HashSet<String> {
+        match self.kept {
+            Kept::Names(names) => names,
+            Kept::Nothing | Kept::Values(_) => HashSet::new(),
+        }
     }
 }
+
+/// A type that a field with `#[entity(json)]` may have.
+#[doc(hidden)]
+pub trait Json: serde::Serialize + serde::de::DeserializeOwned {}
+
+impl<T: serde::Serialize + serde::de::DeserializeOwned> Json for T {}
 
 /// One entity of an answer, to be read into a type.
 pub struct RowReader<'a> {
@@ -163,6 +245,8 @@ pub struct RowReader<'a> {
     /// Where the last property was found. The service sends properties in the order they were
     /// stored, which is mostly the order they are asked for.
     next: Cell<usize>,
+    /// What stands in front of each name.
+    prefix: &'a str,
     /// The keys to read instead of those of the row.
     keys: Option<(&'a str, &'a str)>,
 }
@@ -190,12 +274,12 @@ impl fmt::Debug for RowReader<'_> {
 
 impl<'a> RowReader<'a> {
     pub(crate) fn new(fields: &'a Fields<'a>) -> Self {
-        Self { source: Source::Answer(fields), next: Cell::new(0), keys: None }
+        Self { source: Source::Answer(fields), next: Cell::new(0), prefix: "", keys: None }
     }
 
     /// An entity in memory as if it had come from the service.
     pub(crate) fn in_memory(entity: &'a DynamicEntity) -> Self {
-        Self { source: Source::Memory(entity), next: Cell::new(0), keys: None }
+        Self { source: Source::Memory(entity), next: Cell::new(0), prefix: "", keys: None }
     }
 
     /// The same row as if these were its PartitionKey and its RowKey: how a copy that is kept under
@@ -203,7 +287,25 @@ impl<'a> RowReader<'a> {
     #[must_use]
     pub fn with_keys<'b>(&'b self, partition_key: &'b str, row_key: &'b str) -> RowReader<'b> {
         let source: Source<'b> = self.source;
-        RowReader { source, next: self.next.clone(), keys: Some((partition_key, row_key)) }
+        let keys = Some((partition_key, row_key));
+        RowReader { source, next: self.next.clone(), prefix: self.prefix, keys }
+    }
+
+    /// The same row, read with `prefix` in front of each name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn flattened<'b>(&'b self, prefix: &'b str) -> RowReader<'b> {
+        RowReader { source: self.source, next: self.next.clone(), prefix, keys: self.keys }
+    }
+
+    /// A property as a function of the program converts it; `None` if it is absent.
+    #[doc(hidden)]
+    pub fn converted<T>(
+        &self,
+        name: &str,
+        convert: impl FnOnce(ValueRef<'_>) -> Result<T, PropertyError>,
+    ) -> Result<Option<T>, DecodeError> {
+        self.find_by(name, convert)
     }
 
     /// The PartitionKey.
@@ -230,7 +332,7 @@ impl<'a> RowReader<'a> {
     pub fn property<P: Property>(&self, name: &str) -> Result<P, DecodeError> {
         match self.find::<P>(name)? {
             Some(value) => Ok(value),
-            None => P::absent().ok_or_else(|| DecodeError::missing(name)),
+            None => P::absent().ok_or_else(|| DecodeError::missing(&full(self.prefix, name))),
         }
     }
 
@@ -243,35 +345,54 @@ impl<'a> RowReader<'a> {
         Ok(self.find(name)?.unwrap_or_else(default))
     }
 
+    /// As [`property`](Self::property), of a property that is stored as this type, `None` for its own: text is
+    /// read as the number, the date or the GUID that it stands for, and all else as without the type.
+    pub fn property_as<P: Property>(
+        &self,
+        name: &str,
+        stored: impl Into<Option<Type>>,
+    ) -> Result<P, DecodeError> {
+        match self.find_as::<P>(name, stored.into())? {
+            Some(value) => Ok(value),
+            None => P::absent().ok_or_else(|| DecodeError::missing(&full(self.prefix, name))),
+        }
+    }
+
+    /// As [`property_as`](Self::property_as), or what `default` makes when the entity does not have it.
+    pub fn property_as_or<P: Property>(
+        &self,
+        name: &str,
+        stored: impl Into<Option<Type>>,
+        default: impl FnOnce() -> P,
+    ) -> Result<P, DecodeError> {
+        Ok(self.find_as(name, stored.into())?.unwrap_or_else(default))
+    }
+
     /// A value of any deserialisable type from JSON text; `None` when the entity does not have it.
     pub fn json<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
     ) -> Result<Option<T>, DecodeError> {
         let Some(text) = self.find::<String>(name)? else { return Ok(None) };
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|_| DecodeError::property(name, "its JSON is not of the field's type"))
+        serde_json::from_str(&text).map(Some).map_err(|_| {
+            DecodeError::property(&full(self.prefix, name), "its JSON is not of the field's type")
+        })
     }
 
     /// The properties that no other field names: none with a name of `taken`, and none that the service,
     /// the type or a store writes.
-    pub fn rest<P: Property>(&self, taken: &[&str]) -> Result<BTreeMap<String, P>, DecodeError> {
-        let is_open = |name: &str| !taken.contains(&name) && !OWN.contains(&name);
-        let open = self.values()?.into_iter().filter(|(name, _)| is_open(name));
-        open.map(|(name, value)| match P::from_value(value.as_ref()) {
-            Ok(value) => Ok((name, value)),
-            Err(error) => Err(DecodeError::property(&name, error.reason())),
-        })
-        .collect()
+    pub fn rest<R: Rest>(&self, taken: &Names<'_>) -> Result<R, DecodeError> {
+        let is_open = |name: &str| !flatten::has(taken, name) && !OWN.contains(&name);
+        R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
     }
 
     #[doc(hidden)]
-    pub fn kind(&self, kind: &'static str) -> Result<(), DecodeError> {
-        if self.text(KIND) == Some(kind) {
+    pub fn kind(&self, discriminator: &'static str, kind: &'static str) -> Result<(), DecodeError> {
+        if self.text(discriminator) == Some(kind) {
             return Ok(());
         }
-        Err(DecodeError::property(KIND, format!("it is not {kind:?}, so it is of another type")))
+        let what = format!("it is not {kind:?}, so it is of another type");
+        Err(DecodeError::property(discriminator, what))
     }
 
     #[doc(hidden)]
@@ -328,6 +449,14 @@ impl<'a> RowReader<'a> {
         }
     }
 
+    /// Whether it is a row that a store keeps beside an entity: a copy in one of these indexes, or a row with
+    /// a format of its own. Another program may have a column `PrimaryRowKey`, which alone says nothing.
+    pub(crate) fn is_beside(&self, indexes: &[&[Index]]) -> bool {
+        let is_declared = |name| indexes.iter().copied().flatten().any(|index| index.name == name);
+        self.has(PRIMARY_ROW_KEY)
+            && (self.text(INDEX_NAME).is_some_and(is_declared) || self.has(ROW_FORMAT))
+    }
+
     /// Whether there is such a property.
     pub(crate) fn has(&self, name: &str) -> bool {
         match self.source {
@@ -359,20 +488,43 @@ impl<'a> RowReader<'a> {
     }
 
     fn find<P: Property>(&self, name: &str) -> Result<Option<P>, DecodeError> {
+        self.find_by(name, P::from_value)
+    }
+
+    fn find_as<P: Property>(
+        &self,
+        name: &str,
+        stored: Option<Type>,
+    ) -> Result<Option<P>, DecodeError> {
+        match stored {
+            Some(stored) => self.find_by(name, |value| convert::load(value, stored)),
+            None => self.find(name),
+        }
+    }
+
+    fn find_by<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(ValueRef<'_>) -> Result<T, PropertyError>,
+    ) -> Result<Option<T>, DecodeError> {
         let value = match self.source {
-            Source::Memory(entity) => entity.get(name).map(Value::as_ref),
+            Source::Memory(entity) => entity.get(&full(self.prefix, name)).map(Value::as_ref),
             Source::Answer(fields) => {
-                let Some((at, field)) = fields.position(name, self.next.get()) else {
-                    return Ok(None);
+                let next = self.next.get();
+                let found = if self.prefix.is_empty() {
+                    fields.position(name, next)
+                } else {
+                    fields.position_after(self.prefix, name, next)
                 };
+                let Some((at, field)) = found else { return Ok(None) };
                 self.next.set(at + 1);
-                field.value().map_err(|error| DecodeError::field(name, &error))?
+                field.value().map_err(|error| DecodeError::field(&field.name, &error))?
             }
         };
         value
-            .map(P::from_value)
+            .map(read)
             .transpose()
-            .map_err(|error| DecodeError::property(name, error.reason()))
+            .map_err(|error| DecodeError::property(&full(self.prefix, name), error.reason()))
     }
 }
 
@@ -401,6 +553,11 @@ impl DecodeError {
         Self { what: which.to_owned(), reason: error.to_string(), index_copy: false }
     }
 
+    /// The text is not the JSON of an entity.
+    pub(crate) fn json(reason: impl Into<String>) -> Self {
+        Self { what: "JSON".to_owned(), reason: reason.into(), index_copy: false }
+    }
+
     pub(crate) fn row_key(reason: String) -> Self {
         Self { what: "RowKey".to_owned(), reason, index_copy: false }
     }
@@ -415,7 +572,7 @@ impl DecodeError {
         self.index_copy
     }
 
-    fn field(name: &str, error: &FieldError) -> Self {
+    pub(crate) fn field(name: &str, error: &FieldError) -> Self {
         Self::property(name, error.to_string())
     }
 }

@@ -1,14 +1,14 @@
 //! What `#[derive(EntitySet)]` writes calls to: which type of a set a row is of.
 //!
-//! A row is of a type when its keys begin as those that the type's templates make, its `EntityType` is
-//! the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
+//! A row is of a type when its keys begin as those that the type's templates make, its discriminator
+//! (`EntityType`, unless the set and its types name another property) is the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
 //! `version`. No two types of a set can claim one row: that is checked when the set is compiled.
 
 use std::fmt;
 
-use super::row::{DecodeError, KIND, RowReader, VERSION};
+use super::row::{DecodeError, RowReader, VERSION};
 use super::traits::{Entity, Rows};
-use crate::index::PRIMARY_ROW_KEY;
+use crate::index::Index;
 use crate::key::Key;
 
 /// The longest `EntityType` that an error repeats.
@@ -16,6 +16,7 @@ const MAX_SHOWN: usize = 64;
 
 /// What tells the type of a row.
 pub struct Tag<'a> {
+    discriminator: &'static str,
     partition_key: &'a str,
     row_key: &'a str,
     kind: Option<&'a str>,
@@ -31,16 +32,21 @@ impl fmt::Debug for Tag<'_> {
 }
 
 impl<'a> Tag<'a> {
-    /// Reads it. A copy that an index keeps is not an entity of its own, and an error that queries
-    /// pass over.
-    pub fn read(row: &RowReader<'a>) -> Result<Self, DecodeError> {
-        if row.has(PRIMARY_ROW_KEY) {
+    /// Reads it. A copy that one of the indexes keeps is not an entity of its own, and an error that
+    /// queries pass over.
+    pub fn read(
+        row: &RowReader<'a>,
+        discriminator: &'static str,
+        indexes: &[&[Index]],
+    ) -> Result<Self, DecodeError> {
+        if row.is_beside(indexes) {
             return Err(DecodeError::index_copy());
         }
         Ok(Self {
+            discriminator,
             partition_key: row.partition_key()?,
             row_key: row.row_key()?,
-            kind: row.text(KIND),
+            kind: row.text(discriminator),
             version: row.stored_version().ok(),
         })
     }
@@ -60,13 +66,16 @@ impl<'a> Tag<'a> {
             kind.len() <= MAX_SHOWN
                 && kind.chars().all(|c| c.is_alphanumeric() || "_-.:+".contains(c))
         };
+        let discriminator = self.discriminator;
         let version = self.version.map_or_else(|| "no number".to_owned(), |v| v.to_string());
         match (self.kind, self.kind.filter(is_name)) {
             (Some(_), Some(kind)) => DecodeError::property(
-                KIND,
+                discriminator,
                 format!("it is {kind:?}, version {version}, which `{set}` does not have"),
             ),
-            (Some(_), None) => DecodeError::property(KIND, format!("`{set}` does not have it")),
+            (Some(_), None) => {
+                DecodeError::property(discriminator, format!("`{set}` does not have it"))
+            }
             (None, _) => {
                 let heads = rows.iter().filter_map(|rows| match rows {
                     Rows::All => None,
@@ -74,7 +83,7 @@ impl<'a> Tag<'a> {
                 });
                 let heads: Vec<_> = heads.collect();
                 DecodeError::row_key(format!(
-                    "there is no `{KIND}`, the version is {version}, and `{set}` has no such type \
+                    "there is no `{discriminator}`, the version is {version}, and `{set}` has no such type \
                      with one of these heads: {}",
                     heads.join(", ")
                 ))
@@ -94,6 +103,11 @@ pub fn upgraded<Old: Entity, New: Entity + From<Old>>(
     let what =
         "the conversion from an older version alters a part of the key, and keys cannot change";
     Err(DecodeError::property(VERSION, what))
+}
+
+/// Whether a type tells its kind by this property, or has no kind.
+pub const fn is_told_by<E: Entity>(discriminator: &str) -> bool {
+    E::KIND.is_none() || equal(E::DISCRIMINATOR, discriminator)
 }
 
 /// Why two types cannot be in one set.
@@ -169,7 +183,9 @@ mod tests {
     #[test]
     fn a_kind_is_repeated_in_an_error_only_if_it_looks_like_a_name() {
         let unknown = |kind| {
-            let tag = Tag { partition_key: "secret", row_key: "secret", kind, version: Some(3) };
+            let (discriminator, version) = ("EntityType", Some(3));
+            let keys = ("secret", "secret");
+            let tag = Tag { discriminator, partition_key: keys.0, row_key: keys.1, kind, version };
             tag.unknown("Record", &[Rows::Head("id_"), Rows::All, Rows::One("main")]).to_string()
         };
         let error = unknown(Some("note"));

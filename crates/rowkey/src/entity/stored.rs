@@ -7,6 +7,11 @@ use rowkey_wire::etag::{ETag, Match};
 ///
 /// Change it and give it back: `table.replace(&stored)` succeeds only if nobody else wrote in
 /// between.
+///
+/// # JSON
+///
+/// By serde it is an object with the members `entity`, `etag` and `timestamp`: what a client of an API
+/// gives back to change the version that it saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored<E> {
     /// The entity.

@@ -65,20 +65,24 @@ pub trait Entity: Projection {
     /// one a range goes by RowKeys as they are stored.
     const ROW_TEMPLATE: &'static [Piece] = &[];
 
-    /// Whether queries of the type pass over rows that carry a `PrimaryRowKey`: copies that an index
-    /// keeps, which may lie among the entities. So it is if copies are in other partitions.
+    /// The indexes whose copies may lie among the entities, so that queries of the type pass over them: all
+    /// of the type if one of them keeps copies in other partitions.
     #[doc(hidden)]
-    const HAS_COPIES: bool = {
+    const COPIES: &'static [&'static [Index]] = {
         let (mut at, mut found) = (0, false);
         while at < Self::INDEXES.len() {
             found |= matches!(Self::INDEXES[at].scope, Scope::OtherPartition);
             at += 1;
         }
-        found
+        if found { &[Self::INDEXES] } else { &[] }
     };
 
-    /// What the `EntityType` property says when the rows do not tell the type.
+    /// What the [`DISCRIMINATOR`](Self::DISCRIMINATOR) says when the rows do not tell the type.
     const KIND: Option<&'static str> = None;
+
+    /// The property that says the [`KIND`](Self::KIND): `EntityType`, or the one that
+    /// `#[entity(discriminator = "..")]` names.
+    const DISCRIMINATOR: &'static str = "EntityType";
 
     /// The properties that must not be stored as they are; [`encode`](Self::encode) calls
     /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which seals
@@ -118,6 +122,15 @@ pub trait Entity: Projection {
 
     /// Writes the properties; those that make up the keys are not among them.
     fn encode(&self, out: &mut RowWriter);
+
+    /// Writes the properties of the entity as `row`, which it was read from, has them: those of the
+    /// version of the type that wrote the row. Properties that are not among them are kept by an update.
+    #[doc(hidden)]
+    fn encode_stored(&self, row: &RowReader<'_>, out: &mut RowWriter) -> Result<(), DecodeError> {
+        let _ = row;
+        self.encode(out);
+        Ok(())
+    }
 
     /// Writes the keys of the entity's row in the index at this place of [`Entity::INDEXES`]; says
     /// whether the entity is in that index.

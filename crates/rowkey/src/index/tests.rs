@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::entity::{DecodeError, RowReader, RowWriter, Rows};
+use crate::key::Notation;
 use crate::key::stretch::Stretch;
 
 /// An entity with an index over one text, by hand.
@@ -35,7 +36,7 @@ impl Entity for Person {
 type Names = IndexRange<Person, SamePartition>;
 
 const LOWER: PartFormat =
-    PartFormat { width: None, descending: false, separator: Some('_'), lower: true };
+    PartFormat { notation: Notation::Lower, descending: false, separator: Some('_') };
 
 fn writer(text: &str) -> KeyWriter {
     let mut out = KeyWriter::new();

@@ -16,8 +16,6 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-use rowkey_wire::key as wire;
-
 use super::stretch::{RowKeys, Stretch, after, end_of, prefix, start_of};
 use super::template::{Extent, Order, Piece, Place, split};
 
@@ -94,9 +92,10 @@ impl End {
     fn compare(&self, row: &str, places: &[Place]) -> Option<Ordering> {
         for (at, own) in self.places.iter().enumerate() {
             let place = places.get(at)?;
-            let order = wire::compare(&row[place.start..place.end], &self.text[own.start..own.end]);
+            let texts = (&row[place.start..place.end], &self.text[own.start..own.end]);
+            let order = own.order.compare(texts.0, texts.1)?;
             if order.is_ne() {
-                return Some(if own.descending { order.reverse() } else { order });
+                return Some(order);
             }
         }
         Some(Ordering::Equal)
@@ -176,7 +175,7 @@ impl Finder {
                 self.is_exact = false;
                 vec![(start_of(&end.text[..place.end]), end_of(base))]
             }
-            Order::Unknown => self.all(base),
+            Order::Integer => self.all(base),
         }
     }
 
@@ -207,7 +206,7 @@ impl Finder {
                 }
                 found
             }
-            Order::Unknown => self.all(base),
+            Order::Integer => self.all(base),
         }
     }
 
@@ -225,8 +224,7 @@ impl Finder {
             _ => return Vec::new(),
         };
         let texts = (&from.text[low.start..low.end], &to.text[high.start..high.end]);
-        let order = wire::compare(texts.0, texts.1);
-        if order.is_gt() != low.descending {
+        if low.order.compare(texts.0, texts.1) != Some(Ordering::Less) {
             return Vec::new();
         }
         let base = from.base(low);
@@ -257,7 +255,7 @@ impl Finder {
                 }
                 found
             }
-            Order::Unknown => self.all(base),
+            Order::Integer => self.all(base),
         }
     }
 

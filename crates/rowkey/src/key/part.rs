@@ -1,8 +1,13 @@
 //! What may stand in a key template, `"{department}"` or `"id_{id:6}"`.
 
-use chrono::Utc;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use chrono::{NaiveDate, Utc};
 use rowkey_wire::edm::{DateTime, Guid};
 
+use super::instant::Instant;
+use super::notation::{Notation, PartKind};
 use super::read::KeyReadError;
 use super::write::KeyWriter;
 
@@ -11,7 +16,8 @@ use super::write::KeyWriter;
 /// Keys are text and are kept in text order, so a part is written such that the order of the text
 /// is the order of the values: numbers are padded with zeros to the width of their type (or to the
 /// width that the template asks for), dates become ticks, and the few characters that keys must not
-/// contain are escaped without disturbing the order.
+/// contain are escaped without disturbing the order. A template may ask for the [`Notation`] of
+/// another program instead.
 ///
 /// Implemented for strings, integers, `bool`, dates and GUIDs; `#[derive(KeyPart)]` implements it
 /// for newtypes of those and for enums without fields. Floating-point numbers have no text whose
@@ -69,80 +75,80 @@ use super::write::KeyWriter;
     note = "key parts are strings, integers, dates, GUIDs, or newtypes that derive `KeyPart`"
 )]
 pub trait KeyPart: Sized {
-    /// Whether a template may ask for `{part:desc}`; [`PartFormat::descending`] is never set if not.
-    const DESCENDING: bool = false;
+    /// What kind of value it is: which notations a template may ask for, what may follow the part, and how
+    /// its texts sort. A type that writes and reads as another has the kind of that type.
+    const KIND: PartKind = PartKind::Other { prefix_free: false };
 
-    /// Whether a template may ask for `{part:6}`; [`PartFormat::width`] is never set if not.
-    const WIDTH: bool = false;
-
-    /// Whether it is one text, written by a single [`KeyWriter::text`], which escapes the separator
-    /// itself. The template of an index may write it in lower case, `{part:lower}`.
-    const TEXT: bool = false;
-
-    /// Whether no value's text is the beginning of another's, as of numbers, dates and GUIDs, and
-    /// sorts as the value. Then a range of keys is a range of values, also if parts follow, and
-    /// the service reads no other rows. Otherwise it reads a few more, which are passed over.
-    const PREFIX_FREE: bool = false;
+    /// Whether [`read`](Self::read) accepts only text that [`write`](Self::write) makes of the value that
+    /// it returns. If not, [`KeyReader::part`](super::KeyReader::part) writes each value again and
+    /// compares the text, at the cost of an allocation for each part that is read.
+    const EXACT: bool = false;
 
     /// Writes the value.
     fn write(&self, out: &mut KeyWriter);
 
     /// Reads the value that [`KeyPart::write`] wrote with the same format. Unless the part is
-    /// [`TEXT`](Self::TEXT), `text` is as it was written, and `format` has no separator.
+    /// [`Text`](PartKind::Text), `text` is as it was written, and `format` has no separator.
+    ///
+    /// An implementation must refuse every other spelling of a value: a key is written as `write`
+    /// makes it, so an entity that was read from another spelling would be written to another row.
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError>;
 }
 
 /// How the template asks for a part to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartFormat {
-    /// `{id:6}`: digits of a number; without it as many as its type needs.
-    pub width: Option<u8>,
+    /// `{id:6}`, `{at:iso3}`: how the value is written.
+    pub notation: Notation,
     /// `{at:desc}`: largest first.
     pub descending: bool,
     /// The character that ends this part in the template; a string part escapes it.
     pub separator: Option<char>,
-    /// `{email:lower}`: text in lower case, so that it is found whatever its case. It cannot be read
-    /// back as it was.
-    pub lower: bool,
 }
 
 impl PartFormat {
-    /// `{part}` at the end of a template: no width, ascending, nothing follows.
+    /// `{part}` at the end of a template: its standard notation, ascending, nothing follows.
     pub const DEFAULT: Self =
-        Self { width: None, descending: false, separator: None, lower: false };
+        Self { notation: Notation::Standard, descending: false, separator: None };
 }
 
-impl KeyPart for String {
-    const TEXT: bool = true;
+macro_rules! texts {
+    ($($part:ty),*) => {$(
+        impl KeyPart for $part {
+            const KIND: PartKind = PartKind::Text;
+            const EXACT: bool = true;
 
-    fn write(&self, out: &mut KeyWriter) {
-        out.text(self);
-    }
+            fn write(&self, out: &mut KeyWriter) {
+                out.text(self);
+            }
 
-    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        Ok(super::read::text(text, format))
-    }
+            fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+                super::read::text(text, format).map(Into::into)
+            }
+        }
+    )*};
 }
+
+texts!(String, Arc<str>, Box<str>, Cow<'static, str>);
 
 impl KeyPart for bool {
-    const DESCENDING: bool = true;
-    const PREFIX_FREE: bool = true;
+    const KIND: PartKind = PartKind::Bool;
+    const EXACT: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
-        out.unsigned(u64::from(*self), 1, 1);
+        out.bool(*self);
     }
 
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        super::read::unsigned(text, format, 1, 1).map(|value| value == 1)
+        super::read::bool(text, format)
     }
 }
 
 macro_rules! unsigned {
     ($($part:ty: $digits:literal),*) => {$(
         impl KeyPart for $part {
-            const DESCENDING: bool = true;
-            const WIDTH: bool = true;
-            const PREFIX_FREE: bool = true;
+            const KIND: PartKind = PartKind::Unsigned;
+            const EXACT: bool = true;
 
             fn write(&self, out: &mut KeyWriter) {
                 out.unsigned(u64::from(*self), u64::from(<$part>::MAX), $digits);
@@ -159,9 +165,8 @@ macro_rules! unsigned {
 macro_rules! signed {
     ($($part:ty: $digits:literal),*) => {$(
         impl KeyPart for $part {
-            const DESCENDING: bool = true;
-            const WIDTH: bool = true;
-            const PREFIX_FREE: bool = true;
+            const KIND: PartKind = PartKind::Signed;
+            const EXACT: bool = true;
 
             fn write(&self, out: &mut KeyWriter) {
                 out.signed(i64::from(*self), $digits);
@@ -181,38 +186,51 @@ signed!(i8: 3, i16: 5, i32: 10, i64: 19);
 /// Ticks of 100 ns since 0001-01-01, 19 digits; `desc` counts down from .NET's
 /// `DateTime.MaxValue.Ticks`, as rows written by .NET do.
 impl KeyPart for DateTime {
-    const DESCENDING: bool = true;
-    const PREFIX_FREE: bool = true;
+    const KIND: PartKind = PartKind::Instant;
+    const EXACT: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
-        out.ticks(*self);
+        out.instant(Ok((*self).into()));
     }
 
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        super::read::ticks(text, format)
+        Instant::read(text, format)?.to_edm()
     }
 }
 
-/// As [`DateTime`]; nanoseconds below 100 are cut off.
+/// As [`DateTime`], from the year 1 on; what is finer than the notation is cut off, in ticks the
+/// nanoseconds below 100.
 impl KeyPart for chrono::DateTime<Utc> {
-    const DESCENDING: bool = true;
-    const PREFIX_FREE: bool = true;
+    const KIND: PartKind = PartKind::Instant;
+    const EXACT: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
-        match DateTime::try_from(*self) {
-            Ok(instant) => out.ticks(instant),
-            Err(_) => out.date_out_of_range(),
-        }
+        out.instant(Instant::from_chrono(*self));
     }
 
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
-        super::read::ticks(text, format).map(Into::into)
+        Instant::read(text, format)?.to_chrono()
+    }
+}
+
+/// `2026-11-23`, of the years 1 to 9999.
+impl KeyPart for NaiveDate {
+    const KIND: PartKind = PartKind::Date;
+    const EXACT: bool = true;
+
+    fn write(&self, out: &mut KeyWriter) {
+        out.date(*self);
+    }
+
+    fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError> {
+        super::instant::read_date(text, format.notation)
     }
 }
 
 /// 36 lower-case characters.
 impl KeyPart for Guid {
-    const PREFIX_FREE: bool = true;
+    const KIND: PartKind = PartKind::Guid;
+    const EXACT: bool = true;
 
     fn write(&self, out: &mut KeyWriter) {
         out.guid(*self);

@@ -1,21 +1,41 @@
 //! Takes a PartitionKey or a RowKey apart by its template.
+//!
+//! Reading is strict: a text is accepted only if [`KeyWriter`] makes the same text of the value. A key
+//! that is read and written again is the same key, and no write goes to another row than the one that
+//! was read. Each reader checks the spelling itself, so nothing is written a second time, unless a part
+//! that is implemented by hand does not promise to do so ([`KeyPart::EXACT`]).
 
 use std::fmt;
 
-use rowkey_wire::edm::{DateTime, Guid};
+use rowkey_wire::edm::Guid;
 
+use super::notation::{Notation, PartKind};
 use super::part::{KeyPart, PartFormat};
-use super::write::{ESCAPED, KeyWriter, PLAIN, after, begins_escape, power_of_ten};
+use super::write::{
+    ESCAPED, KeyWriter, PLAIN, after, begins_escape, is_common, is_escaped, may_be_escaped,
+    power_of_ten, spelled, words,
+};
 
 /// Reads the literals and parts of a template from a key.
 pub struct KeyReader<'a> {
     rest: &'a str,
 }
 
-/// A key that its template did not make.
+/// A key that its template does not make.
+///
+/// Another program may have written it in another format: a GUID in upper case, a number without
+/// zeros in front, text with characters that a template escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyReadError {
-    expected: &'static str,
+    expected: Expected,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// This text of the template.
+    Literal(&'static str),
+    /// What is described.
+    Part(&'static str),
 }
 
 impl fmt::Debug for KeyReader<'_> {
@@ -33,25 +53,36 @@ impl<'a> KeyReader<'a> {
 
     /// Reads text of the template.
     pub fn literal(&mut self, text: &'static str) -> Result<(), KeyReadError> {
-        self.rest = self.rest.strip_prefix(text).ok_or(KeyReadError { expected: text })?;
+        let expected = KeyReadError { expected: Expected::Literal(text) };
+        self.rest = self.rest.strip_prefix(text).ok_or(expected)?;
         Ok(())
     }
 
     /// Reads a part: up to its separator, or to the end.
+    ///
+    /// # Errors
+    ///
+    /// If [`KeyWriter::part`] does not make exactly this text of any value.
     pub fn part<P: KeyPart>(&mut self, format: PartFormat) -> Result<P, KeyReadError> {
         let part = self.text_of_part(format)?;
-        if P::TEXT {
-            return P::read(part, format);
-        }
         let within = PartFormat { separator: None, ..format };
-        match format.separator {
-            // It was escaped as a whole, if that was needed: see `KeyWriter::part`.
-            Some(_) if part.contains([ESCAPED, PLAIN]) => {
-                let whole = PartFormat { separator: format.separator, ..PartFormat::DEFAULT };
-                P::read(&text(part, whole), within)
+        let value = if matches!(P::KIND, PartKind::Text) {
+            P::read(part, format)?
+        } else if may_be_escaped::<P>(format) && !is_common(part, format.separator) {
+            // It was escaped as a whole: see `KeyWriter::part`.
+            let whole = PartFormat { separator: format.separator, ..PartFormat::DEFAULT };
+            P::read(&text(part, whole)?, within)?
+        } else {
+            P::read(part, within)?
+        };
+        if !P::EXACT {
+            let mut again = KeyWriter::new();
+            again.part(&value, format);
+            if again.finish().as_deref() != Ok(part) {
+                return Err(KeyReadError::malformed("the text that its part writes of the value"));
             }
-            _ => P::read(part, within),
         }
+        Ok(value)
     }
 
     /// Reads a part that stood in the other key as well, and checks that it is the same.
@@ -65,7 +96,7 @@ impl<'a> KeyReader<'a> {
         {
             Ok(())
         } else {
-            Err(KeyReadError::malformed("the value of the PartitionKey"))
+            Err(KeyReadError::malformed("the value that the other key has"))
         }
     }
 
@@ -102,29 +133,41 @@ impl<'a> KeyReader<'a> {
 }
 
 impl KeyReadError {
-    /// The key does not have `expected` where the template does.
+    /// The key does not have `expected` where the template has the part: `"a GUID"`. It must not
+    /// quote the key.
     pub fn malformed(expected: &'static str) -> Self {
-        Self { expected }
+        Self { expected: Expected::Part(expected) }
     }
 }
 
-pub(super) fn text(text: &str, format: PartFormat) -> String {
-    if !text.chars().any(|character| begins_escape(character, format.separator)) {
-        return text.to_owned();
+/// Reads a string part. Text that the writer would have written otherwise is an error.
+pub(super) fn text(text: &str, format: PartFormat) -> Result<String, KeyReadError> {
+    if is_common(text, format.separator) {
+        return Ok(text.to_owned());
     }
+    let error = KeyReadError::malformed(
+        "text with the escapes of `KeyWriter` where it has their characters",
+    );
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
+        if character.is_control() || is_escaped(character, format.separator) {
+            return Err(error);
+        }
         if begins_escape(character, format.separator) {
             if characters.next_if_eq(&ESCAPED).is_some() {
                 out.push(after(character));
                 continue;
             }
-            characters.next_if_eq(&PLAIN);
+            // The writer puts it in front of what sorts as high, and of nothing else.
+            let is_marked = characters.next_if_eq(&PLAIN).is_some();
+            if is_marked != characters.peek().is_some_and(|next| *next >= PLAIN) {
+                return Err(error);
+            }
         }
         out.push(character);
     }
-    out
+    Ok(out)
 }
 
 pub(super) fn unsigned(
@@ -133,18 +176,28 @@ pub(super) fn unsigned(
     max: u64,
     digits: u8,
 ) -> Result<u64, KeyReadError> {
-    let (width, top) = match format.width {
-        Some(width) => (width, power_of_ten(width) - 1),
-        None => (digits, i128::from(max)),
+    let (width, top) = match format.notation {
+        Notation::Hex { digits, upper } => return hex(text, digits, upper),
+        Notation::Unpadded => {
+            let value = integer(text)?;
+            return u64::try_from(value)
+                .map_err(|_| KeyReadError::malformed("a number of its type"));
+        }
+        Notation::Digits(width) => (width, power_of_ten(width) - 1),
+        _ => (digits, i128::from(max)),
     };
     let value = number(text, width)?;
+    if value > top {
+        return Err(KeyReadError::malformed("a number of its type"));
+    }
     let value = if format.descending { top - value } else { value };
     u64::try_from(value).map_err(|_| KeyReadError::malformed("a number of its type"))
 }
 
 pub(super) fn signed(text: &str, format: PartFormat, digits: u8) -> Result<i64, KeyReadError> {
-    let width = format.width.unwrap_or(digits);
+    let width = if let Notation::Digits(width) = format.notation { width } else { digits };
     let value = match text.strip_prefix('-') {
+        _ if format.notation == Notation::Unpadded => integer(text)?,
         Some(below) => number(below, width)? - power_of_ten(width),
         None => number(text, width)?,
     };
@@ -152,28 +205,77 @@ pub(super) fn signed(text: &str, format: PartFormat, digits: u8) -> Result<i64, 
     i64::try_from(value).map_err(|_| KeyReadError::malformed("a number of its type"))
 }
 
-pub(super) fn ticks(text: &str, format: PartFormat) -> Result<DateTime, KeyReadError> {
-    let error = KeyReadError::malformed("19 digits of ticks");
-    let value = i64::try_from(number(text, 19)?).map_err(|_| error.clone())?;
-    let ticks = if format.descending { DateTime::MAX.ticks() - value } else { value };
-    DateTime::from_ticks(ticks).map_err(|_| error)
+fn hex(text: &str, digits: u8, upper: bool) -> Result<u64, KeyReadError> {
+    let is_spelled = text.len() == usize::from(digits)
+        && text.bytes().all(|byte| match byte {
+            b'0'..=b'9' => true,
+            b'A'..=b'F' => upper,
+            b'a'..=b'f' => !upper,
+            _ => false,
+        });
+    let value = is_spelled.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+    value.ok_or(KeyReadError::malformed(if upper {
+        "hexadecimal digits of the template's width in upper case"
+    } else {
+        "hexadecimal digits of the template's width in lower case"
+    }))
 }
 
-pub(super) fn guid(text: &str, _format: PartFormat) -> Result<Guid, KeyReadError> {
-    Guid::try_parse(text).map_err(|_| KeyReadError::malformed("a GUID"))
+pub(super) fn bool(text: &str, format: PartFormat) -> Result<bool, KeyReadError> {
+    match format.notation {
+        Notation::Words { capitalized } => [true, false]
+            .into_iter()
+            .find(|value| words(*value, capitalized) == text)
+            .ok_or(KeyReadError::malformed("`true` or `false` in the template's case")),
+        _ => unsigned(text, format, 1, 1).map(|value| value == 1),
+    }
 }
 
-fn number(text: &str, width: u8) -> Result<i128, KeyReadError> {
+pub(super) fn guid(text: &str, format: PartFormat) -> Result<Guid, KeyReadError> {
+    // The parser takes all forms in any case; only the one that is written is the same text.
+    let mut room = Guid::encode_buffer();
+    let guid = Guid::try_parse(text).ok();
+    let guid = guid.filter(|guid| spelled(*guid, format.notation, &mut room) == text);
+    guid.ok_or(KeyReadError::malformed(match format.notation {
+        Notation::Simple { upper: true } => "a GUID of 32 digits in upper case",
+        Notation::Simple { upper: false } => "a GUID of 32 digits in lower case",
+        Notation::Braced { upper: true } => "a GUID in braces and upper case",
+        Notation::Braced { upper: false } => "a GUID in braces and lower case",
+        Notation::Hyphenated { upper: true } => "a GUID of 36 characters in upper case",
+        _ => "a GUID of 36 characters in lower case",
+    }))
+}
+
+pub(super) fn number(text: &str, width: u8) -> Result<i128, KeyReadError> {
     if text.len() != usize::from(width) || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(KeyReadError::malformed("a number of the template's width"));
     }
     text.parse().map_err(|_| KeyReadError::malformed("a number"))
 }
 
+/// Reads a number of 64 bits without zeros in front.
+pub(super) fn integer(text: &str) -> Result<i128, KeyReadError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_spelled = match digits.as_bytes() {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.len() < 20 && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    let value = is_spelled.then(|| text.parse().ok()).flatten();
+    value.ok_or(KeyReadError::malformed("a number without zeros in front"))
+}
+
 impl fmt::Display for KeyReadError {
     /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the key does not have {:?} where its template does", self.expected)
+        f.write_str("it is not what the template makes: expected ")?;
+        match self.expected {
+            Expected::Literal(text) => write!(f, "{text:?}")?,
+            Expected::Part(what) => f.write_str(what)?,
+        }
+        f.write_str(
+            "; give the template the format of the stored keys, or read such rows as `DynamicEntity`",
+        )
     }
 }
 

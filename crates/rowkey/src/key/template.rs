@@ -1,6 +1,12 @@
 //! Row templates as the derives state them, and RowKeys taken apart by them.
 
+use std::cmp::Ordering;
+
+use rowkey_wire::key as wire;
+
+use super::notation::{PartKind, Sorting};
 use super::part::{KeyPart, PartFormat};
+use super::read::integer;
 
 /// A piece of a key template: text, or the place of a value.
 ///
@@ -13,15 +19,15 @@ pub enum Piece {
     Part {
         /// How the template asks for the value.
         format: PartFormat,
-        /// [`KeyPart::PREFIX_FREE`] of the value's type.
-        prefix_free: bool,
+        /// [`KeyPart::KIND`] of the value's type.
+        kind: PartKind,
     },
 }
 
 impl Piece {
     /// The place of a `P`.
     pub const fn part<P: KeyPart>(format: PartFormat) -> Self {
-        Self::Part { format, prefix_free: P::PREFIX_FREE }
+        Self::Part { format, kind: P::KIND }
     }
 }
 
@@ -35,8 +41,19 @@ pub(super) enum Order {
     /// In the order of the values as long as nothing follows: with its separator, which this holds, a
     /// text may lie behind those that continue it.
     Text(char),
-    /// Unknown: a value and those that continue it, largest first.
-    Unknown,
+    /// Not in the order of the values, integers without zeros in front.
+    Integer,
+}
+
+impl Order {
+    /// How the values of two texts compare; `None` if one is no text of the notation.
+    pub(super) fn compare(self, a: &str, b: &str) -> Option<Ordering> {
+        Some(match self {
+            Self::Ascending | Self::Text(_) => wire::compare(a, b),
+            Self::Descending => wire::compare(b, a),
+            Self::Integer => integer(a).ok()?.cmp(&integer(b).ok()?),
+        })
+    }
 }
 
 /// Where a part is in a key.
@@ -47,7 +64,6 @@ pub(super) struct Place {
     /// The end of the literal that follows; that of the part if nothing does.
     pub(super) after: usize,
     pub(super) order: Order,
-    pub(super) descending: bool,
 }
 
 /// Which keys are taken apart.
@@ -80,20 +96,20 @@ pub(super) fn split(template: &[Piece], text: &str, extent: Extent) -> Option<Ve
                     last.after = at;
                 }
             }
-            Piece::Part { format, prefix_free } => {
+            Piece::Part { format, kind } => {
                 // No part contains the separator that ends it: see `KeyWriter::part`.
                 let end = match format.separator {
                     Some(separator) => at + rest.find(separator)?,
                     None => text.len(),
                 };
-                let descending = format.descending;
-                let order = match (format.separator.filter(|_| !prefix_free), descending) {
-                    (None, false) => Order::Ascending,
-                    (None, true) => Order::Descending,
-                    (Some(separator), false) => Order::Text(separator),
-                    (Some(_), true) => Order::Unknown,
+                let order = match (kind.sorting(format.notation), format.separator) {
+                    (Sorting::Fixed, _) if format.descending => Order::Descending,
+                    (Sorting::Fixed, _) | (Sorting::Text, None) => Order::Ascending,
+                    (Sorting::Text, Some(separator)) => Order::Text(separator),
+                    (Sorting::Integer, _) if integer(&text[at..end]).is_err() => return None,
+                    (Sorting::Integer, _) => Order::Integer,
                 };
-                places.push(Place { start: at, end, after: end, order, descending });
+                places.push(Place { start: at, end, after: end, order });
                 at = end;
             }
         }
@@ -105,9 +121,11 @@ pub(super) fn split(template: &[Piece], text: &str, extent: Extent) -> Option<Ve
 pub(crate) fn is_in_order(template: &[Piece]) -> bool {
     template.iter().all(|piece| match piece {
         Piece::Literal(_) => true,
-        Piece::Part { format, prefix_free } => {
-            !format.descending && (*prefix_free || format.separator.is_none())
-        }
+        Piece::Part { format, kind } => match kind.sorting(format.notation) {
+            Sorting::Fixed => !format.descending,
+            Sorting::Text => format.separator.is_none(),
+            Sorting::Integer => false,
+        },
     })
 }
 

@@ -8,13 +8,41 @@ use std::fmt::Debug;
 use rowkey_wire::edm::{DateTime, Guid};
 use rowkey_wire::key as wire;
 
-use super::{Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat, Partition};
+use super::notation::Sorting;
+use super::template::Order;
+use super::{
+    Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat, PartKind,
+    Partition,
+};
 use crate::entity::DynamicEntity;
 
 /// Pairs of values for each type and format.
-const PAIRS: u64 = 500;
-const SEPARATORS: [char; 5] = ['_', ':', '|', ',', ';'];
-const WIDTHS: [u8; 7] = [1, 2, 3, 6, 10, 19, 20];
+const PAIRS: u64 = 150;
+/// Characters behind a part; each type takes some of them.
+const SEPARATORS: [char; 15] =
+    ['_', ':', '|', ',', ';', '-', '=', '+', '!', '.', '~', ' ', 'Z', 'g', '\u{e9}'];
+
+/// All that a template can ask for; each type takes some of them.
+pub(super) fn notations() -> Vec<Notation> {
+    let mut all = vec![
+        Notation::Standard,
+        Notation::Unpadded,
+        Notation::Date,
+        Notation::CompactDate,
+        Notation::Words { capitalized: true },
+        Notation::Words { capitalized: false },
+    ];
+    all.extend([1, 2, 3, 6, 10, 18, 19, 20].map(Notation::Digits));
+    for flag in [false, true] {
+        all.extend([1, 3, 8, 15, 16].map(|digits| Notation::Hex { digits, upper: flag }));
+        all.extend([0, 1, 3, 6, 7, 9].map(|fraction| Notation::Iso { fraction, naive: flag }));
+        all.extend([false, true].map(|millis| Notation::Unix { millis, unpadded: flag }));
+        all.push(Notation::Hyphenated { upper: flag });
+        all.push(Notation::Simple { upper: flag });
+        all.push(Notation::Braced { upper: flag });
+    }
+    all
+}
 
 /// `SplitMix64`.
 struct Random(u64);
@@ -82,22 +110,26 @@ fn write(part: &impl KeyPart, format: PartFormat) -> Result<String, KeyError> {
     out.finish()
 }
 
-/// Checks one type in all its formats. `number` is the value as a number, if it is one: whether it
-/// fits a width is known from that.
+/// Checks one type in all its formats. `fits` says whether the notation has the value.
 fn check<T: KeyPart + Clone + Debug + PartialEq>(
     mut value: impl FnMut(&mut Random) -> T,
     order: impl Fn(&T, &T) -> Ordering,
-    number: impl Fn(&T) -> Option<i128>,
+    fits: impl Fn(&T, Notation) -> bool,
 ) {
-    let widths = WIDTHS.into_iter().filter(|_| T::WIDTH).map(Some);
     let mut formats = Vec::new();
-    for width in [None].into_iter().chain(widths) {
-        for descending in [false, true].into_iter().filter(|desc| !desc || T::DESCENDING) {
-            for separator in [None].into_iter().chain(SEPARATORS.map(Some)) {
-                formats.push(PartFormat { width, descending, separator, lower: false });
+    // (`Lower` cannot be read back.)
+    for notation in notations().into_iter().filter(|one| T::KIND.takes(*one)) {
+        for descending in [false, true] {
+            if descending && !T::KIND.descends(notation) {
+                continue;
+            }
+            let separators = SEPARATORS.into_iter().filter(|one| T::KIND.ends_at(notation, *one));
+            for separator in [None].into_iter().chain(separators.map(Some)) {
+                formats.push(PartFormat { notation, descending, separator });
             }
         }
     }
+    assert!(formats.len() >= 10, "{formats:?}");
     for (at, format) in formats.into_iter().enumerate() {
         let seed = at as u64;
         let random = &mut Random(seed);
@@ -105,12 +137,20 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
             let a = value(random);
             let b = if random.below(8) == 0 { a.clone() } else { value(random) };
             let context = format!("seed {seed}: {a:?} and {b:?} as {format:?}");
-            let (Ok(x), Ok(y)) = (text_of(&a, format, &number), text_of(&b, format, &number))
-            else {
+            let (Ok(x), Ok(y)) = (text_of(&a, format, &fits), text_of(&b, format, &fits)) else {
                 continue;
             };
+            let (a, b) = (kept(&a, &x, format, &order), kept(&b, &y, format, &order));
             let expected = if format.descending { order(&b, &a) } else { order(&a, &b) };
-            assert_eq!(wire::compare(&x, &y), expected, "{context}: {x:?} and {y:?}");
+            let found = match T::KIND.sorting(format.notation) {
+                Sorting::Integer => Order::Integer.compare(&x, &y).unwrap(),
+                Sorting::Fixed => {
+                    assert!(x == y || !x.starts_with(&y), "{context}: {x:?} continues {y:?}");
+                    wire::compare(&x, &y)
+                }
+                Sorting::Text => wire::compare(&x, &y),
+            };
+            assert_eq!(found, expected, "{context}: {x:?} and {y:?}");
             let runs_on = format.separator.is_some_and(|separator| x.contains(separator));
             assert!(!runs_on, "{context}: {x:?} has the character that ends it");
             // In front of something else, after something else, and between.
@@ -126,26 +166,62 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
     }
 }
 
-/// The text, after checking that it is refused if and only if the number has too many digits.
+/// What the text keeps of the value: all of it, or of an instant as much as its notation has.
+fn kept<T: KeyPart + Clone + Debug + PartialEq>(
+    value: &T,
+    text: &str,
+    format: PartFormat,
+    order: impl Fn(&T, &T) -> Ordering,
+) -> T {
+    let format = PartFormat { separator: None, ..format };
+    let is_cut = matches!(T::KIND, PartKind::Instant)
+        && !matches!(format.notation, Notation::Standard | Notation::Digits(_));
+    if !is_cut {
+        return value.clone();
+    }
+    let kept = KeyReader::new(text).part::<T>(format).unwrap_or_else(|error| {
+        panic!("{text:?} of {value:?} as {format:?}: {error}");
+    });
+    assert!(order(&kept, value).is_le(), "{text:?} of {value:?} as {format:?} is later");
+    assert_eq!(write(&kept, format).as_deref(), Ok(text), "{value:?} as {format:?}");
+    kept
+}
+
+/// The text, after checking that it is refused if and only if the notation does not have the value.
 fn text_of<T: KeyPart + Debug>(
     value: &T,
     format: PartFormat,
-    number: impl Fn(&T) -> Option<i128>,
+    fits: impl Fn(&T, Notation) -> bool,
 ) -> Result<String, KeyError> {
     let text = write(value, format);
-    let fits = match (format.width, number(value)) {
-        (Some(width), Some(number)) => {
-            let limit = 10_i128.pow(width.into());
-            (-limit..limit).contains(&number)
-        }
-        _ => true,
-    };
-    assert_eq!(text.is_ok(), fits, "{value:?} as {format:?}: {text:?}");
+    assert_eq!(text.is_ok(), fits(value, format.notation), "{value:?} as {format:?}: {text:?}");
     text
 }
 
-fn none<T>(_: &T) -> Option<i128> {
-    None
+fn always<T>(_: &T, _: Notation) -> bool {
+    true
+}
+
+fn has_room(value: i128, notation: Notation) -> bool {
+    match notation {
+        Notation::Digits(width) => {
+            let limit = 10_i128.pow(width.into());
+            (-limit..limit).contains(&value)
+        }
+        Notation::Hex { digits, .. } => value < 16_i128.pow(digits.into()),
+        _ => true,
+    }
+}
+
+/// Whether an instant is in what the notation has.
+fn is_in_range(instant: &chrono::DateTime<chrono::Utc>, notation: Notation) -> bool {
+    match notation {
+        Notation::Unix { unpadded: false, .. } => {
+            (0..10_000_000_000).contains(&instant.timestamp())
+        }
+        Notation::Digits(18) => instant.timestamp() + 62_135_596_800 < 100_000_000_000,
+        _ => true,
+    }
 }
 
 macro_rules! numbers {
@@ -155,7 +231,7 @@ macro_rules! numbers {
             check(
                 |random| <$part>::from_le_bytes(random.bytes()),
                 <$part>::cmp,
-                |value| Some(i128::from(*value)),
+                |value, notation| has_room(i128::from(*value), notation),
             );
         }
     )*};
@@ -168,13 +244,13 @@ mod numbers {
 
     #[test]
     fn bools() {
-        check(|random| random.below(2) == 0, bool::cmp, none);
+        check(|random| random.below(2) == 0, bool::cmp, always);
     }
 }
 
 #[test]
 fn strings() {
-    check(Random::text, |a, b| wire::compare(a, b), none);
+    check(Random::text, |a, b| wire::compare(a, b), always);
 }
 
 /// A part of several, with literals between them and the separators that it was made for.
@@ -189,7 +265,7 @@ impl<const SEPARATOR: char> KeyPart for Several<SEPARATOR> {
     fn write(&self, out: &mut KeyWriter) {
         out.part(&self.0, Self::TEXT);
         out.literal(&format!("{SEPARATOR}at_"));
-        out.part(&self.1, PartFormat { width: Some(5), ..Self::TEXT });
+        out.part(&self.1, PartFormat { notation: Notation::Digits(5), ..Self::TEXT });
         out.literal(&SEPARATOR.to_string());
         // As the last of its text, and by itself.
         self.2.write(out);
@@ -203,7 +279,7 @@ impl<const SEPARATOR: char> KeyPart for Several<SEPARATOR> {
             ':' => ":at_",
             _ => "|at_",
         })?;
-        let number = reader.part(PartFormat { width: Some(5), ..Self::TEXT })?;
+        let number = reader.part(PartFormat { notation: Notation::Digits(5), ..Self::TEXT })?;
         let rest = reader.part::<Then>(PartFormat::DEFAULT)?;
         let last = rest.0.strip_prefix(SEPARATOR).ok_or(KeyReadError::malformed("a separator"))?;
         Ok(Self(first, number, String::read(last, format)?))
@@ -232,7 +308,7 @@ fn parts_of_several_parts() {
             Several::<SEPARATOR>(random.text(), number, random.text())
         };
         let text = |value: &Several<SEPARATOR>| write(value, PartFormat::DEFAULT).unwrap();
-        check(several, |a, b| wire::compare(&text(a), &text(b)), none);
+        check(several, |a, b| wire::compare(&text(a), &text(b)), always);
     }
     of::<'_'>();
     of::<':'>();
@@ -242,21 +318,29 @@ fn parts_of_several_parts() {
 #[test]
 fn text_written_as_it_is() {
     let then = |random: &mut Random| Then(random.text().replace(['/', '\\', '#', '?'], "x"));
-    check(then, |a, b| wire::compare(&a.0, &b.0), none);
+    check(then, |a, b| wire::compare(&a.0, &b.0), always);
 }
 
 #[test]
 fn guids() {
     let guid = |random: &mut Random| Guid::from_u64_pair(random.bits(), random.bits());
-    check(guid, Guid::cmp, none);
+    check(guid, Guid::cmp, always);
 }
 
 #[test]
 fn instants() {
-    check(Random::instant, DateTime::cmp, none);
-    // Of chrono's instants as much is kept as the service has digits for: 100 ns.
+    let of_chrono = |instant: &DateTime, notation| is_in_range(&instant.to_chrono(), notation);
+    check(Random::instant, DateTime::cmp, of_chrono);
+    // Of chrono's instants ticks keep 100 ns.
     let instant = |random: &mut Random| chrono::DateTime::<chrono::Utc>::from(random.instant());
-    check(instant, chrono::DateTime::cmp, none);
+    check(instant, chrono::DateTime::cmp, is_in_range);
+}
+
+#[test]
+fn dates() {
+    let (first, last) = (chrono::NaiveDate::from_ymd_opt(1, 1, 1).unwrap(), 3_652_059);
+    let date = |random: &mut Random| first + chrono::Days::new(random.bits() % last);
+    check(date, chrono::NaiveDate::cmp, always);
 }
 
 #[test]
@@ -264,7 +348,7 @@ fn parts_of_fixed_width_sort_one_after_the_other() {
     type Key = (i32, DateTime, u16);
     let plain = PartFormat { separator: Some('_'), ..PartFormat::default() };
     let newest = PartFormat { descending: true, ..plain };
-    let year = PartFormat { width: Some(4), ..PartFormat::default() };
+    let year = PartFormat { notation: Notation::Digits(4), ..PartFormat::default() };
     let write = |(a, b, c): &Key| {
         let mut out = KeyWriter::new();
         out.literal("row_");
@@ -307,7 +391,7 @@ fn parts_of_fixed_width_sort_one_after_the_other() {
 fn what_begins_with_one_text_lies_together_and_in_order() {
     for seed in 0..20_000 {
         let random = &mut Random(seed);
-        let separator = random.pick(&SEPARATORS);
+        let separator = random.pick(&SEPARATORS[..9]);
         let text = PartFormat { separator: Some(separator), ..PartFormat::default() };
         let prefix = |name: &String| {
             let mut out = KeyWriter::new();

@@ -11,9 +11,12 @@
 use std::fmt;
 use std::fmt::Write as _;
 
-use rowkey_wire::edm::{DateTime, Guid};
+use chrono::NaiveDate;
+use rowkey_wire::edm::Guid;
 use rowkey_wire::key as wire;
 
+use super::instant::{Instant, OutOfRange, write_date};
+use super::notation::{Notation, PartKind};
 use super::part::{KeyPart, PartFormat};
 
 /// Follows the character before an escaped one.
@@ -36,7 +39,8 @@ pub struct KeyWriter {
 pub enum KeyError {
     /// A control character in a string part.
     ControlCharacter,
-    /// An instant outside 1601 to 9999.
+    /// A date that its notation does not have: outside the years 1 to 9999, or in Unix time of fixed
+    /// width outside 1970 to 2286.
     DateOutOfRange,
     /// The key as a whole is not valid.
     Invalid(wire::KeyError),
@@ -71,15 +75,14 @@ impl KeyWriter {
     /// does not end before its end.
     pub fn part<P: KeyPart>(&mut self, part: &P, format: PartFormat) {
         let around = self.format;
-        if P::TEXT {
+        if matches!(P::KIND, PartKind::Text) {
             self.format = format;
             part.write(self);
         } else {
             self.format = PartFormat { separator: None, ..format };
             let start = self.text.len();
             part.write(self);
-            // Numbers, dates and GUIDs contain no separator: this looks at their text and copies nothing.
-            if format.separator.is_some() && !is_common(&self.text[start..], format.separator) {
+            if may_be_escaped::<P>(format) && !is_common(&self.text[start..], format.separator) {
                 let whole = self.text.split_off(start);
                 self.format = PartFormat { separator: format.separator, ..PartFormat::default() };
                 self.escaped(&whole);
@@ -98,7 +101,8 @@ impl KeyWriter {
             self.error.get_or_insert(error);
             return;
         }
-        let text = super::read::text(&alone.text, PartFormat::DEFAULT);
+        // A part of several may not be text with escapes.
+        let text = super::read::text(&alone.text, PartFormat::DEFAULT).unwrap_or(alone.text);
         self.bucket_number(super::bucket_of(&text, buckets), buckets);
     }
 
@@ -129,7 +133,7 @@ impl KeyWriter {
 
     /// Writes a string.
     pub fn text(&mut self, text: &str) {
-        if self.format.lower {
+        if self.format.notation == Notation::Lower {
             // One by one, so that the beginning of a text becomes the beginning of its lower case:
             // what becomes of a capital sigma otherwise depends on what follows.
             let lower: String = text.chars().flat_map(char::to_lowercase).collect();
@@ -166,9 +170,14 @@ impl KeyWriter {
 
     /// Writes a number of 0 to `max`, with `digits` digits if the template does not say.
     pub fn unsigned(&mut self, value: u64, max: u64, digits: u8) {
-        let (width, top) = match self.format.width {
-            Some(width) => (width, power_of_ten(width) - 1),
-            None => (digits, i128::from(max)),
+        let (width, top) = match self.format.notation {
+            Notation::Hex { digits, upper } => return self.hex(value, digits, upper),
+            Notation::Unpadded => {
+                let _ = write!(self.text, "{value}");
+                return;
+            }
+            Notation::Digits(width) => (width, power_of_ten(width) - 1),
+            _ => (digits, i128::from(max)),
         };
         let value = i128::from(value);
         if value > top {
@@ -178,10 +187,30 @@ impl KeyWriter {
         self.digits(if self.format.descending { top - value } else { value }, width);
     }
 
+    fn hex(&mut self, value: u64, digits: u8, upper: bool) {
+        let width = usize::from(digits);
+        if digits < 16 && value >> (4 * digits) != 0 {
+            self.error = Some(KeyError::TooWide { width: digits });
+            return;
+        }
+        let _ = if upper {
+            write!(self.text, "{value:0width$X}")
+        } else {
+            write!(self.text, "{value:0width$x}")
+        };
+    }
+
     /// Writes a number that may be negative: `-` and the distance from the lowest one below zero,
     /// digits from zero on. `-` sorts before digits.
     pub fn signed(&mut self, value: i64, digits: u8) {
-        let width = self.format.width.unwrap_or(digits);
+        let width = match self.format.notation {
+            Notation::Unpadded => {
+                let _ = write!(self.text, "{value}");
+                return;
+            }
+            Notation::Digits(width) => width,
+            _ => digits,
+        };
         let value = if self.format.descending { -1 - i128::from(value) } else { i128::from(value) };
         let limit = power_of_ten(width);
         if value >= limit || value < -limit {
@@ -194,21 +223,33 @@ impl KeyWriter {
         }
     }
 
-    /// Writes an instant as 19 digits.
-    pub fn ticks(&mut self, instant: DateTime) {
-        let ticks = instant.ticks();
-        let ticks = if self.format.descending { DateTime::MAX.ticks() - ticks } else { ticks };
-        self.digits(i128::from(ticks), 19);
+    /// Writes a bool as `0` or `1`, or in words.
+    pub(super) fn bool(&mut self, value: bool) {
+        match self.format.notation {
+            Notation::Words { capitalized } => self.text.push_str(words(value, capitalized)),
+            _ => self.unsigned(u64::from(value), 1, 1),
+        }
+    }
+
+    /// Writes an instant, if there is one.
+    pub(super) fn instant(&mut self, instant: Result<Instant, OutOfRange>) {
+        let written = instant.and_then(|instant| instant.write(self.format, &mut self.text));
+        if let Err(OutOfRange) = written {
+            self.error = Some(KeyError::DateOutOfRange);
+        }
+    }
+
+    /// Writes a day.
+    pub(super) fn date(&mut self, date: NaiveDate) {
+        if let Err(OutOfRange) = write_date(date, self.format.notation, &mut self.text) {
+            self.error = Some(KeyError::DateOutOfRange);
+        }
     }
 
     /// Writes a GUID.
     pub fn guid(&mut self, guid: Guid) {
-        let _ = write!(self.text, "{}", guid.hyphenated());
-    }
-
-    /// Notes that an instant cannot be written.
-    pub fn date_out_of_range(&mut self) {
-        self.error = Some(KeyError::DateOutOfRange);
+        let mut room = Guid::encode_buffer();
+        self.text.push_str(spelled(guid, self.format.notation, &mut room));
     }
 
     fn digits(&mut self, value: i128, width: u8) {
@@ -217,13 +258,44 @@ impl KeyWriter {
     }
 }
 
+/// `True` or `false`.
+pub(super) fn words(value: bool, capitalized: bool) -> &'static str {
+    match (value, capitalized) {
+        (true, true) => "True",
+        (false, true) => "False",
+        (true, false) => "true",
+        (false, false) => "false",
+    }
+}
+
+/// A GUID as the template asks for it.
+pub(super) fn spelled(guid: Guid, notation: Notation, room: &mut [u8; GUID_ROOM]) -> &str {
+    match notation {
+        Notation::Simple { upper: true } => guid.simple().encode_upper(room),
+        Notation::Simple { upper: false } => guid.simple().encode_lower(room),
+        Notation::Braced { upper: true } => guid.braced().encode_upper(room),
+        Notation::Braced { upper: false } => guid.braced().encode_lower(room),
+        Notation::Hyphenated { upper: true } => guid.hyphenated().encode_upper(room),
+        _ => guid.hyphenated().encode_lower(room),
+    }
+}
+
+/// The most bytes that a GUID takes in any notation of the `uuid` crate.
+pub(super) const GUID_ROOM: usize = Guid::encode_buffer().len();
+
+/// Whether what the part writes may be escaped as a whole: its text may contain the separator. Known when
+/// this is compiled, so numbers, dates and GUIDs are not looked through.
+pub(super) fn may_be_escaped<P: KeyPart>(format: PartFormat) -> bool {
+    format.separator.is_some_and(|separator| !P::KIND.never_has(format.notation, separator))
+}
+
 pub(super) fn power_of_ten(width: u8) -> i128 {
     10_i128.pow(u32::from(width.min(20)))
 }
 
 /// Whether text has none of the characters that are escaped, that keys must not contain, or that
 /// sort as high as an escape. It has, if in doubt.
-fn is_common(text: &str, separator: Option<char>) -> bool {
+pub(super) fn is_common(text: &str, separator: Option<char>) -> bool {
     let separator = separator.and_then(|character| u8::try_from(character).ok());
     let is_odd = |byte: u8| {
         !(b' '..b'}').contains(&byte)
@@ -235,7 +307,7 @@ fn is_common(text: &str, separator: Option<char>) -> bool {
 }
 
 /// Whether a string part must not show `character` as it is.
-fn is_escaped(character: char, separator: Option<char>) -> bool {
+pub(super) fn is_escaped(character: char, separator: Option<char>) -> bool {
     matches!(character, '/' | '\\' | '#' | '?') || separator == Some(character)
 }
 
@@ -271,7 +343,10 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ControlCharacter => f.write_str("a string in the key has a control character"),
-            Self::DateOutOfRange => f.write_str("a date in the key is outside 1601 to 9999"),
+            Self::DateOutOfRange => f.write_str(
+                "a date in the key is outside what its format has: the years 1 to 9999, in Unix time of \
+                 fixed width 1970 to 2286, in ticks of 18 digits 1 to 3169",
+            ),
             Self::Invalid(error) => error.fmt(f),
             Self::NotOfTemplate => f.write_str(
                 "an end of the range is a RowKey that the row template of the type does not make; \
@@ -293,13 +368,13 @@ impl std::error::Error for KeyError {}
 
 #[cfg(test)]
 mod tests {
+    use rowkey_wire::edm::DateTime;
+
     use super::super::read::KeyReader;
     use super::*;
 
-    const SEPARATED: PartFormat =
-        PartFormat { width: None, descending: false, separator: Some('_'), lower: false };
-    const DESCENDING: PartFormat =
-        PartFormat { width: None, descending: true, separator: None, lower: false };
+    const SEPARATED: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
+    const DESCENDING: PartFormat = PartFormat { descending: true, ..PartFormat::DEFAULT };
 
     fn write(part: &impl KeyPart, format: PartFormat) -> String {
         let mut out = KeyWriter::new();
@@ -321,7 +396,7 @@ mod tests {
 
     #[test]
     fn numbers_sort_as_numbers_and_read_back() {
-        let width = PartFormat { width: Some(6), ..PartFormat::default() };
+        let width = PartFormat { notation: Notation::Digits(6), ..PartFormat::default() };
         assert_eq!(write(&123_u32, width), "000123", "as the design guide writes employee ids");
         for format in [PartFormat::default(), DESCENDING] {
             assert_ordered(&[0_u64, 1, 9, 10, 123, u64::MAX - 1, u64::MAX], format);
@@ -329,7 +404,7 @@ mod tests {
             assert_ordered(&[i8::MIN, -1, 0, 1, i8::MAX], format);
             assert_ordered(&[i32::MIN, -1, 0, i32::MAX], format);
             assert_ordered(&[false, true], format);
-            let width = PartFormat { width: Some(4), ..format };
+            let width = PartFormat { notation: Notation::Digits(4), ..format };
             assert_ordered(&[0_u16, 7, 9999], width);
             assert_ordered(&[-9999_i32, -1, 0, 1, 9999], width);
         }
@@ -338,7 +413,7 @@ mod tests {
     #[test]
     fn a_number_wider_than_its_template_is_refused() {
         let mut out = KeyWriter::new();
-        out.part(&1000_u32, PartFormat { width: Some(3), ..PartFormat::default() });
+        out.part(&1000_u32, PartFormat { notation: Notation::Digits(3), ..PartFormat::default() });
         assert_eq!(out.finish(), Err(KeyError::TooWide { width: 3 }));
     }
 
@@ -375,7 +450,7 @@ mod tests {
         }
     }
     impl KeyPart for Ordinal {
-        const TEXT: bool = true;
+        const KIND: PartKind = PartKind::Text;
 
         fn write(&self, out: &mut KeyWriter) {
             self.0.write(out);

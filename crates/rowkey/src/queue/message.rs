@@ -65,7 +65,7 @@ impl Body {
 
 /// A message that this client may update and delete, because it was the last to receive or put it.
 ///
-/// The right ends when [`next_visible`](Self::next_visible) has passed and somebody else receives
+/// The right ends when [`next_visible`](Self::next_visible) has passed and another client receives
 /// the message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
@@ -74,7 +74,7 @@ pub struct Message {
     /// What an update or a delete shows: another one after every reception and every update.
     pub pop_receipt: String,
     /// How often it was received, this time included. A message that comes back again and again
-    /// is one that nobody can handle.
+    /// is one that no worker can handle.
     pub dequeue_count: u32,
     /// When it was put.
     pub inserted: DateTime<Utc>,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
 use rowkey_wire::queue::encode::Lifetime;
 use rowkey_wire::queue::{decode, encode};
-use rowkey_wire::request::Request;
 
 use super::handle::Queue;
 use super::message::{Body, Message, Peeked};
@@ -67,27 +66,18 @@ impl Queue {
     /// Deletes a received message.
     ///
     /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when it is gone, and with
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has received it since.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has received it since.
     /// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2)
     pub async fn delete(&self, message: &Message) -> Result<()> {
-        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional);
-        self.send(self.deletion(message), call).await?;
-        Ok(())
+        self.delete_of(&message.id, &message.pop_receipt).await
     }
 
     /// Deletes a received message if it is there; says whether it was.
     ///
-    /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has
+    /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has
     /// received it since.
     pub async fn delete_if_exists(&self, message: &Message) -> Result<bool> {
-        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional).expecting(&[404]);
-        match self.send(self.deletion(message), call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(&crate::ErrorCode::MESSAGE_NOT_FOUND) => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            Err(error) => Err(error),
-        }
+        self.delete_of_if_exists(&message.id, &message.pop_receipt).await
     }
 
     /// Deletes all messages, hidden ones too.
@@ -102,8 +92,40 @@ impl Queue {
         Ok(())
     }
 
-    fn deletion(&self, message: &Message) -> Request {
-        encode::delete_message(self.name(), &message.id, &message.pop_receipt)
+    pub(super) async fn delete_of(&self, id: &str, receipt: &str) -> Result<()> {
+        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional);
+        check_parts(id, receipt).map_err(|error| error.of(call.operation, call.resource))?;
+        self.send(encode::delete_message(self.name(), id, receipt), call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn delete_of_if_exists(&self, id: &str, receipt: &str) -> Result<bool> {
+        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional).expecting(&[404]);
+        check_parts(id, receipt).map_err(|error| error.of(call.operation, call.resource))?;
+        match self.send(encode::delete_message(self.name(), id, receipt), call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(&crate::ErrorCode::MESSAGE_NOT_FOUND) => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn update_of(
+        &self,
+        id: &str,
+        receipt: &str,
+        body: Option<&Body>,
+        hidden: Duration,
+    ) -> Result<decode::Updated> {
+        let call = Call::new("UpdateMessage", self.name(), Safety::Conditional);
+        let named = |error: Error| error.of(call.operation, call.resource);
+        check_parts(id, receipt).map_err(named)?;
+        body.map_or(Ok(()), Body::check).map_err(named)?;
+        let hidden = seconds(hidden, 0..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
+        let text = body.map(Body::as_str);
+        let reply = self.send(encode::update(self.name(), id, receipt, hidden, text), call).await?;
+        decode::updated(&reply.headers).ok_or_else(|| incomplete(&call, &reply))
     }
 }
 
@@ -135,7 +157,7 @@ impl Put {
         self
     }
 
-    /// Nobody receives the message before this time has passed, at most 7 days. Default: it is
+    /// The message is not received before this time has passed, at most 7 days. Default: it is
     /// visible at once.
     pub fn hidden_for(mut self, hidden: Duration) -> Self {
         self.hidden = Some(hidden);
@@ -143,9 +165,9 @@ impl Put {
     }
 
     /// Puts the message, and returns it as it was stored, with a receipt that can update or delete
-    /// it until somebody receives it.
+    /// it until it is received.
     ///
-    /// When nobody knows whether the message was put, it is not put again by itself: the error's
+    /// When it is unknown whether the message was put, it is not put again by itself: the error's
     /// [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is yours to
     /// know.
     ///
@@ -217,24 +239,17 @@ impl Update<'_> {
     /// Changes the message, and returns it with its new receipt; the one before is void.
     ///
     /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when the message is gone, and
-    /// with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when somebody else has received it
+    /// with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has received it
     /// since.
     pub async fn send(self) -> Result<Message> {
         let Self { queue, message, body, hidden } = self;
-        let call = Call::new("UpdateMessage", queue.name(), Safety::Conditional);
-        let named = |error: Error| error.of(call.operation, call.resource);
-        body.as_ref().map_or(Ok(()), Body::check).map_err(named)?;
-        let hidden = seconds(hidden, 0..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
-        let text = body.as_ref().map(Body::as_str);
-        let (id, receipt) = (&message.id, &message.pop_receipt);
-        let request = encode::update(queue.name(), id, receipt, hidden, text);
-        let reply = queue.send(request, call).await?;
-        let updated = decode::updated(&reply.headers).ok_or_else(|| incomplete(&call, &reply))?;
+        let updated =
+            queue.update_of(&message.id, &message.pop_receipt, body.as_ref(), hidden).await?;
         let mut message = message.clone();
         message.pop_receipt = updated.pop_receipt;
         message.next_visible = updated.next_visible;
-        if let Some(text) = text {
-            text.clone_into(&mut message.text);
+        if let Some(body) = &body {
+            body.as_str().clone_into(&mut message.text);
         }
         Ok(message)
     }
@@ -252,6 +267,16 @@ fn seconds(duration: Duration, range: RangeInclusive<u32>, what: &str) -> Result
             Err(Error::invalid(format!("{what} for {least} to {most} seconds")))
         }
     }
+}
+
+/// Refuses what would address all messages of the queue, or none.
+fn check_parts(id: &str, receipt: &str) -> Result<()> {
+    for (text, what) in [(id, "the message's id is empty"), (receipt, "the pop receipt is empty")] {
+        if text.is_empty() {
+            return Err(Error::invalid(what).advise("give both as the service gave them"));
+        }
+    }
+    Ok(())
 }
 
 fn check_count(count: u32) -> Result<()> {

@@ -53,7 +53,7 @@ impl AccountSas {
         ]
         .into_iter()
         .filter_map(|(member, service)| self.services.contains(member).then_some(service))
-        // A service that the account is not known to have may be meant for somebody else.
+        // A service that the account is not known to have may be meant for another account.
         .filter(|service| account.pipeline().endpoints().of(*service).is_some())
         .collect();
         let first = services.first().copied().unwrap_or(Service::Table);

@@ -48,7 +48,7 @@ const LONGEST_WITHOUT_POLICY: TimeDelta = TimeDelta::hours(1);
 /// What is long for a token that cannot be revoked.
 const LONGEST: TimeDelta = TimeDelta::days(1);
 
-/// What is unwise about a token that somebody gave, `sv=..&sig=..`, seen from `now`.
+/// What is unwise about a token that you were given, `sv=..&sig=..`, seen from `now`.
 ///
 /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it is no shared access
 /// signature.

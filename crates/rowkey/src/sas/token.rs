@@ -11,7 +11,7 @@ use crate::account::StorageAccount;
 use crate::credential::Credential;
 use crate::error::Result;
 
-/// A signed token. Whoever has it has the access that it grants; `Debug` shows what it grants, and
+/// A signed token. Its holder has the access that it grants; `Debug` shows what it grants, and
 /// not the signature.
 #[derive(Clone)]
 pub struct SasToken {

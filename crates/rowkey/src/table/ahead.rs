@@ -126,14 +126,20 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         match &page {
             Ok(page) if is_limited => self.go_on(cx, from, page.continuation.clone()),
             Ok(_) => {}
-            // An error ends the stream.
+            Err(error) if self.source.goes_on_after(error) => {
+                if is_limited {
+                    self.go_on(cx, from, self.source.after(from.part, reply));
+                }
+            }
+            // Any other error ends the stream.
             Err(_) => self.stop(),
         }
         page
     }
 }
 
-/// Pages of `reader`, each asked for when the one before it arrived. An error ends the stream.
+/// Pages of `reader`, each asked for when the one before it arrived. An error ends the stream, unless it is
+/// about rows.
 pub(super) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -> Stream<Page<P>> {
     match reader {
         Ok(reader) => {

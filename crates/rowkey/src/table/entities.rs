@@ -12,15 +12,16 @@ use rowkey_wire::odata::decode::{self, PageReader, Place};
 use tokio::task::coop;
 
 use super::ahead::{Ahead, Answer};
+use super::failed::FailedRow;
 use super::handle::body_error;
 use super::pages::{Reader, Source, Stream, failed};
-use crate::entity::{Projection, Stored};
+use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 
 /// After how many entities the next page is looked after: its answer comes in only while it is.
 const TURN: usize = 16;
 
-/// Entities of `reader`, one by one. An error ends the stream.
+/// Entities of `reader`, one by one. An error ends the stream, unless it is about a row.
 pub(crate) fn entities<P: Projection + Send + 'static>(
     reader: Result<Reader<P>>,
     prefetch: bool,
@@ -32,6 +33,7 @@ pub(crate) fn entities<P: Projection + Send + 'static>(
             page: None,
             fields: Fields::default(),
             decoded: Vec::new().into_iter(),
+            failed: Vec::new().into_iter(),
             count: 0,
         }
         .boxed(),
@@ -47,6 +49,8 @@ struct Entities<P> {
     fields: Fields<'static>,
     /// What is left of a page that was decoded at once.
     decoded: vec::IntoIter<Stored<P>>,
+    /// The errors of its other rows, each with the number of entities that are left behind it.
+    failed: vec::IntoIter<(usize, Error)>,
     /// How many were read.
     count: usize,
 }
@@ -67,7 +71,7 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            let is_reading = this.page.is_some() || this.decoded.len() > 0;
+            let is_reading = this.page.is_some() || this.decoded.len() + this.failed.len() > 0;
             if is_reading && this.ahead.is_asked() {
                 // Where one thread does everything, the next answer comes in only while this task
                 // pauses.
@@ -80,6 +84,9 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
             match this.next() {
                 Ok(Some(entity)) => return Poll::Ready(Some(Ok(entity))),
                 Ok(None) => {}
+                Err(error) if this.source.goes_on_after(&error) => {
+                    return Poll::Ready(Some(Err(error)));
+                }
                 Err(error) => return Poll::Ready(Some(Err(this.stop(error)))),
             }
             match ready!(this.ahead.poll_answer(cx)) {
@@ -103,6 +110,10 @@ impl<P: Projection + Send + 'static> Entities<P> {
             let answered = self.source.read(&from, &reply, self.ahead.wanted)?;
             self.ahead.wanted.note(&answered);
             self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
+            let (count, call) = (answered.entities.len(), self.source.call(&from));
+            let error = |row| Error::of_rows(vec![row]).of_answer(&call, &reply);
+            let failed = answered.failed.into_iter().map(|(at, row)| (count - at, error(row)));
+            self.failed = failed.collect::<Vec<_>>().into_iter();
             self.decoded = answered.entities.into_iter();
             return Ok(());
         }
@@ -116,7 +127,14 @@ impl<P: Projection + Send + 'static> Entities<P> {
 
     /// The next entity of the answer that is being read.
     fn next(&mut self) -> Result<Option<Stored<P>>> {
-        let Some(unread) = &mut self.page else { return Ok(self.decoded.next()) };
+        let Some(unread) = &mut self.page else {
+            let is_next = |(left, _): &(usize, Error)| *left >= self.decoded.len();
+            return if self.failed.as_slice().first().is_some_and(is_next) {
+                self.failed.next().map_or(Ok(None), |(_, error)| Err(error))
+            } else {
+                Ok(self.decoded.next())
+            };
+        };
         let mut fields = std::mem::take(&mut self.fields).recycle();
         let mut page = PageReader::resume(&unread.text, unread.place);
         let entity = loop {
@@ -124,7 +142,10 @@ impl<P: Projection + Send + 'static> Entities<P> {
                 Ok(true) if self.source.passes_over(&fields) => {}
                 Ok(true) => match Stored::decode(&mut fields) {
                     Err(error) if error.is_index_copy() => {}
-                    Err(error) => break Err(Error::decode(error.to_string())),
+                    Err(error) => {
+                        let row = FailedRow::of(&RowReader::new(&fields), &error);
+                        break Err(Error::of_rows(vec![row]));
+                    }
                     Ok(entity) => break Ok(Some(entity)),
                 },
                 Ok(false) => break Ok(None),
@@ -141,9 +162,10 @@ impl<P: Projection + Send + 'static> Entities<P> {
         entity
     }
 
-    /// An error ends the stream.
+    /// Ends the stream.
     fn stop(&mut self, error: Error) -> Error {
         self.page = None;
+        (self.decoded, self.failed) = (Vec::new().into_iter(), Vec::new().into_iter());
         self.ahead.stop();
         error
     }

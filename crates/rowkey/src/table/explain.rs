@@ -1,7 +1,10 @@
 //! The requests of a query, without sending them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use rowkey_wire::edm::Type;
+use rowkey_wire::filter::{self, Filter};
 use rowkey_wire::table::encode;
 
 use super::continuation::Continuation;
@@ -21,6 +24,9 @@ pub struct Explanation {
     /// The first request of each part. There are several only when a long list is split, or when a
     /// range of values is several ranges of keys.
     pub requests: Vec<ExplainedRequest>,
+    /// The properties that are compared as several types, because rows of other programs may have either.
+    /// `#[entity(exact)]` on a field, or [`Column::exact`](crate::Column::exact), makes it one type.
+    pub compared: BTreeMap<String, BTreeSet<Type>>,
 }
 
 /// A request as it would be sent, but for what is new on every attempt: date, request id and
@@ -72,13 +78,46 @@ impl Explanation {
                 headers: headers.collect(),
             })
         });
-        Ok(Self { cost: plan.cost, requests: parts.collect::<Result<_>>()? })
+        let compared = compared(plan);
+        Ok(Self { cost: plan.cost, requests: parts.collect::<Result<_>>()?, compared })
+    }
+}
+
+/// The types of the constants that each property is compared with, if there are several.
+fn compared(plan: &Plan) -> BTreeMap<String, BTreeSet<Type>> {
+    let mut types = BTreeMap::new();
+    let texts = plan.filters.iter().flatten();
+    // What was printed can be parsed.
+    for filter in texts.filter_map(|text| filter::parse(text).ok()) {
+        add_types(&filter, &mut types);
+    }
+    types.retain(|_, types| types.len() > 1);
+    types
+}
+
+fn add_types(filter: &Filter, types: &mut BTreeMap<String, BTreeSet<Type>>) {
+    match filter {
+        Filter::And(all) | Filter::Or(all) => all.iter().for_each(|one| add_types(one, types)),
+        Filter::Not(one) => add_types(one, types),
+        Filter::Compare(comparison) => {
+            let of = types.entry(comparison.property.clone()).or_default();
+            of.insert(comparison.value.edm_type());
+        }
+        Filter::Property(_) | Filter::Constant(_) => {}
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.cost)?;
+        for (property, types) in &self.compared {
+            let types: Vec<_> = types.iter().map(|one| one.name()).collect();
+            let types = types.join(", ");
+            write!(
+                f,
+                "\n`{property}` is compared as {types}; `#[entity(exact)]` compares it as one"
+            )?;
+        }
         for request in &self.requests {
             write!(f, "\n{} {}", request.method, request.url)?;
             for (name, value) in &request.headers {

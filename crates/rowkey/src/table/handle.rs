@@ -11,6 +11,7 @@ use rowkey_wire::odata::{EntityWriter, Fields};
 use rowkey_wire::table::encode::{self, Flavor};
 use rowkey_wire::table::{decode as headers, name};
 
+use super::failed::FailedRow;
 use super::query::Query;
 use super::transaction::Transaction;
 use crate::account::StorageAccount;
@@ -135,7 +136,11 @@ impl Table {
         self.decode_one(&reply).map(Some)
     }
 
-    /// Replaces an entity: what is not in the new one is gone.
+    /// Replaces an entity: stored properties that `entity` does not write are erased.
+    ///
+    /// Properties that `E` does not know, because a newer program or another one added them, are erased
+    /// as well. Where that may be, [`update`](Self::update) keeps them, [`merge`](Self::merge) does, and so
+    /// does a field [`#[entity(rest)]`](crate::Properties).
     ///
     /// Given a [`Stored`] entity it carries the ETag it was read with and fails with
     /// [`ErrorKind::Conflict`] if somebody wrote in between: `table.replace(&stored)`. Given
@@ -153,6 +158,9 @@ impl Table {
 
     /// Merges an entity into the stored one: properties that are not given are kept.
     ///
+    /// A field that is `None` is not given, so its property stays as it was: a Merge cannot remove one.
+    /// [`update`](Self::update) can.
+    ///
     /// The condition is as for [`replace`](Self::replace).
     /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity)
     pub fn merge<'a, E: Entity + 'a>(
@@ -165,6 +173,8 @@ impl Table {
     }
 
     /// Stores an entity, whether or not there is one: replaces it, or inserts it.
+    ///
+    /// Stored properties that `entity` does not write are erased, as by [`replace`](Self::replace).
     ///
     /// [Insert Or Replace Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity)
     pub fn upsert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
@@ -248,7 +258,7 @@ impl Row {
         Self::encode(ROOM, entity, &[])
     }
 
-    /// The same, where one like it has so many bytes: written without growing, if it is no longer.
+    /// The same, where one like it has `before` bytes: written without growing, if it is no longer.
     pub(crate) fn like<E: Entity>(before: Option<usize>, entity: &E) -> Result<Self> {
         const { not_of_a_store::<E>() };
         Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
@@ -353,7 +363,11 @@ impl Table {
         written(&reply, &call)
     }
 
-    async fn merge_row(&self, row: Result<Row>, condition: Option<&Match>) -> Result<ETag> {
+    pub(crate) async fn merge_row(
+        &self,
+        row: Result<Row>,
+        condition: Option<&Match>,
+    ) -> Result<ETag> {
         let operation = if condition.is_some() { "MergeEntity" } else { "InsertOrMergeEntity" };
         let call = Call::new(operation, &self.name, Safety::Conditional).expecting(&[404, 412]);
         let row = row.map_err(|error| error.of(call.operation, call.resource))?;
@@ -402,8 +416,8 @@ impl Table {
 pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<&str>) -> Result<Stored<P>> {
     let mut fields = Fields::default();
     decode::entity(body, &mut fields).map_err(body_error)?;
-    let mut stored =
-        Stored::decode(&mut fields).map_err(|error| Error::decode(error.to_string()))?;
+    let mut stored = Stored::decode(&mut fields)
+        .map_err(|error| Error::of_rows(vec![FailedRow::of(&RowReader::new(&fields), &error)]))?;
     if let Some(etag) = etag.filter(|etag| *etag != stored.etag.as_str()) {
         stored.etag = ETag::new(etag);
     }

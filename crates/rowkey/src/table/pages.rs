@@ -1,5 +1,6 @@
 //! Reading a query: a page a request, until nothing is left.
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -9,10 +10,12 @@ use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::decode::{self, PageError};
 use rowkey_wire::table::{decode as headers, encode};
 
+use super::azurite;
 use super::continuation::Continuation;
+use super::failed::FailedRow;
 use super::handle::{Table, body_error};
 use super::plan::Plan;
-use crate::entity::{DecodeError, Projection, Stored};
+use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress};
 use crate::transport::{Call, Host, Reply, Safety};
@@ -57,12 +60,15 @@ pub(crate) struct Source<P> {
     table: Table,
     plan: Plan,
     fingerprint: u64,
+    fail_fast: bool,
     projection: PhantomData<fn() -> P>,
 }
 
 /// What an answer holds of that which is wanted.
 pub(super) struct Answered<P> {
     pub(super) entities: Vec<Stored<P>>,
+    /// The rows that do not decode, each with the number of entities before it.
+    pub(super) failed: Vec<(usize, FailedRow)>,
     /// How many rows there were up to the last that is wanted, or may be passed over after it.
     used: u64,
     /// Whether more came that are meant than are wanted. The token lies behind those.
@@ -100,7 +106,7 @@ impl Wanted {
     /// Notes how many entities came.
     pub(super) fn take<P>(&mut self, answered: &Answered<P>) {
         if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(answered.entities.len() as u64);
+            *left = left.saturating_sub(answered.rows());
         }
     }
 
@@ -113,24 +119,41 @@ impl Wanted {
     }
 }
 
+impl<P> Answered<P> {
+    /// How many rows count as those that are wanted: also those that do not decode.
+    fn rows(&self) -> u64 {
+        (self.entities.len() + self.failed.len()) as u64
+    }
+
+    /// The entities, if all rows decode.
+    fn whole(self) -> Result<Vec<Stored<P>>> {
+        if self.failed.is_empty() { Ok(self.entities) } else { Err(Error::of_rows(self.failed())) }
+    }
+
+    /// The rows that do not decode.
+    fn failed(self) -> Vec<FailedRow> {
+        self.failed.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
 impl<P: Projection> Reader<P> {
     pub(crate) fn new(
         table: Table,
         plan: Plan,
         wanted: (Option<u32>, Option<u64>),
         resume: Option<Continuation>,
-        limits: Limits,
+        (limits, fail_fast): (Limits, bool),
     ) -> Result<Self> {
         let wanted = Wanted::new(wanted.0, wanted.1);
         let next = begin(&table, &plan, resume)?;
         let fingerprint = plan.fingerprint(table.name());
-        let source = Source { table, plan, fingerprint, projection: PhantomData };
+        let source = Source { table, plan, fingerprint, fail_fast, projection: PhantomData };
         let progress = Progress::new(limits, next.as_ref());
         Ok(Self { source: Arc::new(source), next, wanted, progress })
     }
 
     /// The next page, or `None` when all is read that is wanted. After an error the same page is asked
-    /// for again.
+    /// for again, unless it is an error of rows: then the one after it.
     ///
     /// The continuation of a page is right behind its last entity. If more came than was wanted, which
     /// is only so where rows were passed over before, the same is asked for once more, and no more.
@@ -154,14 +177,16 @@ impl<P: Projection> Reader<P> {
             self.progress.advance(Some(&from), continuation.as_ref());
             self.wanted.note(&answered);
             self.next.clone_from(&continuation);
-            return Ok(Some(Page { entities: answered.entities, continuation }));
+            let entities = answered.whole();
+            let entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
+            return Ok(Some(Page { entities, continuation }));
         }
         Err(source.named(too_many()))
     }
 
     /// The entities of the next answer that has some, or is the last; `None` when all is read. Where
     /// it goes on after the last that is wanted does not matter.
-    async fn some(&mut self) -> Result<Option<Vec<Stored<P>>>> {
+    async fn some(&mut self) -> Result<Option<Answered<P>>> {
         let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else {
             return Ok(None);
         };
@@ -173,20 +198,27 @@ impl<P: Projection> Reader<P> {
         self.next = source.after(from.part, &reply);
         self.progress.advance(Some(&from), self.next.as_ref());
         self.wanted.note(&answered);
-        Ok(Some(answered.entities))
+        Ok(Some(answered))
     }
 
-    /// Everything that is wanted.
+    /// Everything that is wanted. If rows do not decode, the error names all of them, or with
+    /// `fail_fast` those of one answer.
     pub(super) async fn all(mut self) -> Result<Vec<Stored<P>>> {
-        let mut all = Vec::new();
-        while let Some(some) = self.some().await? {
+        let (mut all, mut failed) = (Vec::new(), Vec::new());
+        while let Some(mut some) = self.some().await? {
             if all.is_empty() {
-                all = some;
+                all = std::mem::take(&mut some.entities);
             } else {
-                all.extend(some);
+                all.append(&mut some.entities);
+            }
+            if !some.failed.is_empty() {
+                failed.extend(some.failed());
+                if self.source.fail_fast {
+                    break;
+                }
             }
         }
-        Ok(all)
+        if failed.is_empty() { Ok(all) } else { Err(self.source.named(Error::of_rows(failed))) }
     }
 
     /// A page with as many entities as are wanted, if there are as many.
@@ -214,14 +246,29 @@ fn too_many() -> Error {
 impl<P: Projection> Source<P> {
     /// Asks for the page that begins there, of at most `top` entities.
     pub(super) async fn ask(&self, from: &Continuation, top: Option<u32>) -> Result<Reply> {
+        let pipeline = self.table.pipeline();
+        let filter = self.plan.filters[usize::from(from.part)].as_deref();
+        let adapted = || filter.map(azurite::filter);
+        if !pipeline.is_azurite() {
+            let reply = self.ask_for(from, top, filter).await;
+            // Only an answer tells what server it is.
+            if !pipeline.is_azurite() || adapted().as_deref() == filter {
+                return reply;
+            }
+        }
+        self.ask_for(from, top, adapted().as_deref()).await
+    }
+
+    async fn ask_for(
+        &self,
+        from: &Continuation,
+        top: Option<u32>,
+        filter: Option<&str>,
+    ) -> Result<Reply> {
         let select: Option<Vec<&str>> =
             self.plan.select.as_ref().map(|names| names.iter().map(String::as_str).collect());
-        let query = encode::Query {
-            filter: self.plan.filters[usize::from(from.part)].as_deref(),
-            select: select.as_deref(),
-            top,
-            next: from.token.as_ref(),
-        };
+        let query =
+            encode::Query { filter, select: select.as_deref(), top, next: from.token.as_ref() };
         let request = encode::query(self.table.name(), &query);
         self.table.pipeline().send(request, self.call(from)).await
     }
@@ -233,7 +280,13 @@ impl<P: Projection> Source<P> {
         reply: &Reply,
         wanted: Wanted,
     ) -> Result<Answered<P>> {
-        let mut answered = Answered { entities: Vec::new(), used: 0, has_more: false, passed: 0 };
+        let mut answered = Answered {
+            entities: Vec::new(),
+            failed: Vec::new(),
+            used: 0,
+            has_more: false,
+            passed: 0,
+        };
         decode::page(&reply.body, |fields| {
             if answered.has_more {
                 return Ok(());
@@ -242,7 +295,7 @@ impl<P: Projection> Source<P> {
                 (answered.used, answered.passed) = (answered.used + 1, answered.passed + 1);
                 return Ok(());
             }
-            if wanted.left.is_some_and(|left| answered.entities.len() as u64 >= left) {
+            if wanted.left.is_some_and(|left| answered.rows() >= left) {
                 answered.has_more = true;
                 return Ok(());
             }
@@ -250,15 +303,17 @@ impl<P: Projection> Source<P> {
             match Stored::decode(fields) {
                 Ok(stored) => answered.entities.push(stored),
                 Err(error) if error.is_index_copy() => answered.passed += 1,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let row = FailedRow::of(&RowReader::new(fields), &error);
+                    answered.failed.push((answered.entities.len(), row));
+                }
             }
-            Ok::<_, DecodeError>(())
+            Ok::<_, Infallible>(())
         })
         .map_err(|error| match error {
-            PageError::Body(error) => body_error(error),
-            PageError::Entity(error) => Error::decode(error.to_string()),
-        })
-        .map_err(|error| error.of_answer(&self.call(from), reply))?;
+            PageError::Body(error) => body_error(error).of_answer(&self.call(from), reply),
+            PageError::Entity(never) => match never {},
+        })?;
         Ok(answered)
     }
 
@@ -279,7 +334,13 @@ impl<P: Projection> Source<P> {
             return Err(too_many().of_answer(&self.call(from), reply));
         }
         wanted.take(&answered);
-        Ok(Page { entities: answered.entities, continuation: self.after(from.part, reply) })
+        let entities = answered.whole().map_err(|e| e.of_answer(&self.call(from), reply))?;
+        Ok(Page { entities, continuation: self.after(from.part, reply) })
+    }
+
+    /// Whether a stream goes on after the error: it is about rows, and not about an answer.
+    pub(super) fn goes_on_after(&self, error: &Error) -> bool {
+        !self.fail_fast && !error.failed_rows().is_empty()
     }
 
     /// Where the page after this answer begins.
@@ -326,11 +387,18 @@ pub(super) fn begin(
     Ok((!plan.filters.is_empty()).then_some(next))
 }
 
-/// Pages of `reader`. An error ends the stream.
+/// Pages of `reader`. An error ends the stream, unless it is about rows.
 pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -> Stream<Page<P>> {
     match reader {
-        Ok(reader) => stream::try_unfold(reader, |mut reader| async move {
-            Ok(reader.next().await?.map(|page| (page, reader)))
+        Ok(reader) => stream::unfold(Some(reader), |reader| async move {
+            let mut reader = reader?;
+            match reader.next().await {
+                Ok(page) => page.map(|page| (Ok(page), Some(reader))),
+                Err(error) => {
+                    let goes_on = reader.source.goes_on_after(&error);
+                    Some((Err(error), goes_on.then_some(reader)))
+                }
+            }
         })
         .boxed(),
         Err(error) => failed(error),

@@ -3,17 +3,19 @@
 //! Nearly always there is one. A list of alternatives that makes more comparisons than the service
 //! allows is split over several, and a range of values may be several ranges of keys.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rowkey_wire::edm::Value;
+use rowkey_wire::edm::{Type, Value};
 use rowkey_wire::filter::{self, Comparison, Filter, Operator};
 use rowkey_wire::limits::MAX_COMPARISONS;
 use rowkey_wire::odata::Fields;
 
 use super::cost::Cost;
+use crate::entity::RowReader;
 use crate::error::{Error, Result};
-use crate::index::PRIMARY_ROW_KEY;
+use crate::index::{INDEX_NAME, Index, PRIMARY_ROW_KEY, ROW_FORMAT};
 use crate::key::between::Between;
 use crate::key::stretch::{RowKeys, Stretch};
 use crate::service::listing::fingerprint;
@@ -30,8 +32,8 @@ pub(crate) struct Plan {
     pub(crate) select: Option<Vec<String>>,
     /// What every row that is meant passes.
     checks: Vec<Arc<Between>>,
-    /// Whether rows are passed over that are copies of an index.
-    passes_copies: bool,
+    /// The indexes whose copies are passed over.
+    copies: &'static [&'static [Index]],
 }
 
 impl Plan {
@@ -68,24 +70,26 @@ impl Plan {
             )));
         }
         let (checks, select) = (rows.checks().to_vec(), select.map(with_keys));
-        Ok(Self { filters, cost, select, checks, passes_copies: false })
+        Ok(Self { filters, cost, select, checks, copies: &[] })
     }
 
-    /// Passes over the copies that an index keeps.
+    /// Passes over the copies that these indexes keep.
     #[must_use]
-    pub(crate) fn without_copies(mut self) -> Self {
-        self.passes_copies = true;
-        if let Some(select) = &mut self.select
-            && !select.iter().any(|name| name == PRIMARY_ROW_KEY)
-        {
-            select.push(PRIMARY_ROW_KEY.to_owned());
+    pub(crate) fn without_copies(mut self, indexes: &'static [&'static [Index]]) -> Self {
+        self.copies = indexes;
+        if let Some(select) = self.select.as_mut().filter(|_| !indexes.is_empty()) {
+            for name in [PRIMARY_ROW_KEY, INDEX_NAME, ROW_FORMAT] {
+                if !select.iter().any(|known| known == name) {
+                    select.push(name.to_owned());
+                }
+            }
         }
         self
     }
 
     /// Whether a row that came is not meant.
     pub(crate) fn passes_over(&self, row: &Fields<'_>) -> bool {
-        if self.passes_copies && row.get(PRIMARY_ROW_KEY).is_some_and(|field| !field.is_null()) {
+        if !self.copies.is_empty() && RowReader::new(row).is_beside(self.copies) {
             return true;
         }
         let is_meant = |row: &str| self.checks.iter().all(|check| check.contains(row));
@@ -130,7 +134,8 @@ fn bounds(key: &'static str, (from, to): &Stretch) -> impl Iterator<Item = Filte
 /// `keys` comparisons on the keys.
 ///
 /// Only alternatives that exclude one another can be split (one property equal to one of several
-/// values), for an entity must not come twice.
+/// values), for an entity must not come twice. Comparisons with one number as several types stay together:
+/// whether the service takes `5` and `5L` for equal is not known well enough to ask for them apart.
 fn split(filter: Filter, keys: usize) -> Result<Vec<Filter>> {
     let total = keys + filter.comparisons();
     if total <= MAX_COMPARISONS {
@@ -146,37 +151,80 @@ fn split(filter: Filter, keys: usize) -> Result<Vec<Filter>> {
         .filter(|(_, condition)| is_list(condition))
         .max_by_key(|(_, condition)| condition.comparisons())
         .map(|(at, condition)| (at, total - condition.comparisons()));
-    let Some((at, beside)) = longest.filter(|(_, beside)| *beside < MAX_COMPARISONS) else {
-        return Err(Error::invalid(format!(
+    let too_many = || {
+        Error::invalid(format!(
             "the filter makes {total} comparisons, those on the keys included, and the service \
-             allows {MAX_COMPARISONS}; only a list of values of one property can be split"
-        )));
+             allows {MAX_COMPARISONS}; only a list of values of one property can be split, and a number is \
+             compared as each type that stores numbers unless the column is exact (`#[entity(exact)]`)"
+        ))
     };
+    let Some((at, beside)) = longest else { return Err(too_many()) };
     let Filter::Or(values) = conditions.swap_remove(at) else { return Ok(Vec::new()) };
-    let mut distinct: Vec<Filter> = Vec::with_capacity(values.len());
-    for value in values {
-        if !distinct.contains(&value) {
-            distinct.push(value);
+    let room = MAX_COMPARISONS.saturating_sub(beside);
+    let mut parts: Vec<Vec<Filter>> = Vec::new();
+    for group in groups(values) {
+        if group.len() > room {
+            return Err(too_many());
+        }
+        match parts.last_mut().filter(|part| part.len() + group.len() <= room) {
+            Some(part) => part.extend(group),
+            None => parts.push(group),
         }
     }
     let rest = Filter::And(conditions);
-    Ok(distinct
-        .chunks(MAX_COMPARISONS - beside)
-        .map(|part| rest.clone().and(Filter::Or(part.to_vec())))
-        .collect())
+    Ok(parts.into_iter().map(|part| rest.clone().and(Filter::Or(part))).collect())
+}
+
+/// The comparisons of a list, each once, those with one number together.
+fn groups(values: Vec<Filter>) -> Vec<Vec<Filter>> {
+    let mut groups: Vec<Vec<Filter>> = Vec::with_capacity(values.len());
+    let mut places = HashMap::new();
+    for value in values {
+        let Filter::Compare(comparison) = &value else { continue };
+        let Some(number) = number_of(&comparison.value) else {
+            if !groups.iter().any(|group| group.contains(&value)) {
+                groups.push(vec![value]);
+            }
+            continue;
+        };
+        let place = *places.entry(number).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) if group.contains(&value) => {}
+            Some(group) => group.push(value),
+            None => groups.push(vec![value]),
+        }
+    }
+    groups
+}
+
+/// What numbers are equal by: the bits of the double if it is one, or else the integer.
+fn number_of(value: &Value) -> Option<std::result::Result<i64, u64>> {
+    match value {
+        Value::Int32(value) => Some(Ok((*value).into())),
+        Value::Int64(value) => Some(Ok(*value)),
+        Value::Double(value) => Some(whole(*value).ok_or(value.to_bits())),
+        _ => None,
+    }
+}
+
+/// The integer that a double is.
+#[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+fn whole(value: f64) -> Option<i64> {
+    let range = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    (value.fract() == 0.0 && range.contains(&value)).then_some(value as i64)
 }
 
 /// Whether one of the conditions is an empty list of alternatives.
 fn is_never(filter: &Filter) -> bool {
     match filter {
         Filter::And(all) => all.iter().any(is_never),
-        Filter::Or(any) => any.is_empty(),
+        Filter::Or(any) => any.iter().all(is_never),
         _ => false,
     }
 }
 
-/// Whether this says that one property equals one of several values of one type. (How the service
-/// compares values of different types is not known well enough to say that they exclude another.)
+/// Whether this says that one property equals one of several values of one type, or one of several numbers.
+/// (How the service compares values of other types is not known well enough to say that they exclude another.)
 fn is_list(filter: &Filter) -> bool {
     let Filter::Or(values) = filter else { return false };
     let mut first = None;
@@ -184,10 +232,18 @@ fn is_list(filter: &Filter) -> bool {
         Filter::Compare(Comparison { property: name, operator: Operator::Equal, value }) => {
             // NaN is not equal to itself, so a list of it cannot be made distinct.
             !matches!(value, Value::Double(number) if number.is_nan())
-                && *first.get_or_insert((name, value.edm_type())) == (name, value.edm_type())
+                && *first.get_or_insert((name, kind(value))) == (name, kind(value))
         }
         _ => false,
     })
+}
+
+/// The type of a value, the same for all numbers.
+fn kind(value: &Value) -> Type {
+    match value.edm_type() {
+        Type::Int32 | Type::Double => Type::Int64,
+        other => other,
+    }
 }
 
 /// The names to select, with those that every result needs.
@@ -278,10 +334,49 @@ mod tests {
     #[test]
     fn values_of_different_types_are_not_split() {
         let mixed = list(10).or(Filter::Or(
-            (0..10).map(|n| Filter::compare("N", Operator::Equal, i64::from(n))).collect(),
+            (0..10).map(|n| Filter::compare("N", Operator::Equal, n.to_string())).collect(),
         ));
         let error = everywhere(Some(mixed)).unwrap_err();
         assert!(error.to_string().contains("20 comparisons"), "{error}");
+        assert!(error.to_string().contains("exact"), "{error}");
+    }
+
+    #[test]
+    fn one_number_as_several_types_stays_in_one_part() {
+        let of = |value: Value| Filter::compare("N", Operator::Equal, value);
+        let number = |n: i32| {
+            let types = [Value::Int64(n.into()), Value::Int32(n), Value::Double(n.into())];
+            types.into_iter().map(of)
+        };
+        // In whichever order they were joined.
+        let mut all: Vec<_> = (0..12).flat_map(number).collect();
+        all.sort_by_key(|filter| filter::print(filter).contains('L'));
+        all.push(of(Value::Double(0.5)));
+        let plan = within(Filter::Or(all));
+        // Three comparisons on keys leave room for four numbers.
+        assert_eq!(plan.filters.len(), 4);
+        let mut parts = Vec::new();
+        for (part, text) in plan.filters.iter().flatten().enumerate() {
+            assert!(filter::parse(text).unwrap().comparisons() <= MAX_COMPARISONS);
+            for n in 0..12 {
+                let here = [format!("N eq {n}L"), format!("N eq {n}.0")];
+                let found = here.iter().filter(|one| text.contains(one.as_str())).count();
+                assert!(found == 0 || found == 2, "{text}");
+                parts.extend((found == 2).then_some((n, part)));
+            }
+        }
+        assert_eq!(parts.len(), 12, "{parts:?}");
+        let whole = |double| number_of(&Value::Double(double));
+        assert_eq!(whole(-0.0), number_of(&Value::Int32(0)));
+        assert_eq!(whole(1e15), number_of(&Value::Int64(1_000_000_000_000_000)));
+        assert_ne!(whole(f64::INFINITY), whole(f64::NEG_INFINITY));
+    }
+
+    #[test]
+    fn alternatives_of_which_none_can_match_ask_for_nothing() {
+        let never = || Filter::Or(Vec::new());
+        assert_eq!(within(Filter::Or(vec![never(), never()])).filters.len(), 0);
+        assert_eq!(within(never().or(list(1))).filters.len(), 1);
     }
 
     #[test]
@@ -314,7 +409,7 @@ mod tests {
         assert_ne!(plan(3).fingerprint("table"), plan(3).fingerprint("other"));
         let selected = |names: &[&str]| {
             let select = names.iter().map(|&name| with_keys(vec![name.to_owned()])).next();
-            Plan { select, ..plan(3) }.without_copies()
+            Plan { select, ..plan(3) }.without_copies(&[&[]])
         };
         assert_eq!(plan(3).fingerprint("table"), selected(&["A"]).fingerprint("table"));
         assert_eq!(plan(3).fingerprint("table"), selected(&["A", "B"]).fingerprint("table"));

@@ -13,10 +13,12 @@ use super::continuation::Continuation;
 use super::cost::Cost;
 use super::entities;
 use super::explain::Explanation;
+use super::failed::FailedRow;
 use super::handle::{Table, key_error};
 use super::keyed::Keyed;
 use super::pages::{Page, Reader, Stream, Wanted};
 use super::plan::Plan;
+use super::service_token::ServiceToken;
 use crate::entity::{DynamicEntity, Entity, Projection, Stored};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, columns};
@@ -26,9 +28,6 @@ use crate::key::address::Span;
 use crate::key::stretch::{RowKeys, Stretch};
 use crate::options::ScanPolicy;
 use crate::service::progress::{Limits, limits};
-
-/// The property that tells the type of an entity whose rows do not.
-const KIND: &str = "EntityType";
 
 /// A query of entities, read as type `P`.
 ///
@@ -41,8 +40,8 @@ pub struct Query<P> {
     rows: RowKeys,
     /// The index whose copies are read, if it is not the entities.
     index: Option<&'static Index>,
-    /// Whether rows are passed over that are copies of an index.
-    passes_copies: bool,
+    /// The indexes whose copies are passed over.
+    copies: &'static [&'static [Index]],
     filter: Option<wire::Filter>,
     select: Option<Vec<String>>,
     page_size: Option<u32>,
@@ -50,6 +49,7 @@ pub struct Query<P> {
     resume: Option<Continuation>,
     prefetch: bool,
     limits: Limits,
+    fail_fast: bool,
     scan_policy: ScanPolicy,
     /// Why nothing can be sent.
     error: Option<(ErrorKind, String)>,
@@ -87,6 +87,48 @@ impl<P: Projection + Send + 'static> Query<P> {
         self.read_as()
     }
 
+    /// Reads each row as a [`Result`]: the entity, or the [`FailedRow`] if it does not decode. To take apart
+    /// what decodes and what does not, and for pages of rows that may not decode.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, Entity, StorageAccount};
+    /// # #[derive(Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:9}")]
+    /// # struct Order { tenant: String, id: u64, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_server::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&Order { tenant: "contoso".into(), id: 1, cents: 995 }).await?;
+    /// # orders.insert(&DynamicEntity::new("contoso", "order_2")).await?;
+    /// let (mut found, mut failed) = (Vec::new(), Vec::new());
+    /// for row in orders.query(Order::partition("contoso")).results().all().await? {
+    ///     match row.entity {
+    ///         Ok(order) => found.push(order),
+    ///         Err(row) => failed.push(row),
+    ///     }
+    /// }
+    /// assert_eq!((found.len(), failed.len()), (1, 1));
+    /// assert_eq!(failed[0].row_key(), "order_2");
+    /// # Ok(()) }
+    /// ```
+    pub fn results(self) -> Query<Result<P, FailedRow>> {
+        self.read_as()
+    }
+
+    /// Stops at the first row that does not decode: a stream ends after its error, and
+    /// [`all`](Self::all) asks for no further page.
+    ///
+    /// Without it a stream yields an error for each such row, which
+    /// [names the row](Error::failed_rows), and goes on with the next one. Any other error ends a stream in
+    /// both cases.
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
+        self
+    }
+
     /// How many entities a request asks for at most, 1 to 1000 (`$top`). The service may send fewer,
     /// even none, and still have more. [`page`](Self::page) fills pages.
     pub fn page_size(mut self, entities: u32) -> Self {
@@ -98,7 +140,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// At most this many entities in this reading, over as many requests as it takes; said several
-    /// times, the least of them.
+    /// times, the least of them. A row that does not decode counts as one.
     ///
     /// A continuation does not know of it: the last page of [`pages`](Self::pages) has one if there is
     /// more, and a query that [resumes](Self::resume) there takes as many again.
@@ -115,6 +157,23 @@ impl<P: Projection + Send + 'static> Query<P> {
     pub fn resume(mut self, continuation: Continuation) -> Self {
         self.resume = Some(continuation);
         self
+    }
+
+    /// Where this query goes on that another library began: [`resume`](Self::resume) takes it.
+    ///
+    /// The other library's query must have been the same: its token does not tell, and the service
+    /// answers with what follows the place.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if this query is sent as several, so that the token does not
+    /// say which of them goes on.
+    pub fn continuation(&self, token: ServiceToken) -> Result<Continuation> {
+        let plan = self.plan()?;
+        if plan.filters.len() != 1 {
+            let what = "the query is sent as several, and the token does not say which goes on";
+            return Err(Error::invalid(what).of("QueryEntities", self.table.name()));
+        }
+        let query = plan.fingerprint(self.table.name());
+        Ok(Continuation { query, part: 0, token: Some(token.into_wire()), secondary: false })
     }
 
     /// Asks for the next page while one is being used, when the query is read as a stream: the
@@ -183,7 +242,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from another query: nothing is
-    /// sent then.
+    /// sent then. [`ErrorKind::Decode`] if a row does not decode ([`Error::failed_rows`]): with
+    /// [`results`](Self::results) the page has such rows as well, and a continuation.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<P>> {
         if entities == 0 {
             self.fail(ErrorKind::Invalid, "a page has at least 1 entity".to_owned());
@@ -194,6 +254,10 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     /// Reads the entities one by one, asking for the next page when one is used up, or
     /// before with [`prefetch`](Self::prefetch).
+    ///
+    /// A row that does not decode is an error that [names it](Error::failed_rows), and the stream goes on
+    /// with the next row, unless the query is to [fail fast](Self::fail_fast). Any other error ends the
+    /// stream.
     pub fn stream(self) -> Stream<Stored<P>> {
         let prefetch = self.prefetch;
         entities::entities(self.into_reader(), prefetch)
@@ -201,6 +265,9 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     /// Reads as the service pages, a request a page: for jobs that store how far they came. A page may be
     /// empty and have a continuation. [`page`](Self::page) fills pages.
+    ///
+    /// A page with rows that do not decode is an error that [names them](Error::failed_rows), and the stream
+    /// goes on with the page after it; with [`results`](Self::results) it is a page as any other.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
             ahead::pages(self.into_reader())
@@ -210,6 +277,12 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// Reads all entities into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Decode`] if rows do not decode: the message says how many, and
+    /// [`Error::failed_rows`] which. All pages are read before, unless the query is to
+    /// [fail fast](Self::fail_fast). [`results`](Self::results) returns them beside the entities.
     pub async fn all(self) -> Result<Vec<Stored<P>>> {
         self.into_reader()?.all().await
     }
@@ -236,7 +309,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             }
         }
         let wanted = (self.page_size, self.take);
-        Reader::new(self.table, plan, wanted, self.resume, self.limits)
+        Reader::new(self.table, plan, wanted, self.resume, (self.limits, self.fail_fast))
     }
 
     /// A number for what it reads, the same in every process: tokens over several queries are bound to it.
@@ -256,7 +329,7 @@ impl<P: Projection + Send + 'static> Query<P> {
         let (filter, select) = (self.filter.clone(), self.select.clone());
         self.check_columns()
             .and_then(|()| Plan::new(&self.partitions, &self.rows, filter, select))
-            .map(|plan| if self.passes_copies { plan.without_copies() } else { plan })
+            .map(|plan| plan.without_copies(self.copies))
             .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
@@ -281,7 +354,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             partitions: self.partitions,
             rows: self.rows,
             index: self.index,
-            passes_copies: self.passes_copies,
+            copies: self.copies,
             filter: self.filter,
             select: self.select,
             page_size: self.page_size,
@@ -289,6 +362,7 @@ impl<P: Projection + Send + 'static> Query<P> {
             resume: self.resume,
             prefetch: self.prefetch,
             limits: self.limits,
+            fail_fast: self.fail_fast,
             scan_policy: self.scan_policy,
             error: self.error,
             projection: PhantomData,
@@ -310,8 +384,8 @@ impl<E: Entity + Send + 'static> Query<E> {
         match partition.into_span() {
             Ok(Span { partition_key, rows, index }) => {
                 let key = Bound::Included(partition_key);
-                let passes_copies = E::HAS_COPIES && index.is_none();
-                Self { index, passes_copies, ..Self::new(table, (key.clone(), key), rows) }
+                let copies = if index.is_none() { E::COPIES } else { &[] };
+                Self { index, copies, ..Self::new(table, (key.clone(), key), rows) }
             }
             Err(error) => {
                 let mut none = Self::of_table(table);
@@ -324,18 +398,19 @@ impl<E: Entity + Send + 'static> Query<E> {
     pub(crate) fn of_table(table: Table) -> Self {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let partitions = E::PARTITIONS.keys().exactly().cloned().unwrap_or(all);
-        Self { passes_copies: E::HAS_COPIES, ..Self::new(table, partitions, E::ROWS.keys()) }
+        Self { copies: E::COPIES, ..Self::new(table, partitions, E::ROWS.keys()) }
     }
 
     fn new(table: Table, partitions: Stretch, rows: RowKeys) -> Self {
-        let filter = E::KIND.map(|kind| wire::Filter::compare(KIND, Operator::Equal, kind));
+        let filter =
+            E::KIND.map(|kind| wire::Filter::compare(E::DISCRIMINATOR, Operator::Equal, kind));
         let scan_policy = table.options().scan_policy;
         Self {
             table,
             partitions,
             rows,
             index: None,
-            passes_copies: false,
+            copies: &[],
             filter,
             select: None,
             page_size: None,
@@ -343,6 +418,7 @@ impl<E: Entity + Send + 'static> Query<E> {
             resume: None,
             prefetch: false,
             limits: Limits::default(),
+            fail_fast: false,
             scan_policy,
             error: None,
             projection: PhantomData,

@@ -390,7 +390,7 @@ impl Operation {
     }
 }
 
-/// The size of a request with so many operations, which take `size` bytes when each has a number
+/// The size of a request with `operations` operations, which take `size` bytes when each has a number
 /// of two digits: ten of them have one.
 fn payload_size(operations: usize, size: usize) -> usize {
     BatchWriter::envelope_len(ID) + size - operations.min(10)

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::etag::ETag;
+use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::{Row, Table};
+use crate::entity::unknown::{Carrying, Known, names};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome, Result};
 use crate::key::Key;
@@ -20,14 +21,18 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Table {
-    /// Reads the entity at `key`, changes it and replaces it under the ETag that was read; if
-    /// somebody else wrote in between, reads and changes it again, up to 16 times: the second time at
+    /// Reads the entity at `key`, changes it and writes it under the ETag that was read; if another
+    /// writer came in between, reads and changes it again, up to 16 times: the second time at
     /// once, later after waits of random length, a second at most.
     ///
     /// Returns the entity as it is now stored. `change` may run several times, so it should do
-    /// nothing but change the entity. Properties that `E` does not have are gone afterwards, as with
-    /// [`replace`](Self::replace); where other programs add some, update a
-    /// [`DynamicEntity`](crate::DynamicEntity). Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
+    /// nothing but change the entity. Two requests a round.
+    ///
+    /// Properties that `E` does not know, because a newer program or another one wrote them, stay as
+    /// they are, with their types. The write is a Merge if no stored property goes away, and otherwise a
+    /// Replace that carries them; it then fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge)
+    /// if they and the changed entity are more than the service takes. [`replace`](Self::replace) erases
+    /// them. Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
     /// and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
     ///
     /// When the answer to the write is lost, the entity is read to see whether it was applied. That
@@ -58,9 +63,10 @@ impl Table {
         keys: Result<(&str, &str), &crate::key::KeyError>,
         change: &mut impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
-        let mut stored: Stored<E> = self.decode_one(&self.read(keys).await?)?;
-        change(&mut stored.entity);
-        let row = Row::of(&stored.entity).map_err(|error| error.of("UpdateEntity", self.name()))?;
+        let read: Stored<Known<E>> = self.decode_one(&self.read(keys).await?)?;
+        let Stored { entity: Known { mut entity, unknown, stored }, etag, timestamp } = read;
+        change(&mut entity);
+        let row = Row::of(&entity).map_err(|error| error.of("UpdateEntity", self.name()))?;
         if keys.is_ok_and(|keys| keys != row.keys()) {
             let what = "the change alters a part of the key, and keys cannot change: delete the \
                         entity and insert the other one, in one transaction if the partition is \
@@ -68,8 +74,19 @@ impl Table {
             return Err(Error::invalid(what).of("UpdateEntity", self.name()));
         }
         let sent = row.body.clone();
-        match self.replace_row(Ok(row), Some(&(&stored).into())).await {
-            Ok(etag) => Ok(now_stored(stored.entity, stored.timestamp, etag)),
+        let condition = Match::ETag(etag);
+        let written = names(&entity);
+        // A Merge leaves alone what it does not name, and cannot remove a property (a null in it leaves
+        // the property as it was).
+        let write = if stored.iter().all(|name| written.contains(name)) {
+            self.merge_row(Ok(row), Some(&condition)).await
+        } else {
+            let carried = unknown.beside(&entity);
+            let row = Row::of(&Carrying { entity: &entity, carried: &carried });
+            self.replace_row(row, Some(&condition)).await
+        };
+        match write {
+            Ok(etag) => Ok(now_stored(entity, timestamp, etag)),
             // The refusal may be the echo of this loop's own write, whose answer was lost, and then
             // the entity is now what was written. Another writer may have written the same, though.
             // That makes no difference unless the change adds to what is there.

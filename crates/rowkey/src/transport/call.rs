@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Says that it is a batch of so many operations.
+    /// Says that it is a batch of this number of operations.
     pub(crate) fn batch_of(mut self, operations: usize) -> Self {
         self.batch = Some(operations);
         self

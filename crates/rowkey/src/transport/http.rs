@@ -176,7 +176,7 @@ async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Br
 }
 
 impl Broken {
-    /// Nobody knows how far it came.
+    /// How far it came is unknown.
     #[cold]
     pub(crate) fn timeout() -> Self {
         Self::unknown("no whole answer came in time", None)

@@ -2,6 +2,7 @@
 //!
 //! - [`call`]: [`Call`], what the pipeline must know about an operation, and [`Reply`]
 //! - [`pipeline`]: [`Pipeline::send`], the loop over attempts
+//! - [`policy`]: what a program adds to every request
 //! - [`retry`]: which failures are repeated, and after which wait
 //! - [`sign`]: what is new on every attempt: date, request id, authorization
 //! - [`http`]: the connection pool, one attempt, and what its failures mean
@@ -11,6 +12,7 @@
 pub(crate) mod call;
 pub(crate) mod http;
 pub(crate) mod pipeline;
+pub(crate) mod policy;
 pub(crate) mod redact;
 pub(crate) mod retry;
 pub(crate) mod sign;
@@ -20,4 +22,4 @@ pub(crate) mod trace;
 mod tests;
 
 pub(crate) use call::{Call, Host, Reply, Safety};
-pub(crate) use pipeline::Pipeline;
+pub(crate) use pipeline::{Pipeline, Shared};

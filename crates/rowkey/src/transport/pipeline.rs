@@ -1,27 +1,30 @@
 //! The loop over attempts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::header::SERVER;
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::Service;
 use rowkey_wire::batch;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::request::Request;
-use rowkey_wire::table::encode::Flavor;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::call::{Call, Host, Reply, Safety};
 use super::http::{Answer, Broken, ErrorText, Http, Take, content_type};
+use super::policy::{Additions, Answered, Attempt};
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
 use super::trace;
 use crate::account::{Endpoint, Endpoints, Place};
 use crate::clock::Clock;
-use crate::credential::{Audience, Authority, Credential};
+use crate::credential::{Authority, Credential, Scope};
 use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
 use crate::options::ClientOptions;
+use crate::telemetry::Hook;
 
 /// Sends requests: signs them, retries them, and knows what a failure leaves open.
 ///
@@ -34,26 +37,23 @@ pub(crate) struct Pipeline {
     options: Arc<ClientOptions>,
 }
 
+/// What all handles of an account share.
 #[derive(Debug)]
-struct Shared {
-    endpoints: Endpoints,
-    signer: Signer,
-    clock: Arc<dyn Clock>,
-    jitter: Arc<Jitter>,
+pub(crate) struct Shared {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) signer: Signer,
+    /// What tokens are asked for.
+    pub(crate) scope: Scope,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) telemetry: Hook,
+    pub(crate) additions: Additions,
+    pub(crate) jitter: Arc<Jitter>,
+    /// Whether Azurite answers for the tables, as far as answers told.
+    pub(crate) azurite: AtomicBool,
 }
 
 impl Pipeline {
-    pub(crate) fn new(
-        http: Http,
-        endpoints: Endpoints,
-        credential: Credential,
-        clock: Arc<dyn Clock>,
-        options: ClientOptions,
-        jitter: Jitter,
-    ) -> Self {
-        let jitter = Arc::new(jitter);
-        let signer = Signer::new(credential, Arc::clone(&clock), Arc::clone(&jitter));
-        let shared = Shared { endpoints, signer, clock, jitter };
+    pub(crate) fn new(http: Http, options: ClientOptions, shared: Shared) -> Self {
         Self { http, shared: Arc::new(shared), options: Arc::new(options) }
     }
 
@@ -68,6 +68,10 @@ impl Pipeline {
         let endpoints = self.endpoints();
         let http = self.http.another(endpoints.is_secure(), endpoints.is_direct())?;
         Ok(Self { http, ..self.clone() })
+    }
+
+    pub(crate) fn telemetry(&self) -> &Hook {
+        &self.shared.telemetry
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {
@@ -154,7 +158,9 @@ impl Pipeline {
                 Err(error) if ambiguous => return Err(error.after_unknown()),
                 Err(error) => return Err(error),
             };
-            let signed = match self.shared.signer.sign(route.endpoint(), request, &authority) {
+            let mut attempt = Attempt::new(call, &request.method, attempts, route.at_secondary());
+            let signed = self.sign(route.endpoint(), request, &authority, &mut attempt);
+            let signed = match signed {
                 Ok(signed) => signed,
                 Err(error) if ambiguous => return Err(error.after_unknown()),
                 Err(error) => return Err(error.of(call.operation, call.resource)),
@@ -162,6 +168,9 @@ impl Pipeline {
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
             let result = self.attempt(signed, take, limit).await;
+            let status = result.as_ref().ok().map(|answer| answer.status.as_u16());
+            let answered = Answered { status, elapsed: started.elapsed() };
+            self.shared.additions.after(&attempt, answered);
             budget = budget.saturating_sub(started.elapsed());
             let failed = match result {
                 Ok(Answer { status, headers, body: Ok(body), rest }) if status.is_success() => {
@@ -193,7 +202,7 @@ impl Pipeline {
             if !renewed
                 && attempts < retry.max_attempts
                 && is_about_credential(&failed.error)
-                && self.credential().has_newer(self.audience(), &authority)
+                && self.credential().has_newer(&self.shared.scope, &authority)
             {
                 renewed = true;
                 trace::retry(call, &failed.error, attempts, Duration::ZERO);
@@ -231,7 +240,7 @@ impl Pipeline {
     /// What authorizes an attempt that begins now.
     async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
         let clock = &*self.shared.clock;
-        self.credential().settle(self.audience(), endpoint, clock, limit).await
+        self.credential().settle(&self.shared.scope, endpoint, clock, limit).await
     }
 
     pub(crate) fn credential(&self) -> &Credential {
@@ -252,11 +261,15 @@ impl Pipeline {
         super::sign::version(service, &self.credential().settled())
     }
 
-    fn audience(&self) -> Audience {
-        match self.shared.endpoints.flavor() {
-            Flavor::Cosmos => Audience::Cosmos,
-            Flavor::Storage => Audience::Storage,
-        }
+    fn sign(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        authority: &Authority,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Signed> {
+        let Shared { signer, additions, .. } = &*self.shared;
+        signer.sign(endpoint, request, authority, additions, attempt)
     }
 
     async fn attempt(
@@ -265,10 +278,20 @@ impl Pipeline {
         take: Take,
         limit: Duration,
     ) -> std::result::Result<Answer, Broken> {
-        match tokio::time::timeout(limit, self.http.send(signed.request, take)).await {
+        let result = match tokio::time::timeout(limit, self.http.send(signed.request, take)).await {
             Ok(result) => result,
             Err(_) => Err(Broken::timeout()),
+        };
+        let server = result.as_ref().ok().and_then(|answer| answer.headers.get(SERVER));
+        if server.is_some_and(|server| server.as_bytes().starts_with(b"Azurite-Table")) {
+            self.shared.azurite.store(true, Ordering::Relaxed);
         }
+        result
+    }
+
+    /// Whether Azurite answers for the tables; not known before the first answer.
+    pub(crate) fn is_azurite(&self) -> bool {
+        self.shared.azurite.load(Ordering::Relaxed)
     }
 
     /// An answer that is no success, or a success that was cut off.

@@ -12,6 +12,7 @@ use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::limits::MAX_URL;
 use rowkey_wire::request::Request;
 
+use super::policy::{Additions, Attempt};
 use super::retry::Jitter;
 use crate::account::Endpoint;
 use crate::clock::Clock;
@@ -47,6 +48,8 @@ impl Signer {
         endpoint: &Endpoint,
         request: &Request,
         authority: &Authority,
+        additions: &Additions,
+        attempt: &mut Attempt<'_>,
     ) -> Result<Signed> {
         let url = address(endpoint, &request.target, authority);
         check_length(&url)?;
@@ -59,7 +62,8 @@ impl Signer {
         headers.insert(MS_DATE, self.date());
         headers.insert(VERSION, version(request.service, authority));
         headers.insert(CLIENT_REQUEST_ID, id.clone());
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        let agent = additions.user_agent.clone();
+        headers.insert(USER_AGENT, agent.unwrap_or(const { HeaderValue::from_static(AGENT) }));
         if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT) {
             // The service refuses those without a length, and the HTTP client sends none of nothing.
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -67,6 +71,8 @@ impl Signer {
         for (name, value) in &request.headers {
             headers.insert(name, value.clone());
         }
+        attempt.is_named(&id);
+        additions.add(attempt, &mut headers)?;
         match authority {
             Authority::Bearer(token) => {
                 headers.insert(AUTHORIZATION, token.clone());
@@ -151,7 +157,7 @@ pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
     })
 }
 
-const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
 
 /// Length of a request's id.
 const ID: usize = uuid::fmt::Hyphenated::LENGTH;
@@ -207,10 +213,19 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualClock;
+    use crate::transport::{Call, Safety};
 
     fn signer(credential: Credential, date: &str) -> Signer {
         let clock = ManualClock::new(headers::parse_http_date(date).unwrap());
         Signer::new(credential, Arc::new(clock), Arc::new(Jitter::seeded(1)))
+    }
+
+    fn signed(signer: &Signer, endpoint: &Endpoint, target: &str) -> Signed {
+        let authority = signer.credential.settled();
+        let call = Call::new("GetEntity", "t", Safety::Read);
+        let (method, additions) = (Method::GET, Additions::default());
+        let mut attempt = Attempt::new(&call, &method, 1, false);
+        signer.sign(endpoint, &get(target), &authority, &additions, &mut attempt).unwrap()
     }
 
     fn get(target: &str) -> Request {
@@ -243,9 +258,7 @@ mod tests {
         ] {
             let credential = Credential::shared_key_lite(account, key).unwrap();
             let endpoint = Endpoint::parse("the endpoint", url).unwrap();
-            let authority = credential.settled();
-            let signed = signer(credential, date).sign(&endpoint, &get(target), &authority);
-            let signed = signed.unwrap().request;
+            let signed = signed(&signer(credential, date), &endpoint, target).request;
             assert_eq!(signed.url().as_str(), format!("{url}{target}"));
             assert_eq!(signed.headers()[MS_DATE], date);
             assert_eq!(signed.headers()[AUTHORIZATION].to_str().unwrap(), authorization);
@@ -255,13 +268,11 @@ mod tests {
 
     #[test]
     fn the_address_is_signed_as_it_is_sent() {
-        let credential = || Credential::shared_key("a", "YmFy").unwrap();
+        let credential = Credential::shared_key("a", "YmFy").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "http://127.0.0.1:10002/a").unwrap();
         // Everything that a key may hold, as addresses have it: nothing is changed on the way.
         let target = "/t(PartitionKey='%25%2B%20%C3%B4..',RowKey='it''s~!*(x)')";
-        let authority = credential().settled();
-        let signed = signer(credential(), DATE).sign(&endpoint, &get(target), &authority);
-        let signed = signed.unwrap().request;
+        let signed = signed(&signer(credential, DATE), &endpoint, target).request;
         assert_eq!(signed.url().as_str(), format!("http://127.0.0.1:10002/a{target}"));
     }
 
@@ -283,8 +294,7 @@ mod tests {
     fn debug_shows_no_address() {
         let credential = Credential::sas("sv=1&sig=secret").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "https://a.table.core.windows.net").unwrap();
-        let authority = credential.settled();
-        let signed = signer(credential, DATE).sign(&endpoint, &get("/t"), &authority).unwrap();
+        let signed = signed(&signer(credential, DATE), &endpoint, "/t");
         assert!(signed.request.url().as_str().ends_with("/t?sv=1&sig=secret"));
         assert!(!format!("{signed:?}").contains("secret"));
     }

@@ -1,7 +1,7 @@
 //! Spans and events, named as the OpenTelemetry conventions of Azure's libraries name them.
 //!
 //! One span an operation, `warn` for a retry, `error` for a failure that the caller did not expect.
-//! With nobody listening, an operation costs a few loads and no allocation.
+//! Without a subscriber, an operation costs a few loads and no allocation.
 //!
 //! Conventions: <https://azure.github.io/azure-sdk/opentelemetry_conventions.html>. They ask to keep
 //! the `az.` names until the `azure.` ones that shall replace them are stable.

@@ -189,7 +189,7 @@ impl Blobs {
     }
 }
 
-/// For whoever keeps containers elsewhere, too.
+/// For a store that keeps containers elsewhere, too.
 #[cfg(feature = "durable")]
 impl Blobs {
     /// The container with this name, to ask it what has changed.

@@ -58,7 +58,7 @@ impl Container {
         }
     }
 
-    /// Refuses to look at it for somebody who says to hold a lease that he does not.
+    /// Refuses to look at it for a caller that names a lease which it does not hold.
     pub(crate) fn check_read(&self, guard: &Guard, now: DateTime) -> Result<(), Rejection> {
         self.lease.check_read(guard.lease, Subject::Container, now)
     }
@@ -139,7 +139,7 @@ impl Container {
         .ok_or_else(blob_not_found)
     }
 
-    /// The blob with this name to read it; whoever reads must say what it is to be.
+    /// The blob with this name to read it; the reader must say what it is to be.
     pub(crate) fn read(
         &self,
         name: &str,
@@ -171,7 +171,7 @@ impl Container {
     }
 }
 
-/// For whoever keeps a container elsewhere, too.
+/// For a store that keeps the container elsewhere, too.
 #[cfg(feature = "durable")]
 impl Container {
     /// What had this name before, to put it back.

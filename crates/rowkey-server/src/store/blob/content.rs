@@ -46,7 +46,7 @@ impl Content {
         })
     }
 
-    /// The pieces after so many of them.
+    /// The pieces after the first `count`.
     #[cfg(feature = "durable")]
     pub(crate) fn pieces_after(&self, count: usize) -> impl Iterator<Item = Bytes> {
         self.pieces.iter().skip(count).map(|(_, piece)| piece.clone())

@@ -1,6 +1,6 @@
 //! Leases: who holds a blob or a container, until when, and who may do what meanwhile.
 //!
-//! What time does to a lease is worked out when somebody looks: a lease that is over is still here
+//! What time does to a lease is worked out when the lease is read: a lease that is over is still here
 //! with its id, because its last holder is told so, and may renew it.
 //!
 //! Reference: [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob).
@@ -150,7 +150,7 @@ impl Lease {
         }
     }
 
-    /// Refuses to change or delete what somebody else holds.
+    /// Refuses to change or delete what another client holds.
     pub(crate) fn check_write(
         &self,
         lease: Option<Uuid>,
@@ -165,7 +165,7 @@ impl Lease {
         }
     }
 
-    /// Refuses to read for somebody who says to hold what he does not.
+    /// Refuses to read for a caller that names a lease which it does not hold.
     pub(crate) fn check_read(
         &self,
         lease: Option<Uuid>,

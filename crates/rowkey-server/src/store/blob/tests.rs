@@ -269,7 +269,7 @@ fn a_leased_blob_is_written_by_its_holder_alone() {
     container.lease_blob("b", action, &Conditions::NONE, A, at(15)).unwrap();
     let conditions = Conditions { none_match: Some(Match::Any), ..Conditions::NONE };
     assert_eq!(code(put(&mut blobs, "b", "4", &Guard { lease: Some(A), conditions }, 16)), "ok");
-    // Expired, then written by somebody else: free.
+    // Expired, then written by another client: free.
     assert_eq!(code(put(&mut blobs, "b", "5", &free, 40)), "ok");
     assert_eq!(
         code(put(&mut blobs, "b", "6", &holding(A), 41)),

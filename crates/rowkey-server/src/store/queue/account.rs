@@ -158,7 +158,7 @@ impl Queues {
     }
 }
 
-/// For whoever keeps queues elsewhere, too.
+/// For a store that keeps queues elsewhere, too.
 #[cfg(feature = "durable")]
 impl Queues {
     /// The queue with this name, to ask it what has changed.

@@ -101,7 +101,7 @@ impl Queue {
         self.messages.entry(id).or_insert(message)
     }
 
-    /// Gives `each` up to `count` messages that are visible, and hides them for so many seconds.
+    /// Gives `each` up to `count` messages that are visible, and hides them for some seconds.
     pub(crate) fn get(
         &mut self,
         count: u32,
@@ -131,7 +131,7 @@ impl Queue {
         }
     }
 
-    /// Hides a message for so many seconds from now, and gives it a new text if there is one.
+    /// Hides a message for `visibility` seconds from now, and gives it a new text if there is one.
     pub(crate) fn update(
         &mut self,
         id: &str,
@@ -174,7 +174,7 @@ impl Queue {
         }
     }
 
-    /// How many messages there are, whoever holds them.
+    /// How many messages there are, hidden ones included.
     pub(crate) fn count(&mut self, now: DateTime) -> usize {
         self.expire(now);
         self.messages.len()
@@ -236,7 +236,7 @@ impl Queue {
     }
 }
 
-/// For whoever keeps a queue elsewhere, too.
+/// For a store that keeps the queue elsewhere, too.
 #[cfg(feature = "durable")]
 impl Queue {
     /// The message with this id.

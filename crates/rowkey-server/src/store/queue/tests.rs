@@ -11,7 +11,7 @@ use super::account::{Created, Queues};
 use super::messages::{Message, Queue};
 use crate::store::Names;
 
-/// So many seconds after the test began.
+/// This number of seconds after the test began.
 fn at(seconds: i64) -> DateTime {
     let start: DateTime = "2026-01-01T00:00:00Z".parse().unwrap();
     DateTime::from_ticks(start.ticks() + seconds * 10_000_000).unwrap()
@@ -79,7 +79,7 @@ fn a_message_ends_with_its_life() {
     put(&mut queue, "ever", None, 0, 0);
     let (_, held) = get(&mut queue, 1, 60, 0);
     assert_eq!(queue.count(at(9)), 2);
-    assert_eq!(queue.count(at(10)), 1, "though somebody holds it");
+    assert_eq!(queue.count(at(10)), 1, "though a client holds it");
     assert_eq!(code(queue.delete(&held.0, held.1, at(10))), ErrorCode::MESSAGE_NOT_FOUND);
     assert_eq!(get(&mut queue, 32, 1, 3_000_000_000).0, ["ever"]);
     let mut expires = None;
@@ -95,7 +95,7 @@ fn only_the_last_receipt_is_good() {
     let (_, second) = get(&mut queue, 1, 5, 5);
     assert_eq!(first.0, second.0);
     assert_eq!(code(queue.delete(&first.0, first.1, at(5))), ErrorCode::POP_RECEIPT_MISMATCH);
-    // Nobody else got it meanwhile, so it is good even after the message is visible.
+    // No other client got it meanwhile, so it is good even after the message is visible.
     let third = queue.update(&second.0, second.1, Some("b".into()), 0, at(20)).unwrap().stamp;
     assert_eq!(peek(&mut queue, 20), [("b".to_owned(), 2)]);
     let fourth = queue.update(&second.0, third, None, 0, at(20)).unwrap().stamp;

@@ -84,7 +84,7 @@ async fn try_seed(seed: u64, end: End) {
         }
         drop(kept.server.take());
         kept.connect(open(&directory, &clock).await);
-        // What was refused may have used tags up that nobody saw, and that are free again.
+        // What was refused may have used tags up that no answer showed, and that are free again.
         pass(&clock, 1, [&mut kept, &mut memory]);
         compare_all(&known, &mut kept, &mut memory);
     }

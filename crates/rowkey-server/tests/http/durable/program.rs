@@ -23,7 +23,7 @@ impl Directory {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("rowkey-durable-{}-{number}", std::process::id());
         // Where files are in memory, if anywhere: they survive a process as well as others do,
-        // and nobody waits for a disk.
+        // and no request waits for a disk.
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let path = parent.join(name);
@@ -103,10 +103,10 @@ impl Program {
         command(location, &[]).output().unwrap()
     }
 
-    /// The same for somebody who is not allowed more than others.
+    /// The same for a user without privileges.
     pub(super) fn fail_as_nobody_else(location: &Path) -> Output {
         let mut command = command(location, &[]);
-        // Whoever owns everything may write everything.
+        // The superuser may write everything.
         let home = Directory::new();
         if fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0) {
             fs::create_dir(home.path()).unwrap();
@@ -119,7 +119,7 @@ impl Program {
         command.output().unwrap()
     }
 
-    /// Starts it so that it can make no file longer than so many bytes, as if the disk were full.
+    /// Starts it so that it can make no file longer than a number of bytes, as if the disk were full.
     #[cfg(target_os = "linux")]
     pub(super) fn start_with_files_up_to(bytes: u32, location: &Path, more: &[&str]) -> Self {
         let usual = command(location, more);

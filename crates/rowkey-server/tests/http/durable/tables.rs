@@ -202,7 +202,7 @@ fn row_of(change: &Change) -> &str {
     }
 }
 
-/// The tags in the answer to a transaction of so many changes, all of which were made.
+/// The tags in the answer to a transaction of `count` changes, all of which were made.
 fn tags_of(answer: &Answer, count: usize) -> Vec<Option<String>> {
     let parts: Vec<&str> = answer.body.split("HTTP/1.1 ").skip(1).collect();
     assert_eq!(parts.len(), count, "{answer:?}");

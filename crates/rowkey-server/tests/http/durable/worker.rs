@@ -1,6 +1,6 @@
 //! What one client did, and what may therefore be there after the server was killed.
 //!
-//! A client has things of its own that nobody else touches, and sends one request at a time. So
+//! A client has things of its own that no other client touches, and sends one request at a time. So
 //! what is there is exactly what it was told of; or, of the one request whose answer never came,
 //! also what that would have done, all of it.
 

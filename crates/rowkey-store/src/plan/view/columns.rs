@@ -1,49 +1,81 @@
 //! The columns of a summary: what each says of a group, and how it follows one entity's change.
 
 use rowkey::edm::{Value, ValueRef};
-use rowkey::{DynamicEntity, Error, ErrorKind, Property, Result};
+use rowkey::{Column, DynamicEntity, Error, ErrorKind, Property, Result};
 
 /// What a summary says of its group, column by column.
+///
+/// A summary has the types that its columns are stored as. Contributions have those of the values themselves.
 pub(super) struct Columns<E>(pub(super) Vec<(&'static str, Kind<E>)>);
 
 pub(super) enum Kind<E> {
     /// How many entities there are.
-    Count,
+    Count(Column<i64>),
     /// The sum of a number of each.
-    Sum(Box<dyn Fn(&E) -> i64 + Send + Sync>),
+    Sum(Column<i64>, Box<dyn Fn(&E) -> i64 + Send + Sync>),
     /// The first value in an order.
-    First { of: ValueOf<E>, precedes: Precedes },
+    First { of: ValueOf<E>, order: Order },
 }
 
 type ValueOf<E> = Box<dyn Fn(&E) -> Result<Option<Value>> + Send + Sync>;
 
-/// Whether one value comes before another.
-pub(super) type Precedes = fn(&Value, &Value) -> Result<bool>;
+/// The order of the values of a column, and how a summary stores them.
+pub(super) struct Order {
+    precedes: Precedes,
+    read: Conversion,
+    write: Conversion,
+}
 
-/// A value of an entity, as it is stored.
+/// Whether one value comes before another.
+type Precedes = fn(&Value, &Value) -> Result<bool>;
+
+type Conversion = Box<dyn Fn(&Value) -> Result<Option<Value>> + Send + Sync>;
+
+impl Order {
+    /// The smallest first.
+    pub(super) fn ascending<P: Property + Ord + 'static>(column: Column<P>) -> Self {
+        Self::of(column, |a, b| Ok(own::<P>(a)? < own(b)?))
+    }
+
+    /// The greatest first.
+    pub(super) fn descending<P: Property + Ord + 'static>(column: Column<P>) -> Self {
+        Self::of(column, |a, b| Ok(own::<P>(a)? > own(b)?))
+    }
+
+    fn of<P: Property + 'static>(column: Column<P>, precedes: Precedes) -> Self {
+        Self {
+            precedes,
+            read: Box::new(move |value| {
+                let value = column.from_value(value.as_ref()).map_err(foreign)?;
+                stored(column.name(), Some(&value))
+            }),
+            write: Box::new(move |value| {
+                let value = column.to_value(&own(value)?);
+                value.map_err(|error| untaken(column.name()).with_source(error))
+            }),
+        }
+    }
+}
+
+fn own<P: Property>(value: &Value) -> Result<P> {
+    P::from_value(value.as_ref()).map_err(foreign)
+}
+
+fn foreign(error: rowkey::entity::PropertyError) -> Error {
+    let what = "a value in the view is not of the column's type";
+    Error::refused(ErrorKind::Decode, what).with_source(error)
+}
+
+fn untaken(name: &str) -> Error {
+    let what = format!("the entity has a value that the column `{name}` cannot take");
+    Error::refused(ErrorKind::Invalid, what)
+}
+
+/// A value of an entity, as a contribution stores it.
 pub(super) fn stored<P: Property>(name: &'static str, value: Option<&P>) -> Result<Option<Value>> {
     let Some(value) = value else { return Ok(None) };
-    let value = value.to_value().map_err(|error| {
-        let what = format!("the entity has a value that the column `{name}` cannot take");
-        Error::refused(ErrorKind::Invalid, what).with_source(error)
-    });
+    let value = value.to_value().map_err(|error| untaken(name).with_source(error));
     Ok(value?.map(ValueRef::into_owned))
-}
-
-/// The order of a type, for values of it that are stored.
-pub(super) fn less<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
-    let read = |value: &Value| {
-        P::from_value(value.as_ref()).map_err(|error| {
-            let what = "a value in the view is not of the column's type";
-            Error::refused(ErrorKind::Decode, what).with_source(error)
-        })
-    };
-    Ok(read(a)? < read(b)?)
-}
-
-/// The reverse.
-pub(super) fn greater<P: Property + Ord>(a: &Value, b: &Value) -> Result<bool> {
-    less::<P>(b, a)
 }
 
 impl<E> Columns<E> {
@@ -51,8 +83,8 @@ impl<E> Columns<E> {
     pub(super) fn contribute(&self, entity: &E, contribution: &mut DynamicEntity) -> Result<()> {
         for (name, kind) in &self.0 {
             let value = match kind {
-                Kind::Count => None,
-                Kind::Sum(of) => Some(of(entity).into()),
+                Kind::Count(_) => None,
+                Kind::Sum(_, of) => Some(of(entity).into()),
                 Kind::First { of, .. } => of(entity)?,
             };
             if let Some(value) = value {
@@ -63,13 +95,14 @@ impl<E> Columns<E> {
     }
 
     /// The columns of a group without entities.
-    pub(super) fn clear(&self, summary: &mut DynamicEntity) {
+    pub(super) fn clear(&self, summary: &mut DynamicEntity) -> Result<()> {
         for (name, kind) in &self.0 {
             match kind {
-                Kind::Count | Kind::Sum(_) => drop(summary.set(*name, 0_i64)),
+                Kind::Count(column) | Kind::Sum(column, _) => set_sum(summary, *column, 0)?,
                 Kind::First { .. } => drop(summary.remove(name)),
             }
         }
+        Ok(())
     }
 
     /// Puts `new` in the place of `old` among the contributions that `summary` sums up. Says whether
@@ -84,19 +117,26 @@ impl<E> Columns<E> {
             let (old_value, new_value) =
                 (old.and_then(|row| row.get(name)), new.and_then(|row| row.get(name)));
             let is_known = match kind {
-                Kind::Count => {
-                    step(summary, name, i64::from(old.is_some()), i64::from(new.is_some()))?
+                Kind::Count(column) => {
+                    step(summary, *column, i64::from(old.is_some()), i64::from(new.is_some()))?
                 }
-                Kind::Sum(_) => step(summary, name, number(old_value), number(new_value))?,
-                Kind::First { precedes, .. } => {
-                    match first_of(summary.get(name), old_value, new_value, *precedes)? {
-                        First::Same => true,
-                        First::New(first) => {
-                            summary.set(*name, first);
-                            true
-                        }
-                        First::Unknown => false,
+                Kind::Sum(column, _) => {
+                    step(summary, *column, number(old_value), number(new_value))?
+                }
+                Kind::First { order, .. } => {
+                    let first = summary.get(name).map(&order.read).transpose()?.flatten();
+                    let first =
+                        match first_of(first.as_ref(), old_value, new_value, order.precedes)? {
+                            First::New(first) => Some(first),
+                            // Written again: another program may have stored it as another type.
+                            First::Same => first,
+                            First::Unknown => return Ok(false),
+                        };
+                    let stored = first.as_ref().map(&order.write).transpose()?.flatten();
+                    if let Some(stored) = stored {
+                        summary.set(*name, stored);
                     }
+                    true
                 }
             };
             if !is_known {
@@ -108,17 +148,30 @@ impl<E> Columns<E> {
 }
 
 /// Moves a number of the summary; not if it has none.
-fn step(summary: &mut DynamicEntity, name: &'static str, old: i64, new: i64) -> Result<bool> {
-    let Some(Value::Int64(sum)) = summary.get(name) else { return Ok(false) };
+fn step(summary: &mut DynamicEntity, column: Column<i64>, old: i64, new: i64) -> Result<bool> {
+    let sum = summary.get(column.name()).map(|sum| column.from_value(sum.as_ref()));
+    let Some(Ok(sum)) = sum else { return Ok(false) };
     // In 128 bits: what is taken away may be negative.
-    let sum = i64::try_from(i128::from(*sum) - i128::from(old) + i128::from(new));
-    let sum = sum.map_err(|_| {
-        let what = format!("the sum `{name}` of a group does not fit an Int64");
-        Error::refused(ErrorKind::TooLarge, what)
-            .advise("sum up a coarser unit, or make the groups smaller")
-    });
-    summary.set(name, sum?);
+    let sum = i64::try_from(i128::from(sum) - i128::from(old) + i128::from(new));
+    set_sum(summary, column, sum.map_err(|_| too_large(column))?)?;
     Ok(true)
+}
+
+fn set_sum(summary: &mut DynamicEntity, column: Column<i64>, sum: i64) -> Result<()> {
+    let value = column.to_value(&sum).map_err(|error| too_large(column).with_source(error))?;
+    if let Some(value) = value {
+        summary.set(column.name(), value);
+    }
+    Ok(())
+}
+
+fn too_large(column: Column<i64>) -> Error {
+    let what = format!(
+        "the sum `{}` of a group does not fit the type that it is stored as",
+        column.name()
+    );
+    Error::refused(ErrorKind::TooLarge, what)
+        .advise("sum up a coarser unit, make the groups smaller, or store it as an Int64")
 }
 
 fn number(value: Option<&Value>) -> i64 {
@@ -154,15 +207,15 @@ mod tests {
     use super::*;
 
     fn columns() -> Columns<i64> {
-        let first = |name, precedes| {
+        let first = |name, order| {
             let of = Box::new(move |number: &i64| stored(name, Some(number)));
-            (name, Kind::First { of, precedes })
+            (name, Kind::First { of, order })
         };
         Columns(vec![
-            ("Count", Kind::Count),
-            ("Sum", Kind::Sum(Box::new(|number| *number))),
-            first("Min", less::<i64>),
-            first("Max", greater::<i64>),
+            ("Count", Kind::Count(Column::named("Count"))),
+            ("Sum", Kind::Sum(Column::named("Sum"), Box::new(|number| *number))),
+            first("Min", Order::ascending::<i64>(Column::named("Min"))),
+            first("Max", Order::descending::<i64>(Column::named("Max"))),
         ])
     }
 
@@ -174,7 +227,7 @@ mod tests {
 
     fn summary(numbers: &[i64]) -> DynamicEntity {
         let mut summary = DynamicEntity::new("group", "summary");
-        columns().clear(&mut summary);
+        columns().clear(&mut summary).unwrap();
         for number in numbers {
             let new = contribution(*number);
             assert!(columns().replace(&mut summary, None, Some(&new)).unwrap());

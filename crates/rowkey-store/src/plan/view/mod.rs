@@ -26,7 +26,7 @@ use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::job::Verdict;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
-use columns::{Columns, Kind, Precedes, greater, less, stored};
+use columns::{Columns, Kind, Order, stored};
 
 /// The view that a summary or a contribution is of.
 const VIEW: &str = "View";
@@ -35,7 +35,8 @@ const VIEW: &str = "View";
 ///
 /// The store of the entities keeps it: [`StoreBuilder::following`](crate::StoreBuilder::following). A
 /// summary is an ordinary entity, in any table, which is read with one request. The view writes the
-/// columns it was told of and keeps all others as they are; all else that `S` has must be optional.
+/// columns it was told of, as the types that `S` stores them as, and keeps all others as they are; all else that `S`
+/// has must be optional.
 ///
 /// A summary follows a write after its commit: at once as a rule, a moment later if another writer
 /// changed the summary meanwhile or the program stopped, by [`Store::run`](crate::Store::run). A summary
@@ -128,51 +129,50 @@ impl<E, S: Entity> View<E, S> {
     /// This column says how many entities there are in the group.
     #[must_use = "it gives the view with the column"]
     pub fn count(self, column: Column<i64>) -> Self {
-        self.column(column.name(), Kind::Count)
+        self.column(column.name(), Kind::Count(column))
     }
 
     /// This column is the sum of a number of each entity: of money in cents, say.
     ///
     /// Sums of doubles depend on the order in which they are made, so there are none. A sum that does
-    /// not fit an `i64` leaves the change unsettled, and workers report it.
+    /// not fit an `i64`, or the type that it is stored as, leaves the change unsettled, and workers report it.
     #[must_use = "it gives the view with the column"]
     pub fn sum<N: Into<i64>>(
         self,
         column: Column<i64>,
         of: impl Fn(&E) -> N + Send + Sync + 'static,
     ) -> Self {
-        self.column(column.name(), Kind::Sum(Box::new(move |entity| of(entity).into())))
+        self.column(column.name(), Kind::Sum(column, Box::new(move |entity| of(entity).into())))
     }
 
     /// This column is the smallest value that any entity of the group has.
     #[must_use = "it gives the view with the column"]
-    pub fn min<P: Property + Ord, V: Into<Option<P>>>(
+    pub fn min<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
         column: Column<P>,
         of: impl Fn(&E) -> V + Send + Sync + 'static,
     ) -> Self {
-        self.first(column, of, less::<P>)
+        self.first(column.name(), of, Order::ascending(column))
     }
 
     /// This column is the greatest value that any entity of the group has, or the latest time.
     #[must_use = "it gives the view with the column"]
-    pub fn max<P: Property + Ord, V: Into<Option<P>>>(
+    pub fn max<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
         column: Column<P>,
         of: impl Fn(&E) -> V + Send + Sync + 'static,
     ) -> Self {
-        self.first(column, of, greater::<P>)
+        self.first(column.name(), of, Order::descending(column))
     }
 
     fn first<P: Property, V: Into<Option<P>>>(
         self,
-        column: Column<P>,
+        name: &'static str,
         of: impl Fn(&E) -> V + Send + Sync + 'static,
-        precedes: Precedes,
+        order: Order,
     ) -> Self {
-        let name = column.name();
         let of = Box::new(move |entity: &E| stored(name, of(entity).into().as_ref()));
-        self.column(name, Kind::First { of, precedes })
+        self.column(name, Kind::First { of, order })
     }
 
     fn column(mut self, name: &'static str, kind: Kind<E>) -> Self {
@@ -267,7 +267,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let mut summary = before.clone();
         summary.mark_as::<S>();
         summary.set(VIEW, self.name);
-        self.columns.clear(&mut summary);
+        self.columns.clear(&mut summary)?;
         let head = writer(&summary.row_key).finish().map_err(|error| Error::no_such_key(&error))?;
         let all = Partition::<DynamicEntity>::new(&*summary.partition_key).prefix(&head);
         let mut rows = self.table.query(all).stream();

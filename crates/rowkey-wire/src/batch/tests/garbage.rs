@@ -1,4 +1,4 @@
-//! Bytes nobody sent: read or refused, within bounds.
+//! Bytes that no client sends: read or refused, within bounds.
 
 use super::*;
 

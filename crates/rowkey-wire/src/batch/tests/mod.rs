@@ -1,4 +1,4 @@
-//! Each half against recorded bytes (`vectors/batch-*.http`), and against bytes nobody sent.
+//! Each half against recorded bytes (`vectors/batch-*.http`), and against bytes that no client sends.
 //!
 //! | | requests | responses |
 //! |---|---|---|

@@ -158,7 +158,7 @@ pub fn get_service_stats() -> Request {
 }
 
 /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
-/// for whoever has a token. The answer is read by [`crate::auth::delegation::decode`].
+/// for the holder of a token. The answer is read by [`crate::auth::delegation::decode`].
 pub fn get_user_delegation_key(info: &KeyInfo) -> Request {
     let target = "/?restype=service&comp=userdelegationkey".to_owned();
     Request { method: Method::POST, ..document(target, delegation::encode(info)) }

@@ -26,9 +26,9 @@ pub enum Lease {
         /// The id that it is to have; none: the service makes one.
         proposed: Option<Uuid>,
     },
-    /// It ends, whoever holds it.
+    /// It ends for any holder.
     Break {
-        /// After so many seconds, 0 to 60; none: when it would have ended, or at once if never.
+        /// After this number of seconds, 0 to 60; none: when it would have ended, or at once if never.
         period: Option<u32>,
     },
     /// It gets another id.

@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 
 use super::super::template::Piece;
-use super::super::{KeyPart, KeyWriter, PartFormat};
+use rowkey_wire::key as wire;
+
+use super::super::{KeyWriter, Notation, PartFormat};
 use super::*;
 
 const UNDER: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
@@ -201,56 +203,63 @@ fn ranges_of_text_hold_all_that_is_meant_and_little_else() {
     });
 }
 
-/// Text at the end, where nothing follows it, and a part that says nothing of itself.
+/// A number without zeros in front, text, and such a number at the end.
 #[derive(Clone, Debug)]
-struct Rest(Odd, String);
+struct Unpadded(i64, String, i64);
 
-/// Written by hand, largest first and of any length.
-#[derive(Clone, Debug)]
-struct Odd(usize);
+const UNPADDED: PartFormat = PartFormat { notation: Notation::Unpadded, ..PartFormat::DEFAULT };
+const BEFORE: PartFormat = PartFormat { separator: Some(';'), ..UNPADDED };
 
-impl KeyPart for Odd {
-    const DESCENDING: bool = true;
+impl Values for Unpadded {
+    const TEMPLATE: &'static [Piece] = &[
+        Piece::part::<i64>(BEFORE),
+        Piece::Literal(";"),
+        Piece::part::<String>(UNDER),
+        Piece::Literal("_"),
+        Piece::part::<i64>(UNPADDED),
+    ];
 
     fn write(&self, out: &mut KeyWriter) {
-        out.literal(["zz", "z", "y"][self.0]);
-    }
-
-    fn read(_: &str, _: PartFormat) -> Result<Self, super::super::KeyReadError> {
-        Ok(Self(0))
-    }
-}
-
-const ODD: PartFormat = PartFormat { descending: true, separator: Some(';'), ..UNDER };
-
-impl Values for Rest {
-    const TEMPLATE: &'static [Piece] =
-        &[Piece::part::<Odd>(ODD), Piece::Literal(";"), Piece::part::<String>(PartFormat::DEFAULT)];
-
-    fn write(&self, out: &mut KeyWriter) {
-        out.part(&self.0, ODD);
+        out.part(&self.0, BEFORE);
         out.literal(";");
-        out.part(&self.1, PartFormat::DEFAULT);
+        out.part(&self.1, UNDER);
+        out.literal("_");
+        out.part(&self.2, UNPADDED);
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        self.0.0.cmp(&other.0.0).then(wire::compare(&self.1, &other.1))
+        let text = wire::compare(&self.1, &other.1);
+        self.0.cmp(&other.0).then(text).then(self.2.cmp(&other.2))
     }
 }
 
 #[test]
-fn a_part_of_unknown_order_is_compared_row_by_row() {
-    let texts = ["", "a", "a b", "ab", "b", "é"];
-    let all = (0..3).flat_map(|odd| texts.map(|text| Rest(Odd(odd), text.to_owned())));
+fn numbers_without_zeros_in_front_are_compared_row_by_row() {
+    let numbers = [-10, -9, 0, 9, 10, 100];
+    let all = numbers.into_iter().flat_map(|first| {
+        [("", -1), ("a", 9), ("a", 10), ("a b", 0)].map(|(text, n)| Unpadded(first, text.into(), n))
+    });
     every_range(&all.collect::<Vec<_>>(), |from, to, found, excess| {
-        let is_exact = match (from, to) {
+        let is_one = match (from, to) {
             (
                 Bound::Included(from) | Bound::Excluded(from),
                 Bound::Included(to) | Bound::Excluded(to),
-            ) => from.0.0 == to.0.0,
+            ) => from.0 == to.0,
             _ => false,
         };
-        assert!(!is_exact || excess.is_empty(), "{from:?} to {to:?}");
-        assert!(found.stretches().len() <= 1);
+        // Only rows of the same number, if both ends have it.
+        let first = |row: &str| row.split(';').next().and_then(|n| n.parse::<i64>().ok());
+        if let (true, Bound::Included(from) | Bound::Excluded(from)) = (is_one, from) {
+            assert!(excess.iter().all(|row| first(row) == Some(from.0)), "{from:?} to {to:?}");
+        }
+        assert!(found.stretches().len() <= 4);
     });
+}
+
+#[test]
+fn a_number_that_the_template_does_not_make_ends_no_range() {
+    for row in ["007;a_1", "+7;a_1", "-0;a_1", "7;a_", "x;a_1"] {
+        let end = End::new(Unpadded::TEMPLATE, Bound::Included((row.to_owned(), Extent::Whole)));
+        assert_eq!(end.err(), Some(NotOfTemplate), "{row:?}");
+    }
 }

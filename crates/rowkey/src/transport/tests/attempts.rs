@@ -182,7 +182,7 @@ async fn a_success_after_an_ambiguous_attempt_says_so() {
 
 #[tokio::test]
 async fn a_refused_connection_has_sent_nothing() {
-    // Bound but not listening: nobody else gets the port, and connections to it are refused.
+    // Bound but not listening: no other client gets the port, and connections to it are refused.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}/contoso", socket.local_addr().unwrap());

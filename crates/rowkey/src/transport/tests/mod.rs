@@ -5,11 +5,13 @@
 //! - [`credentials`]: credentials that change while they are used
 //! - [`secondary`]: reads from the secondary
 //! - [`pieces`]: messages and blobs whose answers are lost, in whole or in part
+//! - [`policies`]: what a program adds to requests
 //! - [`spans`]: what traces show
 
 mod attempts;
 mod credentials;
 mod pieces;
+mod policies;
 mod script;
 mod secondary;
 mod spans;

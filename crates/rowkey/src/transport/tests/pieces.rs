@@ -180,7 +180,7 @@ async fn an_append_whose_answer_is_lost_is_recognised_by_its_place() {
         assert_eq!(header(request, "x-ms-blob-condition-appendpos"), Some("3"));
     }
 
-    // Somebody else's block is there: this one is not.
+    // Another writer's block is there: this one is not.
     let script = Script::start(there("TWO"));
     let error = blob(&script).append("two").at(3).send().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Conflict, Outcome::Unknown));

@@ -1,0 +1,183 @@
+//! The stored format, version 2: the content of a field in a blob.
+//!
+//! A content has a key of its own, which is random and stands in the row as the encrypted property: what
+//! seals the row seals the key, and with it the digest of the one blob that it opens.
+
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
+use rowkey::edm::Value;
+use rowkey::{Error, ErrorKind, Result};
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use super::two::{ALGORITHM, VERSION};
+use super::{HEAD, NONCE, Nonce, TAG, append, canonical, of_canonical};
+
+const KEY: usize = 32;
+const DIGEST: usize = 32;
+
+/// What a content is bound to.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The logical name of the table.
+    pub(crate) table: &'a str,
+    pub(crate) partition_key: &'a str,
+    pub(crate) row_key: &'a str,
+    pub(crate) property: &'a str,
+}
+
+/// What the encrypted property of a field in a blob says.
+pub(crate) struct ContentKey {
+    key: Zeroizing<[u8; KEY]>,
+    /// SHA-256 of the blob.
+    stored: [u8; DIGEST],
+    /// SHA-256 of type and value, so that a value that stays is not uploaded again.
+    value: [u8; DIGEST],
+}
+
+impl ContentKey {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let [VERSION, rest @ ..] = bytes else { return None };
+        let (key, rest) = rest.split_first_chunk::<KEY>()?;
+        let (stored, value) = rest.split_first_chunk::<DIGEST>()?;
+        let value = value.try_into().ok()?;
+        Some(Self { key: Zeroizing::new(*key), stored: *stored, value })
+    }
+
+    fn print(&self) -> Vec<u8> {
+        [&[VERSION], &self.key[..], &self.stored, &self.value].concat()
+    }
+
+    /// Whether it is the key of this value.
+    pub(crate) fn is_of(&self, value: &Value) -> bool {
+        self.value == digest(value)
+    }
+
+    /// Decrypts a blob; `None` for all that was not sealed under this key for this place.
+    pub(crate) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Value> {
+        if self.stored != <[u8; DIGEST]>::from(Sha256::digest(stored)) {
+            return None;
+        }
+        let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
+        let payload = Payload { msg: ciphertext, aad: &bound(*kind, place) };
+        let cipher = Aes256Gcm::new((&*self.key).into());
+        of_canonical(*kind, cipher.decrypt(nonce.into(), payload).ok()?)
+    }
+}
+
+/// Encrypts a value for a blob under a new key; returns the blob's bytes and what the row is to hold.
+pub(crate) fn seal(
+    key: Zeroizing<[u8; KEY]>,
+    nonce: &Nonce,
+    place: Place<'_>,
+    value: &Value,
+) -> Result<(Vec<u8>, Vec<u8>)> {
+    let (kind, plaintext) = canonical(value);
+    let plaintext = Zeroizing::new(plaintext);
+    let payload = Payload { msg: &plaintext, aad: &bound(kind, place) };
+    let sealed = Aes256Gcm::new((&*key).into()).encrypt(nonce.into(), payload);
+    let sealed = sealed.map_err(|_| {
+        // The cipher takes less than 64 GiB.
+        let what = format!("the value of `{}` is too long to be encrypted", place.property);
+        Error::refused(ErrorKind::TooLarge, what)
+    })?;
+    let mut stored = Vec::with_capacity(HEAD + NONCE + plaintext.len() + TAG);
+    stored.extend([VERSION, kind]);
+    stored.extend(nonce);
+    stored.extend(sealed);
+    let content = ContentKey { key, stored: Sha256::digest(&stored).into(), value: digest(value) };
+    Ok((stored, content.print()))
+}
+
+/// The associated data of a blob.
+fn bound(kind: u8, place: Place<'_>) -> Vec<u8> {
+    let Place { table, partition_key, row_key, property } = place;
+    let mut bound = b"rowkey-encrypted-blob".to_vec();
+    bound.extend([VERSION, kind]);
+    for part in [ALGORITHM, table, partition_key, row_key, property] {
+        append(&mut bound, part.as_bytes());
+    }
+    bound
+}
+
+fn digest(value: &Value) -> [u8; DIGEST] {
+    let (kind, bytes) = canonical(value);
+    Sha256::new().chain_update([kind]).chain_update(Zeroizing::new(bytes)).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place<'_> =
+        Place { table: "patients", partition_key: "north", row_key: "000007", property: "Report" };
+
+    fn sealed(value: &Value) -> (Vec<u8>, Vec<u8>) {
+        seal(Zeroizing::new([3; KEY]), &[4; NONCE], PLACE, value).unwrap()
+    }
+
+    fn opened(place: Place<'_>, key: &[u8], stored: &[u8]) -> Option<Value> {
+        ContentKey::parse(key)?.open(place, stored)
+    }
+
+    /// The vector of the book.
+    #[test]
+    fn blobs_stored_by_this_version_must_stay_readable() {
+        let (stored, key) = sealed(&"Ada Lövelace".into());
+        assert_eq!((hex(&stored), hex(&key)), (STORED.into(), CONTENT_KEY.into()));
+        assert_eq!(opened(PLACE, &key, &stored), Some("Ada Lövelace".into()));
+        let key = ContentKey::parse(&key).unwrap();
+        assert!(key.is_of(&"Ada Lövelace".into()));
+        assert!(!key.is_of(&Value::Binary("Ada Lövelace".into())));
+    }
+
+    const STORED: &str =
+        "0201040404040404040404040404014372ede15db168fc78e13d14cd0d13c1357fd936701c565c62207922";
+    const CONTENT_KEY: &str = "0203030303030303030303030303030303030303030303030303030303030303030b\
+        84e89d24caa41ff0f28ebb54ac75c61d1081162adfb7499ee2e11402dfcbd0da1f9ced45de2487321400c0cb35794e\
+        ae5cc50f529e6f543a1ba42d77fc483f";
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    }
+
+    #[test]
+    fn no_bit_of_a_blob_or_of_its_key_can_be_altered_and_no_byte_cut_off() {
+        let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
+        for bit in 0..stored.len() * 8 {
+            let mut altered = stored.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(opened(PLACE, &key, &altered), None);
+        }
+        // The last 32 bytes say which value it is, and open nothing; the row's seal keeps them.
+        for bit in 0..(key.len() - DIGEST) * 8 {
+            let mut altered = key.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(opened(PLACE, &altered, &stored), None);
+        }
+        for length in 0..stored.len() {
+            assert_eq!(opened(PLACE, &key, &stored[..length]), None);
+        }
+        for length in 0..key.len() {
+            assert_eq!(opened(PLACE, &key[..length], &stored), None);
+        }
+        assert_eq!(opened(PLACE, &[&key[..], &[0]].concat(), &stored), None);
+    }
+
+    #[test]
+    fn a_blob_opens_at_its_place_alone() {
+        let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
+        for place in [
+            Place { table: "others", ..PLACE },
+            Place { partition_key: "south", ..PLACE },
+            Place { row_key: "000008", ..PLACE },
+            Place { property: "Scan", ..PLACE },
+            Place { partition_key: "north0", row_key: "00007", ..PLACE },
+        ] {
+            assert_eq!(opened(place, &key, &stored), None);
+        }
+        let (other, _) = seal(Zeroizing::new([3; KEY]), &[5; NONCE], PLACE, &"x".into()).unwrap();
+        assert_eq!(opened(PLACE, &key, &other), None, "one key, and another blob");
+    }
+}

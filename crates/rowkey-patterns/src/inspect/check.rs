@@ -1,0 +1,161 @@
+//! Whether a type writes back what it reads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use futures_util::TryStreamExt as _;
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Entity, Result, Table};
+
+/// Rows of which the report keeps what is wrong with them; others are counted.
+const KEPT: usize = 100;
+
+/// What [`check`] found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Check {
+    /// The rows that were read.
+    pub rows: u64,
+    /// The rows that the type does not read, or would write back otherwise.
+    pub faulty: u64,
+    /// The first hundred of them.
+    pub faults: Vec<RowFault>,
+    /// Properties that the type does not know, and in how many rows. `update` keeps them, `replace` erases them.
+    pub unknown: BTreeMap<String, u64>,
+}
+
+/// A row that a type does not read, or would write back otherwise.
+#[derive(Clone)]
+pub struct RowFault {
+    keys: (String, String),
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The type does not read it; the text says why, without values.
+    Unreadable(String),
+    /// It would be written under another key.
+    Key,
+    /// Properties of it would be written otherwise.
+    Properties(Vec<Difference>),
+}
+
+/// A property that would be written otherwise than it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Difference {
+    /// Another type: the name, the stored type and the written one.
+    Type(String, &'static str, &'static str),
+    /// Another value of the same type.
+    Value(String),
+    /// A property that the row does not have.
+    Added(String),
+}
+
+impl RowFault {
+    /// The PartitionKey and the RowKey. They are in no message and no `Debug` output.
+    pub fn keys(&self) -> (&str, &str) {
+        (&self.keys.0, &self.keys.1)
+    }
+}
+
+impl fmt::Debug for RowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowFault").field("fault", &self.fault).finish_non_exhaustive()
+    }
+}
+
+impl Check {
+    /// Whether every row is read, and would be written back under the same key with the same types and values.
+    ///
+    /// Properties that the type does not know are no fault, because `update` keeps them.
+    pub fn is_exact(&self) -> bool {
+        self.faulty == 0
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} of {} rows differ", self.faulty, self.rows)?;
+        let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+        for fault in &self.faults {
+            let mut count = |kind| *kinds.entry(kind).or_default() += 1;
+            match &fault.fault {
+                Fault::Unreadable(why) => count(format!("not read: {why}")),
+                Fault::Key => count("written under another key".to_owned()),
+                Fault::Properties(differences) => differences.iter().for_each(|difference| {
+                    count(match difference {
+                        Difference::Type(name, stored, written) => {
+                            format!("{name} is {stored}, would be {written}")
+                        }
+                        Difference::Value(name) => format!("{name} would have another value"),
+                        Difference::Added(name) => format!("{name} would be added"),
+                    });
+                }),
+            }
+        }
+        for (kind, count) in kinds {
+            writeln!(f, "{count} x {kind}")?;
+        }
+        for (name, count) in &self.unknown {
+            writeln!(f, "{count} x {name} is not a property of the type")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads every row of a table as `E`, and compares what `E` would write with what is stored.
+///
+/// Nothing is written. Costs a request for each 1,000 rows. Rows of other types in the table count as faults.
+pub async fn check<E: Entity>(table: &Table) -> Result<Check> {
+    let mut report = Check::default();
+    let mut rows = table.scan::<DynamicEntity>().stream();
+    while let Some(stored) = rows.try_next().await? {
+        report.rows += 1;
+        let row = stored.entity;
+        if let Some(fault) = fault::<E>(&row, &mut report.unknown) {
+            report.faulty += 1;
+            if report.faults.len() < KEPT {
+                report.faults.push(RowFault { keys: (row.partition_key, row.row_key), fault });
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn fault<E: Entity>(row: &DynamicEntity, unknown: &mut BTreeMap<String, u64>) -> Option<Fault> {
+    let written = match row.read_as::<E>().and_then(|entity| DynamicEntity::of(&entity)) {
+        Ok(written) => written,
+        Err(error) => return Some(Fault::Unreadable(error.to_string())),
+    };
+    if (&written.partition_key, &written.row_key) != (&row.partition_key, &row.row_key) {
+        return Some(Fault::Key);
+    }
+    let mut differences = Vec::new();
+    for (name, stored) in row.iter() {
+        match written.get(name) {
+            None => *unknown.entry(name.to_owned()).or_default() += 1,
+            Some(value) => differences.extend(difference(name, stored, value)),
+        }
+    }
+    let added = written.iter().filter(|(name, _)| row.get(name).is_none());
+    differences.extend(added.map(|(name, _)| Difference::Added(name.to_owned())));
+    (!differences.is_empty()).then_some(Fault::Properties(differences))
+}
+
+fn difference(name: &str, stored: &Value, written: &Value) -> Option<Difference> {
+    let (was, would_be) = (stored.as_ref().edm_type().name(), written.as_ref().edm_type().name());
+    if was != would_be {
+        return Some(Difference::Type(name.to_owned(), was, would_be));
+    }
+    let is_same = match (stored, written) {
+        // By their bits: no NaN equals another, and zeros have a sign.
+        (Value::Double(stored), Value::Double(written)) => stored.to_bits() == written.to_bits(),
+        _ => stored == written,
+    };
+    (!is_same).then(|| Difference::Value(name.to_owned()))
+}

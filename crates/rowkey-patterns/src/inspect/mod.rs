@@ -1,0 +1,191 @@
+//! What a table holds that another program fills, and whether a type fits it.
+//!
+//! [`inspect`] samples a table and reports the property types of each column, how often it is absent, the sizes, and the
+//! formats of the keys. [`Inspection::declaration`] prints the struct that reads them. [`check`](fn@check) reads every row as a type
+//! and says which would be written back otherwise. Both only read.
+//!
+//! ```
+//! use rowkey::{DynamicEntity, Entity, StorageAccount};
+//! use rowkey_patterns::inspect::{check, inspect};
+//!
+//! #[derive(Entity)]
+//! #[entity(partition = "{partition}", row = "{row}")]
+//! struct Job {
+//!     partition: String,
+//!     row: String,
+//!     attempts: i32,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = rowkey_server::Server::start().await?;
+//! # let jobs = StorageAccount::from_connection_string(server.connection_string())?.table("jobs");
+//! # jobs.create().await?;
+//! # let mut row = DynamicEntity::new("mail", "1");
+//! # row.set("attempts", 1_i32);
+//! # jobs.insert(&row).await?;
+//! let sample = inspect(&jobs, 10_000).await?;
+//! println!("{sample}{}", sample.declaration("Job"));
+//! assert_eq!(sample.columns["attempts"].present, 1);
+//!
+//! let report = check::<Job>(&jobs).await?;
+//! assert!(report.is_exact(), "{report}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod check;
+mod declare;
+mod keys;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use futures_util::TryStreamExt as _;
+use rowkey::edm::{DateTime, Guid, Type, Value};
+use rowkey::{DynamicEntity, Property, Result, Table};
+
+pub use check::{Check, Difference, Fault, RowFault, check};
+
+/// What a sample of a table showed.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The rows that were read.
+    pub rows: u64,
+    /// Whether these were all rows of the table.
+    pub complete: bool,
+    /// How many PartitionKeys have which format, such as `text`, `number:10` or `guid-guid`.
+    pub partition_keys: BTreeMap<String, u64>,
+    /// How many RowKeys have which format.
+    pub row_keys: BTreeMap<String, u64>,
+    /// The properties by name.
+    pub columns: BTreeMap<String, Column>,
+    /// What all PartitionKeys have in common, and all RowKeys.
+    shapes: [keys::Shape; 2],
+}
+
+/// A property, as the rows of a sample have it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Column {
+    /// The rows that have it.
+    pub present: u64,
+    /// How many rows have it as which type, by the type's name (`Edm.Int32`).
+    pub types: BTreeMap<&'static str, u64>,
+    /// The most bytes that a value of it takes; a character of text takes two.
+    pub max_bytes: usize,
+    /// Whether a Double of it has a fraction, or is beyond what an `i64` holds exactly.
+    pub fractions: bool,
+    /// How many texts are dates, spelled as `#[entity(as = "String")]` on a `DateTime` writes them.
+    pub dates: u64,
+    /// How many texts are GUIDs, spelled as `#[entity(as = "String")]` on a `Guid` writes them.
+    pub guids: u64,
+    /// Whether a Double of it has a fraction.
+    has_parts: bool,
+}
+
+impl Column {
+    fn add(&mut self, value: &Value) {
+        self.present += 1;
+        *self.types.entry(value.as_ref().edm_type().name()).or_default() += 1;
+        self.max_bytes = self.max_bytes.max(size(value));
+        match value {
+            Value::Double(double) => {
+                // The fraction of an infinity and of NaN is no zero either.
+                self.fractions |= double.fract() != 0.0 || double.abs() > 9_007_199_254_740_992.0;
+                self.has_parts |= double.is_finite() && double.fract() != 0.0;
+            }
+            Value::String(_) => {
+                self.dates += u64::from(is_spelled_as::<DateTime>(value));
+                self.guids += u64::from(is_spelled_as::<Guid>(value));
+            }
+            _ => {}
+        }
+    }
+
+    fn has(&self, edm: Type) -> bool {
+        self.types.contains_key(edm.name())
+    }
+}
+
+/// Whether the text is what a field of this type, stored as text, writes of what it reads.
+fn is_spelled_as<P: Property>(text: &Value) -> bool {
+    let column = rowkey::Column::<P>::named("").stored_as(Type::String);
+    let read = column.from_value(text.as_ref());
+    read.and_then(|value| column.to_value(&value)).is_ok_and(|again| again.as_ref() == Some(text))
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.encode_utf16().count() * 2,
+        Value::Binary(bytes) => bytes.len(),
+        Value::Guid(_) => 16,
+        Value::Boolean(_) => 1,
+        Value::Int32(_) => 4,
+        _ => 8,
+    }
+}
+
+/// Reads up to `rows` rows of a table, from its beginning, and reports what they hold.
+///
+/// Costs a request for each 1,000 rows. No value is kept, apart from formats, types and sizes.
+pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
+    let mut found = Inspection { complete: true, ..Inspection::default() };
+    let mut shapes = [keys::Shaping::default(), keys::Shaping::default()];
+    let mut stream = table.scan::<DynamicEntity>().take(rows.saturating_add(1)).stream();
+    while let Some(row) = stream.try_next().await? {
+        if found.rows == rows {
+            found.complete = false;
+            break;
+        }
+        found.rows += 1;
+        shapes[0].add(&row.entity.partition_key);
+        shapes[1].add(&row.entity.row_key);
+        *found.partition_keys.entry(keys::format(&row.entity.partition_key)).or_default() += 1;
+        *found.row_keys.entry(keys::format(&row.entity.row_key)).or_default() += 1;
+        for (name, value) in row.entity.iter() {
+            if let Some(column) = found.columns.get_mut(name) {
+                column.add(value);
+            } else {
+                found.columns.entry(name.to_owned()).or_default().add(value);
+            }
+        }
+    }
+    found.shapes = shapes.map(keys::Shaping::finish);
+    Ok(found)
+}
+
+impl Inspection {
+    /// The struct that reads these rows, as Rust source that compiles.
+    ///
+    /// Where all keys that were read agree on a format, the templates have its parts with their types; other keys are text
+    /// in a field of their own, and comments name the formats. A column that some rows lack is an `Option`. Where rows
+    /// differ in type, the field has the type that reads all of them, and `as` says what it is stored as. Rows whose types
+    /// tell that `azure_data_tables` 0.21 or JavaScript wrote them make a type with that `compat`.
+    pub fn declaration(&self, name: &str) -> String {
+        declare::declaration(self, name)
+    }
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.complete { "all" } else { "the first" };
+        writeln!(f, "{of} {} rows", self.rows)?;
+        for (key, formats) in [("PartitionKey", &self.partition_keys), ("RowKey", &self.row_keys)] {
+            writeln!(f, "{key}: {}", counts(formats))?;
+        }
+        for (name, column) in &self.columns {
+            let absent = self.rows - column.present;
+            let types = counts(&column.types);
+            writeln!(f, "{name}: {types}, absent {absent}, up to {} bytes", column.max_bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// `text 3, number 2`
+fn counts<T: AsRef<str>>(formats: &BTreeMap<T, u64>) -> String {
+    let each = formats.iter().map(|(format, count)| format!("{} {count}", format.as_ref()));
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,92 @@
+//! Futures of a store, some at a time.
+//!
+//! Each is boxed, so that there is one pool of futures for all types of entities and not one for each place and
+//! type: pools were a third of what a program with many stores compiled.
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::{self, StreamExt as _};
+use rowkey::Result;
+
+/// What the futures return, in their order, with at most `at_a_time` of them begun; or an error, which ends all.
+pub(crate) async fn try_all<T, F>(
+    futures: impl IntoIterator<Item = F>,
+    at_a_time: usize,
+) -> Result<Vec<T>>
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
+    all_until(futures, at_a_time, Result::is_err).await.into_iter().collect()
+}
+
+/// What the futures return, in their order, up to one that `ends` them all: it is among them, and those
+/// that were not done by then are not.
+pub(crate) async fn all_until<T, F>(
+    futures: impl IntoIterator<Item = F>,
+    at_a_time: usize,
+    ends: fn(&T) -> bool,
+) -> Vec<T>
+where
+    T: Send,
+    F: Future<Output = T> + Send,
+{
+    let futures: Vec<_> = futures.into_iter().collect();
+    let mut returned: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    let tasks = returned.iter_mut().zip(futures).map(|(slot, future)| {
+        async move {
+            let value = future.await;
+            let is_end = ends(&value);
+            *slot = Some(value);
+            is_end
+        }
+        .boxed()
+    });
+    drive(tasks.collect(), at_a_time).await;
+    returned.into_iter().flatten().collect()
+}
+
+/// Awaits tasks until one returns `true`, and drops the others.
+async fn drive(tasks: Vec<BoxFuture<'_, bool>>, at_a_time: usize) {
+    let mut running = stream::iter(tasks).buffer_unordered(at_a_time.max(1));
+    while let Some(is_end) = running.next().await {
+        if is_end {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rowkey::{Error, ErrorKind};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn results_are_in_the_order_of_their_futures_and_few_run_at_a_time() {
+        let (running, most) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+        let futures = (0..20).map(|number: usize| async move {
+            most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            for _ in 0..(20 - number) % 7 {
+                yield_now().await;
+            }
+            running.fetch_sub(1, Ordering::Relaxed);
+            Ok(number)
+        });
+        assert_eq!(try_all(futures, 4).await.unwrap(), (0..20).collect::<Vec<_>>());
+        assert_eq!(most.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_all() {
+        let begun = &AtomicUsize::new(0);
+        let futures = (0..20).map(|number| async move {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if number == 2 { Err(Error::refused(ErrorKind::Invalid, "a test")) } else { Ok(number) }
+        });
+        assert_eq!(try_all(futures, 1).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(begun.load(Ordering::Relaxed), 3);
+    }
+}

@@ -1,0 +1,127 @@
+//! How a message becomes a dead letter, once, and how one that comes again is recognised.
+
+use chrono::{DateTime, Utc};
+use rowkey::queue::Message;
+use rowkey::{DynamicEntity, ErrorKind, Key, Match, Result};
+
+use super::row::{Arrived, LetterRow, TaskRow};
+use super::{Cause, DeadLetters, is_missing_table};
+use crate::task::{Letter, Task};
+
+/// How often the rows are read again that other workers change meanwhile.
+const ROUNDS: u32 = 8;
+
+/// A message that is put aside.
+pub(crate) struct Aside<'a> {
+    pub(crate) message: &'a Message,
+    /// What it holds, if it can be read.
+    pub(crate) letter: Option<&'a Letter>,
+    pub(crate) cause: Cause,
+    pub(crate) reason: &'a str,
+}
+
+impl<T: Task> DeadLetters<T> {
+    /// Whether the message is not to be done and not to be put aside, because its task is among the letters
+    /// or the letter of this very message was redriven or purged. One request.
+    pub(crate) async fn covers(&self, letter: &Letter, message: &Message) -> Result<bool> {
+        let Some((task, _)) = self.task_row(&letter.id).await? else { return Ok(false) };
+        Ok(task.covers(&arrived(letter, message)))
+    }
+
+    /// Writes the letter of a message, unless it is there. The message stays: it is deleted afterwards, and
+    /// if that fails it comes again and is recognised.
+    ///
+    /// One request, three for a task that was redriven before; one more with a claim.
+    pub(crate) async fn put_aside(&self, aside: &Aside<'_>) -> Result<()> {
+        if let Some(letter) = aside.letter {
+            self.tasks.mark(letter, letter.redriven > 0).await?;
+        }
+        let row = self.row(aside);
+        let mut known = match aside.letter {
+            Some(letter) if letter.redriven > 0 => self.task_row(&row.id).await?,
+            _ => None,
+        };
+        // Whether the letter that is replaced was found missing.
+        let mut is_gone = false;
+        for _ in 0..ROUNDS {
+            let mut task = row.task();
+            let transaction = self.table().transaction();
+            let transaction = match &known {
+                // The second insert is refused if another message of the task was faster.
+                None => transaction.upsert(&row.entity()).insert(&task.entity()),
+                Some((before, _)) if before.covers(&row.arrived(aside)) => return Ok(()),
+                Some((before, etag)) => {
+                    task.redriven = task.redriven.max(before.redriven);
+                    // It was redriven, and its row is still there.
+                    let transaction = match &before.letter {
+                        Some(old) if *old != row.row_key() && !is_gone => {
+                            let key = Key::<DynamicEntity>::new(&*row.queue, &**old);
+                            transaction.delete(key, Match::Any)
+                        }
+                        _ => transaction,
+                    };
+                    let entity = task.entity();
+                    transaction.upsert(&row.entity()).replace((&entity, etag.clone()))
+                }
+            };
+            let Err(error) = transaction.submit().await else { return Ok(()) };
+            if is_missing_table(&error) {
+                self.table().create_if_missing().await?;
+                continue;
+            }
+            let is_taken = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
+            if !is_taken.contains(&error.kind()) {
+                return Err(error);
+            }
+            is_gone = error.is_not_found();
+            known = self.task_row(&row.id).await?;
+        }
+        let what = "the row of the task is changed again and again by others";
+        Err(rowkey::Error::refused(ErrorKind::Conflict, what).of("PutAside", self.queue()))
+    }
+
+    fn row(&self, aside: &Aside<'_>) -> LetterRow {
+        let Aside { message, letter, cause, reason } = aside;
+        let seen = letter.and_then(|letter| letter.first_seen.as_ref());
+        let seen: Option<DateTime<Utc>> = seen.and_then(|time| time.parse().ok());
+        LetterRow {
+            queue: self.queue().to_owned(),
+            id: letter.map_or_else(|| message.id.clone(), |letter| letter.id.clone()),
+            kind: match letter {
+                Some(_) => Some(T::KIND.to_owned()),
+                None => crate::task::kind_of(message.text()),
+            },
+            cause: cause.clone(),
+            reason: (*reason).to_owned(),
+            attempts: letter.map_or(0, |letter| letter.attempts),
+            first_seen: Some(seen.unwrap_or(message.inserted)),
+            put_aside: self.now(),
+            redriven: letter.map_or(0, |letter| letter.redriven),
+            redrive: letter.and_then(|letter| letter.redrive.clone()),
+            message: message.id.clone(),
+            text: match letter {
+                Some(letter) => letter.as_put_aside().text(T::KIND),
+                None => message.text().to_owned(),
+            },
+            is_foreign: false,
+        }
+    }
+}
+
+impl LetterRow {
+    fn arrived<'m>(&'m self, aside: &Aside<'_>) -> Arrived<'m> {
+        let was_given_up = aside.letter.is_some_and(|letter| letter.given_up.is_some());
+        Arrived { id: &self.message, redriven: self.redriven, was_given_up }
+    }
+
+    /// The row of its task after it was redriven or purged.
+    pub(super) fn without_letter(&self, at: DateTime<Utc>, is_purged: bool) -> TaskRow {
+        let redriven = if is_purged { self.redriven } else { self.redriven.saturating_add(1) };
+        TaskRow { letter: None, redriven, is_purged, at, ..self.task() }
+    }
+}
+
+fn arrived<'m>(letter: &Letter, message: &'m Message) -> Arrived<'m> {
+    let was_given_up = letter.given_up.is_some();
+    Arrived { id: &message.id, redriven: letter.redriven, was_given_up }
+}

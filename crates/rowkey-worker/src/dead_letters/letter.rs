@@ -1,0 +1,158 @@
+//! A dead letter as it is looked at.
+
+use chrono::{DateTime, Utc};
+use rowkey::Result;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::row::LetterRow;
+use super::{Cause, DeadLetters};
+use crate::task::{Content, Failure, Letter, Loaded, Task};
+
+/// A task that could not be done, and why.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeadLetter<T> {
+    /// The task's id: that of its message if it has none.
+    pub id: String,
+    /// The queue that it came from.
+    pub queue: String,
+    /// The kind that its message says; `None` if it says none.
+    pub kind: Option<String>,
+    /// Why it was put aside.
+    pub cause: Cause,
+    /// The same in words: the text of the last error or panic, or what the handler said.
+    pub reason: String,
+    /// How many attempts were counted.
+    pub attempts: u32,
+    /// When the task was put.
+    pub first_seen: Option<DateTime<Utc>>,
+    /// When it became a dead letter, by the clock of the worker.
+    pub put_aside: DateTime<Utc>,
+    /// How often it was redriven before.
+    pub redriven: u32,
+    /// The latest 16 failures.
+    pub history: Vec<Failure>,
+    /// The `traceparent` of its message.
+    pub traceparent: Option<String>,
+    /// The task itself.
+    pub task: Inspected<T>,
+}
+
+/// The task of a dead letter, as far as it can be read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Inspected<T> {
+    /// It lies in the blob of this name, in the container for claims. [`DeadLetters::get`] reads it.
+    Claim(String),
+    /// Another message of the same task was done since.
+    Done,
+    /// The task.
+    Task(T),
+    /// It cannot be read.
+    Unreadable {
+        /// As it was written.
+        text: String,
+        /// Why it cannot be read, without quoting it.
+        reason: String,
+    },
+}
+
+impl<T: Task> Inspected<T> {
+    fn of(loaded: Loaded<T>, text: &str) -> Self {
+        let reason = match loaded {
+            Loaded::Task(task) => return Self::Task(task),
+            Loaded::Done => return Self::Done,
+            Loaded::Gone => "the blob with its task is gone".to_owned(),
+            Loaded::Newer(reason) | Loaded::Unreadable(reason) => reason,
+        };
+        Self::Unreadable { text: text.to_owned(), reason }
+    }
+}
+
+impl<T: Task> DeadLetters<T> {
+    /// What a row says, with the task of its blob if that is asked for.
+    pub(super) async fn inspect(&self, row: LetterRow, reads_claim: bool) -> Result<DeadLetter<T>> {
+        let message = self.tasks.open_text(&row.text, &row.message);
+        let (history, traceparent, task) = match message {
+            Ok(letter) => {
+                let task = match &letter.content {
+                    Content::Claim { name, .. } if !reads_claim => Inspected::Claim(name.clone()),
+                    Content::Claim { name, .. } => {
+                        Inspected::of(self.tasks.load(&letter).await?, name)
+                    }
+                    Content::Inline(task) => {
+                        Inspected::of(self.tasks.load(&letter).await?, task.get())
+                    }
+                };
+                let trace = letter.trace.map(|trace| trace.to_string());
+                (letter.history, trace, task)
+            }
+            Err(reason) => (Vec::new(), None, Inspected::Unreadable { text: row.text, reason }),
+        };
+        Ok(DeadLetter {
+            id: row.id,
+            queue: row.queue,
+            kind: row.kind,
+            cause: row.cause,
+            reason: row.reason,
+            attempts: row.attempts,
+            first_seen: row.first_seen,
+            put_aside: row.put_aside,
+            redriven: row.redriven,
+            history,
+            traceparent,
+            task,
+        })
+    }
+
+    /// A line of an export: everything that is known, with the task of its blob.
+    pub(super) async fn line(&self, row: LetterRow) -> Result<String> {
+        let message = self.tasks.open_text(&row.text, &row.message);
+        let mut line = Map::new();
+        let mut set = |name: &str, value: Value| line.insert(name.to_owned(), value);
+        set("id", row.id.into());
+        set("queue", row.queue.into());
+        set("kind", row.kind.into());
+        set("cause", row.cause.to_string().into());
+        set("reason", row.reason.into());
+        set("attempts", row.attempts.into());
+        set("firstSeen", row.first_seen.map(crate::task::time).into());
+        set("putAside", crate::task::time(row.put_aside).into());
+        set("redriven", row.redriven.into());
+        let task = if let Ok(letter) = message {
+            set("history", serde_json::to_value(&letter.history).unwrap_or_default());
+            set("traceparent", letter.trace.map(|trace| trace.to_string()).into());
+            if let Content::Claim { name, .. } = &letter.content {
+                set("claim", name.clone().into());
+            }
+            self.json(&letter).await?
+        } else {
+            set("text", row.text.into());
+            None
+        };
+        let mut line = serde_json::to_string(&line).unwrap_or_default();
+        if let Some(task) = task {
+            // As it was written: numbers and the order of fields stay what they were.
+            line.pop();
+            line.push_str(",\"task\":");
+            line.push_str(task.get());
+            line.push('}');
+        }
+        Ok(line)
+    }
+
+    /// The JSON of a task on one line, if it is there.
+    async fn json(&self, letter: &Letter) -> Result<Option<Box<RawValue>>> {
+        let task = match &letter.content {
+            Content::Inline(task) => Some(task.clone()),
+            Content::Claim { .. } => self.tasks.raw(letter).await?,
+        };
+        // JSON has line breaks between its parts alone, and there they mean nothing.
+        let one_line = |task: Box<RawValue>| {
+            let text = task.get().replace(['\r', '\n'], " ");
+            RawValue::from_string(text).ok()
+        };
+        Ok(task.and_then(one_line))
+    }
+}

@@ -1,0 +1,280 @@
+//! Dead letters: tasks that could not be done, as rows of a table, until they are redriven or purged.
+//!
+//! A queue can be neither listed nor filtered, and no message of it has an address. So what a worker gives up
+//! becomes a row, with the task, the reason, the cause and the history of its attempts. (Elsewhere: dead
+//! letter queue, error queue, poison queue, dead set.)
+//!
+//! - [`DeadLetters`]: listing, looking inside, redriving, purging, exporting
+//! - [`Selection`]: which of them a call is about
+//! - `row`: the rows, a stored format
+//! - `aside`: how a message becomes a row, and how one that comes again is recognised
+//! - `bulk`: calls about many letters
+
+mod aside;
+mod bulk;
+mod letter;
+mod row;
+mod selection;
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use rowkey::{
+    Continuation, DynamicEntity, ETag, ErrorCode, Filter, Operator, Partition, Query, Result, Table,
+};
+use rowkey_store::Deciding;
+
+pub use crate::task::Failure;
+pub use bulk::{Failed, Summary};
+pub use letter::{DeadLetter, Inspected};
+pub use selection::{Cause, Selection};
+
+pub(crate) use aside::Aside;
+use row::{LetterRow, TaskRow, with_etag};
+
+use crate::task::{Task, Tasks};
+
+/// The table of dead letters, unless [`Tasks::dead_letters_in`] names another.
+const TABLE: &str = "deadletters";
+
+/// How many causes are compared by the service: a filter has 15 comparisons at most.
+const MAX_CAUSES: usize = 8;
+
+/// The dead letters of a queue of tasks: rows of a table, the newest first.
+///
+/// ```
+/// # use rowkey_worker::{Task, Tasks};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// # struct SendWelcome { to: String }
+/// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+/// use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
+/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+/// tasks.create_if_missing().await?;
+/// let id = tasks.put(&SendWelcome { to: "ada".into() }).await?.to_string();
+/// let worker = Worker::new(tasks.clone(), |_: SendWelcome, _: Attempt| async {
+///     Ok(Done::Poison("that is no address".into()))
+/// });
+/// assert_eq!(worker.step().await?, Step::Poisoned);
+///
+/// let dead = tasks.dead_letters();
+/// let letter = dead.get(&id).await?.ok_or("no letter")?;
+/// assert_eq!((letter.cause, &*letter.reason), (Cause::Rejected, "that is no address"));
+/// assert_eq!(letter.task, Inspected::Task(SendWelcome { to: "ada".into() }));
+///
+/// // After the program was mended:
+/// let summary = dead.redrive(&Selection::all().cause(Cause::Rejected)).await?;
+/// assert_eq!((summary.done, summary.failed), (1, 0));
+/// # Ok(()) }
+/// ```
+///
+/// Reads go to the primary alone. A table that is missing has no letters; it is created by the first letter,
+/// or by [`Tasks::create_if_missing`].
+pub struct DeadLetters<T> {
+    tasks: Tasks<T>,
+    table: Deciding,
+}
+
+impl<T: Task> DeadLetters<T> {
+    /// The letters of these tasks in a table.
+    pub(crate) fn new(tasks: &Tasks<T>, table: Option<&Table>) -> Self {
+        let table = match table {
+            Some(table) => Deciding::new(table),
+            None => Deciding::new(&tasks.queue().account().table(TABLE)),
+        };
+        Self { tasks: tasks.clone(), table }
+    }
+
+    /// The table that they are in. Its PartitionKeys are names of queues.
+    pub fn table(&self) -> &Table {
+        self.table.table()
+    }
+
+    /// The letter of the task with this id, with its task, also if that lies in a blob. Two requests, three
+    /// with a claim, one if there is none.
+    pub async fn get(&self, id: &str) -> Result<Option<DeadLetter<T>>> {
+        match self.find(id).await? {
+            Some((row, _)) => self.inspect(row, true).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Lists letters, the newest first. A task that lies in a blob is not read:
+    /// [`get`](Self::get) does. One request for up to 1,000 letters.
+    ///
+    /// Fails with the service's errors; a row that another program spoiled is listed as
+    /// [`Inspected::Unreadable`].
+    pub fn list(
+        &self,
+        which: &Selection,
+    ) -> impl Stream<Item = Result<DeadLetter<T>>> + Send + Unpin + use<T> {
+        let this = self.clone();
+        let letters = self.rows(which, self.now()).and_then(move |(row, _)| {
+            let this = this.clone();
+            async move { this.inspect(row, false).await }
+        });
+        letters.boxed()
+    }
+
+    /// A page of the [list](Self::list): at most `size` letters, 1 to 1000, from where an earlier page ended.
+    /// A page may have fewer, or none, and a continuation nevertheless.
+    ///
+    /// Ages in `which` are measured when it is called, and a continuation belongs to the same selection
+    /// without ages: with ages, use [`list`](Self::list).
+    pub async fn page(
+        &self,
+        which: &Selection,
+        size: u32,
+        from: Option<Continuation>,
+    ) -> Result<(Vec<DeadLetter<T>>, Option<Continuation>)> {
+        let page = match self.query(which, self.now()).page(size, from).await {
+            Err(error) if is_missing_table(&error) => return Ok((Vec::new(), None)),
+            page => page?,
+        };
+        let rows = page.entities.iter().map(|stored| LetterRow::read(&stored.entity));
+        let mut letters = Vec::new();
+        for row in rows.filter(|row| which.has(row)) {
+            letters.push(self.inspect(row, false).await?);
+        }
+        Ok((letters, page.continuation))
+    }
+
+    /// How many letters there are. One request for up to 1,000 of them.
+    pub async fn count(&self, which: &Selection) -> Result<u64> {
+        self.rows(which, self.now()).try_fold(0, |count, _| async move { Ok(count + 1) }).await
+    }
+
+    /// The row of a task's letter.
+    async fn find(&self, id: &str) -> Result<Option<(LetterRow, ETag)>> {
+        let Some((TaskRow { letter: Some(row_key), .. }, _)) = self.task_row(id).await? else {
+            return Ok(None);
+        };
+        let key = rowkey::Key::<DynamicEntity>::new(self.queue(), row_key);
+        Ok(self.table.get(key).await?.map(|stored| with_etag(stored, LetterRow::read)))
+    }
+
+    /// What is remembered of a task; nothing if there is no table.
+    async fn task_row(&self, id: &str) -> Result<Option<(TaskRow, ETag)>> {
+        match self.table.get(TaskRow::key(self.queue(), id)).await {
+            Err(error) if is_missing_table(&error) => Ok(None),
+            row => Ok(row?.map(|stored| with_etag(stored, TaskRow::read))),
+        }
+    }
+
+    /// Whether the task with this id has a letter. One request.
+    pub(crate) async fn has(&self, id: &str) -> Result<bool> {
+        Ok(self.task_row(id).await?.is_some_and(|(row, _)| row.letter.is_some()))
+    }
+
+    /// The rows of a selection as it is at this time.
+    fn rows(
+        &self,
+        which: &Selection,
+        now: DateTime<Utc>,
+    ) -> impl Stream<Item = Result<(LetterRow, ETag)>> + Send + Unpin + use<T> {
+        let selection = which.clone();
+        let found = if let Some(id) = which.id.clone() {
+            let this = self.clone();
+            let one = async move { this.find(&id).await.transpose() };
+            futures_util::stream::once(one).filter_map(std::future::ready).boxed()
+        } else {
+            let read = |stored| with_etag(stored, LetterRow::read);
+            let stored = self.query(which, now).stream().map_ok(read);
+            // A missing table has no rows.
+            let is_there = |row: &Result<_>| !matches!(row, Err(error) if is_missing_table(error));
+            stored.take_while(move |row| std::future::ready(is_there(row))).boxed()
+        };
+        let range = selection.range(now);
+        found.try_filter(move |(row, _)| {
+            std::future::ready(range.contains(&row.row_key()) && selection.has(row))
+        })
+    }
+
+    fn query(&self, which: &Selection, now: DateTime<Utc>) -> Query<DynamicEntity> {
+        let range = which.range(now);
+        let partition = Partition::<DynamicEntity>::new(self.queue());
+        let query = self.table.query(partition.row_keys(&*range.start..&*range.end));
+        which.filters().into_iter().fold(query, Query::filter)
+    }
+
+    pub(crate) fn queue(&self) -> &str {
+        self.tasks.queue().name()
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.table().account().clock().now()
+    }
+}
+
+impl Selection {
+    /// The RowKeys of letters of its ages.
+    fn range(&self, now: DateTime<Utc>) -> std::ops::Range<String> {
+        let ago = |age: Duration| {
+            let age = chrono::TimeDelta::from_std(age).unwrap_or(chrono::TimeDelta::MAX);
+            now.checked_sub_signed(age).unwrap_or(DateTime::UNIX_EPOCH)
+        };
+        row::letters(self.newer.map(ago), self.older.map(ago))
+    }
+
+    /// What the service compares.
+    fn filters(&self) -> Vec<Filter> {
+        let is = |name, value: String| Filter::dynamic(name, Operator::Equal, value);
+        let causes = self.causes.iter().map(|cause| is("Cause", cause.to_string()));
+        let causes = causes.reduce(Filter::or).filter(|_| self.causes.len() <= MAX_CAUSES);
+        let kind = self.kind.clone().map(|kind| is("Kind", kind));
+        let redriven = self.redriven_less_than.map(|times| {
+            let times = i32::try_from(times).unwrap_or(i32::MAX);
+            Filter::dynamic("Redriven", Operator::Less, times)
+        });
+        [causes, kind, redriven].into_iter().flatten().collect()
+    }
+
+    /// Whether a row is one of these, but for its age.
+    fn has(&self, row: &LetterRow) -> bool {
+        (self.causes.is_empty() || self.causes.contains(&row.cause))
+            && self.id.as_ref().is_none_or(|id| *id == row.id)
+            && self.kind.as_ref().is_none_or(|kind| Some(kind) == row.kind.as_ref())
+            && self.reason.as_ref().is_none_or(|text| row.reason.contains(text))
+            && self.redriven_less_than.is_none_or(|times| row.redriven < times)
+    }
+}
+
+/// The text of a message as it is written again after it was read as one of the kind `job`. For fuzzing.
+#[doc(hidden)]
+pub fn reread_message(text: &str) -> Option<String> {
+    crate::task::Letter::read(text, "m1", "job").ok().map(|letter| letter.text("job"))
+}
+
+/// A row as it is written again after it was read as that of a letter, and of a task. For fuzzing.
+#[doc(hidden)]
+pub fn reread_row(row: &DynamicEntity) -> [DynamicEntity; 2] {
+    [LetterRow::read(row).entity(), TaskRow::read(row).entity()]
+}
+
+/// Whether the table is not there.
+fn is_missing_table(error: &rowkey::Error) -> bool {
+    error.code() == Some(&ErrorCode::TABLE_NOT_FOUND)
+}
+
+impl<T> Clone for DeadLetters<T> {
+    fn clone(&self) -> Self {
+        Self { tasks: self.tasks.clone(), table: self.table.clone() }
+    }
+}
+
+impl<T> fmt::Debug for DeadLetters<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetters")
+            .field("tasks", &self.tasks)
+            .field("table", self.table.table())
+            .finish()
+    }
+}

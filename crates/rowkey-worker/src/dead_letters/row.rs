@@ -1,0 +1,316 @@
+//! The rows of dead letters: a stored format.
+//!
+//! A letter has two rows, which one transaction writes. `letter_<time>_<id>` holds everything, the newest
+//! first; `task_<id>` says which letter the task has, and stays when that was redriven or purged, so that an
+//! old message of it is recognised.
+
+use std::ops::Range;
+
+use chrono::{DateTime, Utc};
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, ETag, Key, Stored};
+use rowkey_store::long_text::{set_text, whole_text};
+
+use super::Cause;
+use crate::task::{key_part, time};
+
+/// What RowKeys of letters begin with, and what is behind all of them.
+const LETTERS: Range<&str> = "letter_".."letter`";
+/// What RowKeys of tasks begin with, and what is behind all of them.
+pub(super) const TASKS: Range<&str> = "task_".."task`";
+
+/// The last millisecond of the year 9999: times are counted back from it, so the newest sort first.
+const LAST: i64 = 253_402_300_799_999;
+
+/// The longest reason that is kept, in characters. Errors are shorter; only handlers write more.
+const MAX_REASON: usize = 8 * 1024;
+
+/// What is known of a letter without looking into its message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LetterRow {
+    pub(super) queue: String,
+    pub(super) id: String,
+    pub(super) kind: Option<String>,
+    pub(super) cause: Cause,
+    pub(super) reason: String,
+    pub(super) attempts: u32,
+    pub(super) first_seen: Option<DateTime<Utc>>,
+    pub(super) put_aside: DateTime<Utc>,
+    /// How often the task was redriven before.
+    pub(super) redriven: u32,
+    /// The call that redrove it last.
+    pub(super) redrive: Option<String>,
+    /// The queue's id of the message.
+    pub(super) message: String,
+    /// The message's text: JSON, not in base64; or what cannot be read, as it was.
+    pub(super) text: String,
+    /// Whether its RowKey is not that of such a letter: another program wrote it.
+    pub(super) is_foreign: bool,
+}
+
+/// What is remembered of a task of which there is or was a letter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TaskRow {
+    pub(super) queue: String,
+    pub(super) id: String,
+    /// The RowKey of its letter; `None` if that was redriven or purged.
+    pub(super) letter: Option<String>,
+    /// How often it was redriven.
+    pub(super) redriven: u32,
+    /// The message that was put aside last.
+    pub(super) message: String,
+    pub(super) is_purged: bool,
+    pub(super) at: DateTime<Utc>,
+}
+
+impl LetterRow {
+    pub(super) fn row_key(&self) -> String {
+        format!("letter_{:015}_{}", inverted(self.put_aside), key_part(&self.id))
+    }
+
+    pub(super) fn key(&self) -> Key<DynamicEntity> {
+        Key::new(&*self.queue, self.row_key())
+    }
+
+    pub(super) fn entity(&self) -> DynamicEntity {
+        let mut row = DynamicEntity::new(&*self.queue, self.row_key());
+        row.set("Id", &*self.id);
+        if let Some(kind) = &self.kind {
+            row.set("Kind", &**kind);
+        }
+        row.set("Cause", self.cause.to_string());
+        row.set("Reason", reason(&self.reason));
+        row.set("Attempts", number(self.attempts));
+        if let Some(first_seen) = self.first_seen {
+            row.set("FirstSeen", time(first_seen));
+        }
+        row.set("PutAside", time(self.put_aside));
+        row.set("Redriven", number(self.redriven));
+        if let Some(redrive) = &self.redrive {
+            row.set("Redrive", &**redrive);
+        }
+        row.set("MessageId", &*self.message);
+        set_text(&mut row, "Message", &self.text);
+        row
+    }
+
+    /// Reads a row that any program may have written: what is missing is empty.
+    pub(super) fn read(row: &DynamicEntity) -> Self {
+        let text = |name| string(row, name).map(str::to_owned);
+        let letter = Self {
+            queue: row.partition_key.clone(),
+            id: text("Id").unwrap_or_default(),
+            kind: text("Kind"),
+            cause: string(row, "Cause").unwrap_or_default().into(),
+            reason: text("Reason").unwrap_or_default(),
+            attempts: count(row, "Attempts"),
+            first_seen: string(row, "FirstSeen").and_then(|time| time.parse().ok()),
+            put_aside: put_aside(&row.row_key).unwrap_or_default(),
+            redriven: count(row, "Redriven"),
+            redrive: text("Redrive"),
+            message: text("MessageId").unwrap_or_default(),
+            text: whole_text(row, "Message"),
+            is_foreign: false,
+        };
+        Self { is_foreign: letter.row_key() != row.row_key, ..letter }
+    }
+
+    /// The row of its task while there is this letter.
+    pub(super) fn task(&self) -> TaskRow {
+        TaskRow {
+            queue: self.queue.clone(),
+            id: self.id.clone(),
+            letter: Some(self.row_key()),
+            redriven: self.redriven,
+            message: self.message.clone(),
+            is_purged: false,
+            at: self.put_aside,
+        }
+    }
+}
+
+impl TaskRow {
+    pub(super) fn key(queue: &str, id: &str) -> Key<DynamicEntity> {
+        Key::new(queue, format!("task_{}", key_part(id)))
+    }
+
+    pub(super) fn entity(&self) -> DynamicEntity {
+        let mut row = DynamicEntity::new(&*self.queue, format!("task_{}", key_part(&self.id)));
+        row.set("Id", &*self.id);
+        row.set("Letter", self.letter.as_deref().unwrap_or_default());
+        row.set("Redriven", number(self.redriven));
+        row.set("MessageId", &*self.message);
+        row.set("Purged", self.is_purged);
+        row.set("At", self.at.timestamp_millis());
+        row
+    }
+
+    pub(super) fn read(row: &DynamicEntity) -> Self {
+        let at = match row.get("At") {
+            Some(Value::Int64(at)) => DateTime::from_timestamp_millis(*at).unwrap_or_default(),
+            _ => DateTime::default(),
+        };
+        Self {
+            queue: row.partition_key.clone(),
+            id: string(row, "Id").unwrap_or_default().to_owned(),
+            letter: string(row, "Letter").filter(|key| !key.is_empty()).map(str::to_owned),
+            redriven: count(row, "Redriven"),
+            message: string(row, "MessageId").unwrap_or_default().to_owned(),
+            is_purged: row.get("Purged") == Some(&Value::Boolean(true)),
+            at,
+        }
+    }
+
+    /// Whether a message of the task is not to be done and not to be put aside: the task has a letter that
+    /// is as new, or the message is the one whose letter was redriven or purged.
+    pub(super) fn covers(&self, message: &Arrived<'_>) -> bool {
+        if self.letter.is_some() {
+            return message.redriven <= self.redriven;
+        }
+        message.id == self.message
+            || (message.was_given_up && message.redriven < self.redriven)
+            || (self.is_purged && (1..=self.redriven).contains(&message.redriven))
+    }
+}
+
+/// A message of a task that may have a letter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived<'m> {
+    /// The queue's id of it.
+    pub(super) id: &'m str,
+    /// How often its task had been redriven when it was put.
+    pub(super) redriven: u32,
+    /// Whether it says that it is to be put aside.
+    pub(super) was_given_up: bool,
+}
+
+/// A row and its ETag.
+pub(super) fn with_etag<R>(
+    stored: Stored<DynamicEntity>,
+    read: impl Fn(&DynamicEntity) -> R,
+) -> (R, ETag) {
+    (read(&stored.entity), stored.etag)
+}
+
+/// The RowKeys of letters that were put aside at `from` or later, and before `to`.
+pub(super) fn letters(from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>) -> Range<String> {
+    // A later time has a smaller key.
+    let behind = |time| format!("{}{:015}", LETTERS.start, inverted(time) + 1);
+    let start = to.map_or_else(|| LETTERS.start.to_owned(), behind);
+    let end = from.map_or_else(|| LETTERS.end.to_owned(), behind);
+    // An empty range is a range, too.
+    if start < end { start..end } else { start.clone()..start }
+}
+
+fn inverted(time: DateTime<Utc>) -> i64 {
+    LAST - time.timestamp_millis().clamp(0, LAST)
+}
+
+/// When a letter was put aside, by its RowKey.
+fn put_aside(row_key: &str) -> Option<DateTime<Utc>> {
+    let time: i64 = row_key.strip_prefix(LETTERS.start)?.get(..15)?.parse().ok()?;
+    (0..=LAST).contains(&time).then(|| DateTime::from_timestamp_millis(LAST - time))?
+}
+
+fn reason(text: &str) -> String {
+    match text.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn number(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn count(row: &DynamicEntity, name: &str) -> u32 {
+    match row.get(name) {
+        Some(Value::Int32(count)) => u32::try_from(*count).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+fn string<'r>(row: &'r DynamicEntity, name: &str) -> Option<&'r str> {
+    match row.get(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str) -> LetterRow {
+        let time = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        LetterRow {
+            queue: "jobs".to_owned(),
+            id: "a/1".to_owned(),
+            kind: Some("resize".to_owned()),
+            cause: Cause::Panic,
+            reason: "no such picture".to_owned(),
+            attempts: 5,
+            first_seen: Some(time("2026-03-01T12:00:00Z")),
+            put_aside: time("2026-03-02T12:00:00.125Z"),
+            redriven: 2,
+            redrive: Some("r1".to_owned()),
+            message: "m1".to_owned(),
+            text: text.to_owned(),
+            is_foreign: false,
+        }
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_written() {
+        let long = "😀".repeat(32 * 1024);
+        for text in ["", "no json", &long] {
+            let row = row(text);
+            let entity = row.entity();
+            assert_eq!(LetterRow::read(&entity), row);
+            assert_eq!(TaskRow::read(&row.task().entity()), row.task());
+        }
+    }
+
+    #[test]
+    fn newer_letters_sort_first_and_ranges_of_time_are_ranges_of_keys() {
+        let at = |millis: i64| {
+            let put_aside = DateTime::from_timestamp_millis(millis).unwrap();
+            LetterRow { put_aside, ..row("") }.row_key()
+        };
+        let time = |millis: i64| DateTime::from_timestamp_millis(millis);
+        assert!(at(1000) > at(1001) && LETTERS.contains(&&*at(1000)));
+        let range = letters(time(1000), time(2000));
+        for (millis, is_in) in [(999, false), (1000, true), (1999, true), (2000, false)] {
+            assert_eq!(range.contains(&at(millis)), is_in, "{millis}");
+        }
+        assert!(letters(time(2000), time(1000)).is_empty());
+    }
+
+    #[test]
+    fn rows_of_other_programs_are_read_leniently() {
+        let mut foreign = DynamicEntity::new("jobs", "letter_x");
+        foreign.set("Attempts", "many");
+        foreign.set("Redriven", -1);
+        let row = LetterRow::read(&foreign);
+        assert_eq!((row.attempts, row.redriven, &*row.text), (0, 0, ""));
+        assert!(row.is_foreign);
+        assert_eq!(row.cause, Cause::Other(String::new()));
+    }
+
+    #[test]
+    fn a_message_is_covered_by_a_letter_as_new_and_by_what_became_of_its_own() {
+        let arrived = |id, redriven, was_given_up| Arrived { id, redriven, was_given_up };
+        let with_letter = row("").task();
+        assert!(with_letter.covers(&arrived("m2", 2, false)));
+        assert!(with_letter.covers(&arrived("m2", 0, false)));
+        assert!(!with_letter.covers(&arrived("m2", 3, false)), "it was redriven after this");
+        let redriven = TaskRow { letter: None, redriven: 3, ..with_letter };
+        assert!(redriven.covers(&arrived("m1", 2, false)));
+        assert!(redriven.covers(&arrived("m0", 2, true)));
+        assert!(!redriven.covers(&arrived("m2", 3, false)), "the one that was put");
+        assert!(!redriven.covers(&arrived("m2", 0, false)), "it was put anew");
+        let purged = TaskRow { is_purged: true, ..redriven };
+        assert!(purged.covers(&arrived("m2", 3, false)));
+        assert!(!purged.covers(&arrived("m2", 0, false)), "it was put anew");
+    }
+}

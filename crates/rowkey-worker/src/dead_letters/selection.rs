@@ -1,0 +1,191 @@
+//! Which dead letters a call is about, and why a task became one.
+
+use std::fmt;
+use std::time::Duration;
+
+use rowkey::ErrorKind;
+
+/// Why a task became a dead letter.
+///
+/// Stored as its name (`to_string`); an error is stored under the name of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The last attempt failed with an error of this kind.
+    Error(ErrorKind),
+    /// Another program put it into the queue `<queue>-poison`.
+    Foreign,
+    /// The handler panicked.
+    Panic,
+    /// The handler returned [`Done::Poison`](crate::worker::Done::Poison).
+    Rejected,
+    /// The handler took longer than its time limit.
+    TimeLimit,
+    /// It is older than it may be done, as an inbox says: [`Done::TooOld`](crate::worker::Done::TooOld).
+    TooOld,
+    /// Attempts had no known end, also when the task was tried alone.
+    UnknownEnd,
+    /// The message or its claim cannot be read as a task.
+    Unreadable,
+    /// The name of a cause that this version does not know.
+    Other(String),
+}
+
+/// The kinds of errors, by which their names are recognised.
+const KINDS: [ErrorKind; 13] = [
+    ErrorKind::AlreadyExists,
+    ErrorKind::Auth,
+    ErrorKind::Conflict,
+    ErrorKind::Damaged,
+    ErrorKind::Decode,
+    ErrorKind::Invalid,
+    ErrorKind::Leased,
+    ErrorKind::NotFound,
+    ErrorKind::NotModified,
+    ErrorKind::Throttled,
+    ErrorKind::TooLarge,
+    ErrorKind::Unavailable,
+    ErrorKind::Unexpected,
+];
+
+/// The causes that are no errors.
+const OTHERS: [Cause; 7] = [
+    Cause::Foreign,
+    Cause::Panic,
+    Cause::Rejected,
+    Cause::TimeLimit,
+    Cause::TooOld,
+    Cause::UnknownEnd,
+    Cause::Unreadable,
+];
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(kind) => write!(f, "{kind:?}"),
+            Self::Other(name) => f.write_str(name),
+            Self::Foreign => f.write_str("Foreign"),
+            Self::Panic => f.write_str("Panic"),
+            Self::Rejected => f.write_str("Rejected"),
+            Self::TimeLimit => f.write_str("TimeLimit"),
+            Self::TooOld => f.write_str("TooOld"),
+            Self::UnknownEnd => f.write_str("UnknownEnd"),
+            Self::Unreadable => f.write_str("Unreadable"),
+        }
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(name: &str) -> Self {
+        let kinds = KINDS.into_iter().map(Self::Error);
+        let known = kinds.chain(OTHERS).find(|cause| cause.to_string() == name);
+        known.unwrap_or_else(|| Self::Other(name.to_owned()))
+    }
+}
+
+/// Dead letters of one queue: [all](Self::all), or [one](Self::of); each further condition leaves fewer.
+///
+/// ```
+/// use std::time::Duration;
+/// use rowkey::ErrorKind;
+/// use rowkey_worker::dead_letters::{Cause, Selection};
+///
+/// // What failed because something was not there, in the last day, and was redriven twice at most.
+/// let worth_it = Selection::all()
+///     .cause(Cause::Error(ErrorKind::NotFound))
+///     .newer_than(Duration::from_secs(24 * 3600))
+///     .redriven_less_than(3);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Selection {
+    pub(super) id: Option<String>,
+    pub(super) causes: Vec<Cause>,
+    pub(super) kind: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) older: Option<Duration>,
+    pub(super) newer: Option<Duration>,
+    pub(super) redriven_less_than: Option<u32>,
+}
+
+impl Selection {
+    /// All of the queue.
+    pub fn all() -> Self {
+        Self {
+            id: None,
+            causes: Vec::new(),
+            kind: None,
+            reason: None,
+            older: None,
+            newer: None,
+            redriven_less_than: None,
+        }
+    }
+
+    /// The one of the task with this id. Found by two point reads.
+    pub fn of(id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..Self::all() }
+    }
+
+    /// Only with this cause; said several times, with one of them. Compared by the service.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn cause(mut self, cause: Cause) -> Self {
+        self.causes.push(cause);
+        self
+    }
+
+    /// Only tasks of this [kind](crate::Task::KIND): a queue may hold messages of others. Compared by the
+    /// service.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Only with this text in the reason; upper and lower case differ. Compared by this program: every
+    /// other condition is cheaper.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn reason_contains(mut self, text: impl Into<String>) -> Self {
+        self.reason = Some(text.into());
+        self
+    }
+
+    /// Only what was put aside longer ago than this. Narrows the range of keys that is read.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.older = Some(age);
+        self
+    }
+
+    /// Only what was put aside less long ago than this. Narrows the range of keys that is read.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn newer_than(mut self, age: Duration) -> Self {
+        self.newer = Some(age);
+        self
+    }
+
+    /// Only what was redriven less often than this: the bound for redrives that repeat by a schedule.
+    /// Compared by the service.
+    #[must_use = "the selection itself is what is narrowed"]
+    pub fn redriven_less_than(mut self, times: u32) -> Self {
+        self.redriven_less_than = Some(times);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_name_of_its_own_that_is_read_again() {
+        let all: Vec<_> = KINDS.into_iter().map(Cause::Error).chain(OTHERS).collect();
+        for cause in &all {
+            assert_eq!(Cause::from(&*cause.to_string()), *cause);
+        }
+        let mut names: Vec<_> = all.iter().map(ToString::to_string).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), KINDS.len() + OTHERS.len());
+        assert_eq!(Cause::from("Later"), Cause::Other("Later".to_owned()));
+    }
+}

@@ -1,0 +1,222 @@
+//! The inbox: rows by which a task that is delivered again finds that its effect happened.
+//!
+//! A queue delivers at least once. A row that is inserted *by the transaction of the effect* makes the effect
+//! happen once: the transaction of a second delivery is refused, because the row is there. (Other libraries
+//! call it an idempotent consumer.)
+
+use std::fmt;
+use std::time::Duration;
+
+use rowkey::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Result};
+use rowkey_store::Deciding;
+use rowkey_store::job::{Interrupted, Job, Report, Walk};
+
+use crate::task::key_part;
+use crate::worker::{Attempt, Done};
+
+/// What RowKeys of the inbox begin with.
+const PREFIX: &str = "inbox_";
+/// One character behind it.
+const END: &str = "inbox`";
+/// When the row may be deleted.
+const EXPIRES: &str = "InboxExpires";
+
+/// Rows that say which tasks have had their effect, beside what the effect changes.
+///
+/// A row is in the partition of the effect, and one transaction writes both. It is kept for
+/// [`keep`](Self::keep), 30 days by default, and a task that is older becomes a dead letter instead of being
+/// done perhaps twice. [`expire`](Self::expire) deletes old rows.
+///
+/// ```
+/// use rowkey::{Entity, StorageAccount};
+/// use rowkey_worker::inbox::Inbox;
+/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+/// use rowkey_worker::{Task, Tasks};
+/// use rowkey_store::Deciding;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Entity)]
+/// #[entity(partition = "{owner}", row = "balance")]
+/// struct Balance { owner: String, cents: i64 }
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Deposit { owner: String, cents: i64 }
+/// impl Task for Deposit { const KIND: &'static str = "deposit"; }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_server::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let balances = Deciding::new(&account.table("balances"));
+/// balances.table().create().await?;
+/// balances.table().insert(&Balance { owner: "ada".into(), cents: 0 }).await?;
+/// let deposits = Tasks::<Deposit>::new(account.queue("deposits"));
+/// deposits.create_if_missing().await?;
+///
+/// let inbox = Inbox::new(&balances);
+/// let of_handler = balances.clone();
+/// let worker = Worker::new(deposits.clone(), move |task: Deposit, attempt: Attempt| {
+///     let (balances, inbox) = (of_handler.clone(), inbox.clone());
+///     async move {
+///         let key = Balance::key(&task.owner);
+///         inbox.once(&key.clone(), &attempt, async |row| {
+///             let Some(mut balance) = balances.get(key.clone()).await? else { return Ok(()) };
+///             balance.entity.cents += task.cents;
+///             let transaction = balances.table().transaction().replace(&balance).insert(row);
+///             transaction.submit().await.map(drop)
+///         })
+///         .await
+///     }
+/// });
+///
+/// // Put twice under one key, as after an answer that was lost: it is one task.
+/// for _ in 0..2 {
+///     deposits.put_with_key("order-4711", &Deposit { owner: "ada".into(), cents: 100 }).await?;
+/// }
+/// assert_eq!(worker.step().await?, Step::Handled);
+/// assert_eq!(worker.step().await?, Step::Suppressed);
+/// let balance = balances.get(Balance::key("ada")).await?.ok_or("no balance")?;
+/// assert_eq!(balance.entity.cents, 100);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Inbox {
+    table: Deciding,
+    keep: Duration,
+}
+
+impl Inbox {
+    /// The inbox in a table, whose rows are kept for 30 days. Nothing is sent.
+    pub fn new(table: &Deciding) -> Self {
+        Self { table: table.clone(), keep: Duration::from_secs(30 * 24 * 3600) }
+    }
+
+    /// How long rows are kept: longer than a message waits, is tried, and lies among the dead letters before
+    /// it is redriven.
+    #[must_use = "the inbox itself does not change"]
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Has the effect of a task happen once. `effect` is given the row that its transaction has to insert,
+    /// into the partition of `key`.
+    ///
+    /// Costs no request of its own if the effect succeeds, and one read if it fails, to see whether it
+    /// happened before. Returns [`Done::TooOld`] for a task that is older than rows are kept, and the error
+    /// of `effect` if the task had no effect yet.
+    ///
+    /// An effect that finds nothing to do and returns without the row is asked again by the next delivery. If
+    /// what it reads may have become different by then, it inserts the row all the same.
+    pub async fn once<E, F>(&self, key: &Key<E>, attempt: &Attempt, effect: F) -> Result<Done>
+    where
+        F: AsyncFnOnce(&DynamicEntity) -> Result<()>,
+    {
+        if let Some(done) = self.refuse(attempt) {
+            return Ok(done);
+        }
+        let row = self.row(key, attempt.id())?;
+        match effect(&row).await {
+            Ok(()) => Ok(Done::Applied),
+            Err(error) if may_have_happened(&error) && self.has(key, attempt.id()).await? => {
+                Ok(Done::AlreadyApplied)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the effect of the task with this id happened. One request, to the primary.
+    pub async fn has<E>(&self, key: &Key<E>, id: &str) -> Result<bool> {
+        let key = Key::<DynamicEntity>::new(partition(key)?, row_key(id));
+        Ok(self.table.get(key).await?.is_some())
+    }
+
+    /// The row that says so of the task with this id, to be inserted by the transaction of its effect
+    /// (`Transaction::insert` of a table, `Transaction::row` of a store).
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if `key` cannot be one.
+    pub fn row<E>(&self, key: &Key<E>, id: &str) -> Result<DynamicEntity> {
+        let now = self.clock().now();
+        let keep = chrono::TimeDelta::from_std(self.keep).unwrap_or(chrono::TimeDelta::MAX);
+        let expires =
+            now.checked_add_signed(keep).unwrap_or(chrono::DateTime::<chrono::Utc>::MAX_UTC);
+        let mut row = DynamicEntity::new(partition(key)?, row_key(id));
+        row.set(EXPIRES, expires.timestamp());
+        Ok(row)
+    }
+
+    /// Deletes the rows whose time is over. Scans the table, so it costs a request for each part of the
+    /// table that the service reads at a time, and one for each 100 old rows of a partition. Run it once a
+    /// day.
+    pub async fn expire(&self) -> std::result::Result<Report, Interrupted> {
+        let now = self.clock().now().timestamp();
+        let walk = Walk::new(self.table.table(), move |table| {
+            let keys = Filter::dynamic("RowKey", Operator::GreaterOrEqual, PREFIX)
+                .and(Filter::dynamic("RowKey", Operator::Less, END));
+            let is_old = Filter::dynamic(EXPIRES, Operator::Less, now);
+            table.scan::<DynamicEntity>().filter(keys.and(is_old))
+        });
+        Job::delete(walk).run().await
+    }
+
+    /// What becomes of a task that is older than rows are kept: that it has no row says nothing.
+    pub(crate) fn refuse(&self, attempt: &Attempt) -> Option<Done> {
+        let age = self.clock().now() - attempt.first_seen();
+        let is_old = age.to_std().is_ok_and(|age| age >= self.keep);
+        is_old.then(|| {
+            Done::TooOld(
+                "it is older than its inbox keeps rows, so it may have been done".to_owned(),
+            )
+        })
+    }
+
+    pub(crate) fn table(&self) -> &Deciding {
+        &self.table
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.table.table().account().clock()
+    }
+}
+
+/// Whether a transaction that failed so may have been applied: by itself, or by one before.
+fn may_have_happened(error: &Error) -> bool {
+    let refused = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
+    error.outcome() == Outcome::Unknown || refused.contains(&error.kind())
+}
+
+fn partition<E>(key: &Key<E>) -> Result<&str> {
+    match key.parts() {
+        Ok((partition_key, _)) => Ok(partition_key),
+        Err(error) => Err(Error::refused(ErrorKind::Invalid, error.to_string())),
+    }
+}
+
+/// The RowKey of a task's row.
+fn row_key(id: &str) -> String {
+    format!("{PREFIX}{}", key_part(id))
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox")
+            .field("table", self.table.table())
+            .field("keep", &self.keep)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_no_key_can_hold_are_hashed() {
+        assert_eq!(row_key("5f0c-1"), "inbox_5f0c-1");
+        for id in ["a/b", "a?b", "", &"x".repeat(2000), "inbox_\u{1}"] {
+            let key = row_key(id);
+            assert!(key.len() <= 80 && *key > *PREFIX && *key < *END, "{key}");
+        }
+        assert_ne!(row_key("a/b"), row_key("a?b"));
+    }
+}

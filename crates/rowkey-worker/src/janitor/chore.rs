@@ -1,0 +1,305 @@
+//! What a janitor does: chores with their schedules, and what they are told.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::Entity;
+use rowkey_large::lease_lock::Held;
+use rowkey_store::job::{Interrupted, Report};
+use rowkey_store::{Store, Worked};
+use tokio::sync::watch;
+
+use crate::dead_letters::{DeadLetters, Selection, Summary};
+use crate::inbox::Inbox;
+use crate::task::{Task, Tasks};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What a chore counted, by name: rows that were deleted, messages that were settled.
+pub type Counts = BTreeMap<String, u64>;
+
+pub(super) type Work =
+    dyn Fn(Leadership) -> BoxFuture<'static, Result<Counts, String>> + Send + Sync;
+
+/// Something that a [`Janitor`](super::Janitor) does again and again.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::time::Duration;
+/// use rowkey_worker::janitor::{Chore, Leadership};
+///
+/// let report = Chore::new("daily report", Duration::from_secs(24 * 3600), |leadership: Leadership| async move {
+///     // What it writes carries `leadership.token()`, and what has a larger one refuses it.
+///     let _ = leadership.token();
+///     Ok::<_, rowkey::Error>(BTreeMap::from([("pages".to_owned(), 3)]))
+/// });
+/// let report = report.first_after(Duration::from_secs(3600)).time_limit(Duration::from_secs(600));
+/// assert_eq!(report.name(), "daily report");
+/// ```
+///
+/// A chore may be run twice: a leader that stops in the middle of it leaves it to the next one.
+pub struct Chore {
+    name: String,
+    pub(super) every: Duration,
+    pub(super) first_after: Duration,
+    pub(super) jitter: Duration,
+    pub(super) time_limit: Duration,
+    pub(super) work: Arc<Work>,
+}
+
+/// How it is set up.
+impl Chore {
+    /// A chore that does `work` each time this long after it last began. The schedule is kept under its
+    /// name.
+    ///
+    /// `work` returns what it counted. Its error is text in the [report](super::Report), which is stored:
+    /// keep secrets and contents of entities out of it.
+    pub fn new<F, Fut, E>(name: impl Into<String>, every: Duration, work: F) -> Self
+    where
+        F: Fn(Leadership) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Counts, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let work = move |leadership| {
+            let work = work(leadership);
+            async move { work.await.map_err(|error| error.to_string()) }.boxed()
+        };
+        let (name, work) = (name.into(), Arc::new(work));
+        let (first_after, time_limit) = (Duration::ZERO, Duration::from_secs(3600));
+        Self { name, every, first_after, jitter: every, time_limit, work }.every(every)
+    }
+
+    /// How long after one run begins the next one does. At least a second.
+    #[must_use = "the chore itself is what is set up"]
+    pub fn every(mut self, every: Duration) -> Self {
+        self.every = every.max(Duration::from_secs(1));
+        self.jitter = self.every / 10;
+        self
+    }
+
+    /// How long after a janitor first knew of the chore it is run for the first time. Default: at once.
+    #[must_use = "the chore itself is what is set up"]
+    pub fn first_after(mut self, first_after: Duration) -> Self {
+        self.first_after = first_after;
+        self
+    }
+
+    /// Up to how much later each run begins, by a number that name and time determine. Default: a tenth of
+    /// [`every`](Self::every).
+    #[must_use = "the chore itself is what is set up"]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// How long a run may take. Default: an hour. Then it is dropped at the await it has reached. Code that
+    /// blocks cannot be stopped: the chore is not begun again by this program before it ends.
+    #[must_use = "the chore itself is what is set up"]
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The chores that this library brings.
+impl Chore {
+    /// [`Store::drain_backlog`], every 5 minutes: settles writes that were announced while the queue was
+    /// down. Four requests if there are none.
+    pub fn drain_backlog<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
+        let (name, store) = (of_store("drain backlog", store), store.clone());
+        Self::new(name, 5 * MINUTE, move |_| {
+            let store = store.clone();
+            async move { store.drain_backlog().await.map(worked) }
+        })
+    }
+
+    /// [`Store::sweep`], once a day: removes blobs, and keys in lists in blobs, that no entity has.
+    pub fn sweep<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
+        let (name, store) = (of_store("sweep", store), store.clone());
+        Self::new(name, DAY, move |_| {
+            let store = store.clone();
+            async move { reported(store.sweep().run().await) }
+        })
+    }
+
+    /// [`Store::verify`], once a week: counts what does not agree with its entity. Reads the whole table.
+    pub fn verify<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
+        let (name, store) = (of_store("verify", store), store.clone());
+        Self::new(name, 7 * DAY, move |_| {
+            let store = store.clone();
+            async move { reported(store.verify().run().await) }
+        })
+    }
+
+    /// [`Store::repair`], once a week: sets right what does not agree with its entity, and removes op rows
+    /// and claims that no message announces. Reads the whole table.
+    pub fn repair<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
+        let (name, store) = (of_store("repair", store), store.clone());
+        Self::new(name, 7 * DAY, move |_| {
+            let store = store.clone();
+            async move { reported(store.repair().run().await) }
+        })
+    }
+
+    /// [`Inbox::expire`], once a day: deletes inbox rows whose time is over. Scans the table.
+    pub fn expire_inbox(inbox: &Inbox) -> Self {
+        let name = format!("expire inbox {}", inbox.table().table().name());
+        let inbox = inbox.clone();
+        Self::new(name, DAY, move |_| {
+            let inbox = inbox.clone();
+            async move { reported(inbox.expire().await) }
+        })
+    }
+
+    /// [`Tasks::sweep_claims`], once a day: deletes blobs of tasks that are older than this, which has to be
+    /// longer than any task waits and is worked on.
+    pub fn sweep_claims<T: Task>(tasks: &Tasks<T>, older_than: Duration) -> Self {
+        let (name, tasks) = (format!("sweep claims {}", tasks.queue().name()), tasks.clone());
+        Self::new(name, DAY, move |_| {
+            let tasks = tasks.clone();
+            async move {
+                let deleted = tasks.sweep_claims(older_than).await?;
+                Ok::<_, rowkey::Error>(counts([("deleted", deleted)]))
+            }
+        })
+    }
+}
+
+/// The chores for dead letters.
+impl Chore {
+    /// [`DeadLetters::redrive`], every 10 minutes. Bound it, so that what fails for good stays a letter:
+    /// by causes, by [age](Selection::older_than) and by
+    /// [how often](Selection::redriven_less_than).
+    pub fn redrive<T: Task>(letters: &DeadLetters<T>, which: Selection) -> Self {
+        let (name, letters) = (of_letters("redrive", letters), letters.clone());
+        Self::new(name, 10 * MINUTE, move |_| {
+            let (letters, which) = (letters.clone(), which.clone());
+            async move { letters.redrive(&which).await.map(|summary| summed(&summary)) }
+        })
+    }
+
+    /// [`DeadLetters::collect`], every 10 minutes: makes letters of what other programs put into the queue
+    /// `<queue>-poison`. One request if there is none.
+    pub fn collect<T: Task>(letters: &DeadLetters<T>) -> Self {
+        let (name, letters) = (of_letters("collect", letters), letters.clone());
+        Self::new(name, 10 * MINUTE, move |_| {
+            let letters = letters.clone();
+            async move { letters.collect().await.map(|summary| summed(&summary)) }
+        })
+    }
+
+    /// [`DeadLetters::expire`] and [`DeadLetters::forget`], once a day: deletes letters that are older than
+    /// this, and what was left of letters that were redriven or purged longer ago.
+    pub fn expire_letters<T: Task>(letters: &DeadLetters<T>, older_than: Duration) -> Self {
+        let (name, letters) = (of_letters("expire", letters), letters.clone());
+        Self::new(name, DAY, move |_| {
+            let letters = letters.clone();
+            async move {
+                let mut counts = summed(&letters.expire(older_than).await?);
+                let forgotten = letters.forget(older_than).await?;
+                counts.extend((forgotten > 0).then(|| ("forgotten".to_owned(), forgotten)));
+                Ok::<_, rowkey::Error>(counts)
+            }
+        })
+    }
+}
+
+fn of_letters<T: Task>(what: &str, letters: &DeadLetters<T>) -> String {
+    format!("{what} dead letters {}", letters.queue())
+}
+
+fn summed(summary: &Summary) -> Counts {
+    let Summary { matched, done, changed, failed, .. } = *summary;
+    counts([("matched", matched), ("done", done), ("changed", changed), ("failed", failed)])
+}
+
+fn of_store<E: Entity + Clone + Send + Sync + 'static>(what: &str, store: &Store<E>) -> String {
+    let head = match E::ROWS {
+        rowkey::Rows::Head(head) | rowkey::Rows::One(head) => head,
+        rowkey::Rows::All => "",
+    };
+    format!("{what} {}/{head}", store.table().name())
+}
+
+fn worked(worked: Worked) -> Counts {
+    counts([("settled", worked.settled), ("waiting", worked.waiting), ("failed", worked.failed)])
+}
+
+fn reported(report: Result<Report, Interrupted>) -> Result<Counts, Interrupted> {
+    report.map(|Report { total, .. }| {
+        counts([
+            ("examined", total.examined),
+            ("repaired", total.repaired),
+            ("missing", total.missing),
+            ("stale", total.stale),
+            ("orphaned", total.orphaned),
+            ("unreadable", total.unreadable),
+            ("failed", total.failed),
+            ("skipped", total.skipped),
+        ])
+    })
+}
+
+/// Those that are not zero.
+fn counts<const N: usize>(all: [(&str, u64); N]) -> Counts {
+    all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
+impl fmt::Debug for Chore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chore")
+            .field("name", &self.name)
+            .field("every", &self.every)
+            .finish_non_exhaustive()
+    }
+}
+
+/// That this program is the leader, given to each run of a chore.
+#[derive(Clone)]
+pub struct Leadership {
+    pub(super) held: Arc<Held>,
+    pub(super) is_over: watch::Receiver<bool>,
+}
+
+impl Leadership {
+    /// The fencing token: larger than that of each leader before. What the chore writes to can keep the
+    /// largest that it has seen and refuse smaller ones: a leader that was suspended may go on for a moment.
+    pub fn token(&self) -> u64 {
+        self.held.token()
+    }
+
+    /// How long no other program leads for certain, unless an operator breaks the lease; zero when one may.
+    pub fn remaining(&self) -> Duration {
+        self.held.remaining()
+    }
+
+    /// Completes when the lease is lost or the janitor is to stop. A chore that takes long can end itself
+    /// then; it is dropped at once when the lease is lost, and after the janitor's
+    /// [deadline](super::Janitor::shutdown_deadline) when it is to stop.
+    pub async fn over(&self) {
+        // An error: the janitor was dropped.
+        drop(self.is_over.clone().wait_for(|is_over| *is_over).await);
+    }
+
+    /// Whether the lease is lost or the janitor is to stop.
+    pub fn is_over(&self) -> bool {
+        *self.is_over.borrow() || self.held.remaining().is_zero()
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership").field("token", &self.token()).finish_non_exhaustive()
+    }
+}

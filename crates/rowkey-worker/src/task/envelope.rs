@@ -1,0 +1,294 @@
+//! The text of a message: a stored format, so readers come first.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rowkey::telemetry::TraceParent;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// How much of an error's text is kept.
+const MAX_ERROR: usize = 300;
+
+/// How many failures are kept: the latest.
+const MAX_HISTORY: usize = 16;
+
+/// What a message holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    pub(crate) id: String,
+    pub(crate) content: Content,
+    /// When the task was first put, if not with this message.
+    pub(crate) first_seen: Option<String>,
+    /// The trace in which it was put.
+    pub(crate) trace: Option<TraceParent>,
+    /// How many attempts were counted.
+    pub(crate) attempts: u32,
+    /// How often the message had been received when an attempt last had a known end.
+    pub(crate) receptions: u32,
+    /// Whether the reception after that was an attempt that no other task took part in.
+    pub(crate) alone: bool,
+    pub(crate) history: Vec<Failure>,
+    /// How often the task was redriven, and the call that did it last.
+    pub(crate) redriven: u32,
+    pub(crate) redrive: Option<String>,
+    /// Why the message is to be put aside, if that was decided.
+    pub(crate) given_up: Option<GivenUp>,
+    /// Fields that this version does not know, as they were written.
+    others: BTreeMap<String, Box<RawValue>>,
+}
+
+/// Why a task is given up: written into its message before it becomes a dead letter, so that it is not tried
+/// again, no matter what fails in between.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GivenUp {
+    /// The name of a [`Cause`](crate::dead_letters::Cause).
+    pub(crate) cause: String,
+    pub(crate) reason: String,
+}
+
+/// The task itself, or where it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Claim { name: String, sha256: String },
+    Inline(Box<RawValue>),
+}
+
+/// An attempt that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Failure {
+    /// When it ended: RFC 3339.
+    pub at: String,
+    /// The beginning of the error's text, 300 characters.
+    pub error: String,
+    /// The name of its [`Cause`](crate::dead_letters::Cause); `None` if an older program wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+/// The fields of an envelope, in the order in which they are written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Fields<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) task: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) claim: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) sha256: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) traceparent: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) receptions: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) alone: Option<bool>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) first_seen: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "<[Failure]>::is_empty")]
+    pub(super) history: Cow<'a, [Failure]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) redriven: Option<u32>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) redrive: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) given_up: Option<GivenUp>,
+}
+
+/// The names of these fields, as they are written.
+const NAMES: [&str; 14] = [
+    "kind",
+    "id",
+    "task",
+    "claim",
+    "sha256",
+    "traceparent",
+    "attempts",
+    "receptions",
+    "alone",
+    "firstSeen",
+    "history",
+    "redriven",
+    "redrive",
+    "givenUp",
+];
+
+/// `null` is a task, too.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
+}
+
+impl Letter {
+    pub(crate) fn new(id: String, content: Content) -> Self {
+        Self {
+            id,
+            content,
+            first_seen: None,
+            trace: None,
+            attempts: 0,
+            receptions: 0,
+            alone: false,
+            history: Vec::new(),
+            redriven: 0,
+            redrive: None,
+            given_up: None,
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a message that may have been written by hand: an envelope or the task alone, as it is
+    /// or in base64. `id` is used when it names none. The error says what is wrong, and quotes
+    /// nothing.
+    pub(crate) fn read(text: &str, id: &str, kind: &str) -> Result<Self, String> {
+        let decoded = plain(text)?;
+        let json = decoded.as_ref();
+        let Some(fields) = envelope(json) else {
+            let task = RawValue::from_string(json.trim().to_owned())
+                .map_err(|_| "its text is not JSON".to_owned())?;
+            return Ok(Self::new(id.to_owned(), Content::Inline(task)));
+        };
+        if fields.kind != kind {
+            return Err(format!("it is of another kind than `{kind}`"));
+        }
+        let content = match (fields.task, fields.claim, fields.sha256) {
+            (Some(task), _, _) => Content::Inline(task.to_owned()),
+            (None, Some(name), Some(sha256)) => {
+                Content::Claim { name: name.into_owned(), sha256: sha256.into_owned() }
+            }
+            _ => return Err("it names a claim without its `sha256`".to_owned()),
+        };
+        Ok(Self {
+            id: fields.id.map_or_else(|| id.to_owned(), Cow::into_owned),
+            content,
+            first_seen: fields.first_seen.map(Cow::into_owned),
+            // A task is done without the trace that it cannot be found in.
+            trace: fields.traceparent.and_then(|text| text.parse().ok()),
+            attempts: fields.attempts.unwrap_or_default(),
+            receptions: fields.receptions.unwrap_or_default(),
+            alone: fields.alone.unwrap_or_default(),
+            history: fields.history.into_owned(),
+            redriven: fields.redriven.unwrap_or_default(),
+            redrive: fields.redrive.map(Cow::into_owned),
+            given_up: fields.given_up,
+            others: others(json),
+        })
+    }
+
+    /// As a dead letter keeps it: without what is known of the message that it came with.
+    pub(crate) fn as_put_aside(&self) -> Self {
+        let (receptions, alone, given_up) = (0, false, None);
+        Self { receptions, alone, given_up, ..self.clone() }
+    }
+
+    /// The same with a note that it is given up.
+    pub(crate) fn giving_up(&self, cause: String, reason: &str) -> Self {
+        Self { given_up: Some(GivenUp { cause, reason: shortened(reason) }), ..self.clone() }
+    }
+
+    /// The text of a message that holds this.
+    pub(crate) fn text(&self, kind: &str) -> String {
+        // Texts, numbers and JSON that was checked: writing them cannot fail.
+        let mut text = serde_json::to_string(&self.fields(kind)).unwrap_or_default();
+        for (name, value) in &self.others {
+            text.pop();
+            let name = serde_json::to_string(name).unwrap_or_default();
+            text = [&*text, ",", &*name, ":", value.get(), "}"].concat();
+        }
+        text
+    }
+
+    fn fields<'a>(&'a self, kind: &'a str) -> Fields<'a> {
+        let (task, claim, sha256) = match &self.content {
+            Content::Inline(task) => (Some(&**task), None, None),
+            Content::Claim { name, sha256 } => (None, Some(name), Some(sha256)),
+        };
+        Fields {
+            kind: kind.into(),
+            id: Some(self.id.as_str().into()),
+            task,
+            claim: claim.map(Into::into),
+            sha256: sha256.map(Into::into),
+            traceparent: self.trace.map(|trace| trace.to_string().into()),
+            attempts: (self.attempts > 0).then_some(self.attempts),
+            receptions: (self.receptions > 0).then_some(self.receptions),
+            alone: self.alone.then_some(true),
+            first_seen: self.first_seen.as_deref().map(Into::into),
+            history: self.history.as_slice().into(),
+            redriven: (self.redriven > 0).then_some(self.redriven),
+            redrive: self.redrive.as_deref().map(Into::into),
+            given_up: self.given_up.clone(),
+        }
+    }
+
+    /// Adds a failure, and forgets the oldest when there are too many.
+    pub(crate) fn failed(
+        &mut self,
+        at: chrono::DateTime<chrono::Utc>,
+        error: &str,
+        cause: Option<String>,
+    ) {
+        if self.history.len() == MAX_HISTORY {
+            self.history.remove(0);
+        }
+        self.history.push(Failure { at: time(at), error: shortened(error), cause });
+    }
+}
+
+/// The JSON of a message that may be in base64.
+pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, String> {
+    if serde_json::from_str::<&RawValue>(text).is_ok() {
+        return Ok(text.into());
+    }
+    let decoded = STANDARD.decode(text.trim_ascii()).ok();
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    match decoded {
+        Some(json) if serde_json::from_str::<&RawValue>(&json).is_ok() => Ok(json.into()),
+        _ => Err("its text is neither JSON nor JSON in base64".to_owned()),
+    }
+}
+
+/// The fields of JSON that is an envelope: it says its kind, and has a task or a claim.
+fn envelope(json: &str) -> Option<Fields<'_>> {
+    let fields: Fields<'_> = serde_json::from_str(json).ok()?;
+    (fields.task.is_some() || fields.claim.is_some()).then_some(fields)
+}
+
+/// The fields of an envelope that this version does not know: they stay with the message.
+fn others(json: &str) -> BTreeMap<String, Box<RawValue>> {
+    let mut fields: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(json).unwrap_or_default();
+    fields.retain(|name, _| !NAMES.contains(&name.as_str()));
+    fields
+}
+
+/// The kind that the text of a message says, of whichever it is.
+pub(crate) fn kind_of(text: &str) -> Option<String> {
+    let json = plain(text).ok()?;
+    envelope(&json).map(|fields| fields.kind.into_owned())
+}
+
+/// As messages write times.
+pub(crate) fn time(at: chrono::DateTime<chrono::Utc>) -> String {
+    at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+}
+
+/// As much of an error's text as is kept.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_ERROR) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Tasks that a transaction wrote: the text that its op row carries, and putting its message.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use rowkey::{ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
+use rowkey_store::Settled;
+
+use super::{Content, Letter, Task, Tasks, json_of, new_id};
+
+/// How long a writer waits for the queue of the tasks.
+const BUDGET: Duration = Duration::from_secs(1);
+
+/// How long the queue is left alone after it failed.
+const PAUSE: TimeDelta = TimeDelta::seconds(30);
+
+impl<T: Task> Tasks<T> {
+    /// Refuses a task that its queue never could take.
+    pub(crate) fn check_written(&self, text: &str) -> Result<()> {
+        let letter = read::<T>(text)?;
+        self.check_sealed(&letter)?;
+        self.place_of(&letter).map(drop)
+    }
+
+    /// Puts the message of a task that was written with a transaction.
+    pub(crate) async fn put_written(&self, text: &str) -> Result<Settled> {
+        let letter = read::<T>(text)?;
+        let clock = self.queue.account().clock();
+        let now = clock.now();
+        if now < *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(Settled::Pending);
+        }
+        // A write that was committed must not wait long for a queue that is down.
+        let retry = RetryOptions { max_attempts: 1, ..self.queue.options().retry.clone() };
+        let options = ClientOptions {
+            timeout: BUDGET,
+            attempt_timeout: BUDGET,
+            retry,
+            ..self.queue.options().clone()
+        };
+        match self.send(&self.queue.with_options(options), letter, Duration::ZERO).await {
+            Ok(()) => Ok(Settled::Done),
+            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {
+                tracing::warn!(%error, "a task waits in its op row until the queue takes it");
+                let until = clock.now().checked_add_signed(PAUSE).unwrap_or(now);
+                *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+                Ok(Settled::Pending)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A new task as an op row carries it: the text of its message.
+pub(crate) fn text<T: Task>(task: &T) -> Result<String> {
+    let letter = Letter::new(new_id()?.to_string(), Content::Inline(json_of(task)?));
+    Ok(letter.text(T::KIND))
+}
+
+fn read<T: Task>(text: &str) -> Result<Letter> {
+    let refused = |what| Error::refused(ErrorKind::Decode, format!("a task of an op row: {what}"));
+    Letter::read(text, "", T::KIND).map_err(refused)
+}

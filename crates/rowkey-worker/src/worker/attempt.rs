@@ -1,0 +1,201 @@
+//! What an attempt is: whether there is to be one, and the handler in a task of its own.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rowkey::queue::Message;
+use rowkey::telemetry::TraceParent;
+use rowkey::{Error, ErrorKind};
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument as _;
+
+use super::{Attempt, Done, Handler};
+use crate::dead_letters::Cause;
+use crate::keeper::Owned;
+use crate::task::Letter;
+
+/// What is to be done with a task that was received.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// While no other task is worked on, because attempts of unknown end came before.
+    Alone,
+    /// Put aside, and why.
+    Poison(Cause, String),
+    Together,
+}
+
+/// How often a message was received without a known end: its worker died, or the answer to a request was
+/// lost.
+fn unknown(letter: &Letter, message: &Message) -> u32 {
+    message.dequeue_count.saturating_sub(1).saturating_sub(letter.receptions)
+}
+
+/// Decides by the attempts that were counted and those of unknown end.
+///
+/// When a process dies, the tasks that it was working on all end so, and one of them may be the reason. So
+/// a task is put aside for it only after it was tried alone.
+pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Turn {
+    let unknown = unknown(letter, message);
+    if letter.attempts >= max_attempts {
+        let last = letter.history.last();
+        let cause = last.and_then(|failure| failure.cause.as_deref());
+        let cause = cause.map_or(Cause::UnknownEnd, Cause::from);
+        let last = last.map_or("unknown", |failure| &failure.error);
+        let reason = format!("it was tried {} times; the last failure: {last}", letter.attempts);
+        return Turn::Poison(cause, reason);
+    }
+    if letter.alone && unknown > 0 {
+        let reason = format!(
+            "it was received {} times, and no worker came to an end with it, though it was tried alone",
+            message.dequeue_count
+        );
+        return Turn::Poison(Cause::UnknownEnd, reason);
+    }
+    if unknown >= max_attempts { Turn::Alone } else { Turn::Together }
+}
+
+/// Why an attempt did not end well.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) text: String,
+    pub(super) cause: Cause,
+    pub(super) is_transient: bool,
+    /// How long the service asked to be left alone.
+    pub(super) wait: Option<Duration>,
+}
+
+impl Failure {
+    /// One that counts as an attempt.
+    pub(super) fn counted(cause: Cause, text: impl Into<String>) -> Self {
+        Self { text: text.into(), cause, is_transient: false, wait: None }
+    }
+
+    fn of(error: JoinError) -> Self {
+        match error.try_into_panic() {
+            Ok(panic) => {
+                Self::counted(Cause::Panic, format!("the handler panicked: {}", text(&*panic)))
+            }
+            Err(_) => Self {
+                is_transient: true,
+                ..Self::counted(
+                    Cause::UnknownEnd,
+                    "the runtime was shut down while the handler worked",
+                )
+            },
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let kind = error.kind();
+        Self {
+            text: error.to_string(),
+            cause: Cause::Error(kind),
+            is_transient: matches!(kind, ErrorKind::Throttled | ErrorKind::Unavailable),
+            wait: error.retry_after(),
+        }
+    }
+}
+
+/// What a panic says.
+pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}
+
+/// Held by a handler as long as it exists; its receiver learns when that ends.
+pub(super) type Working = oneshot::Sender<()>;
+
+/// A handler at work in a task of its own, which is ended when this is dropped.
+pub(super) struct Running(Owned<rowkey::Result<Done>>);
+
+impl Running {
+    /// Begins. What is given last is dropped, and counted down, when the handler has ended, also if nothing
+    /// waits for it.
+    pub(super) fn begin<T: Send + 'static, H: Handler<T>>(
+        handler: &Arc<H>,
+        task: T,
+        attempt: Attempt,
+        trace: Option<TraceParent>,
+        (working, running): (Working, &Arc<AtomicUsize>),
+    ) -> Self {
+        let handler = Arc::clone(handler);
+        let counted = Counted::new(running);
+        let work = async move {
+            let _kept = (counted, working);
+            let work = handler.handle(task, attempt);
+            match trace {
+                Some(trace) => trace.scope(work).await,
+                None => work.await,
+            }
+        };
+        Self(Owned(spawn(work.in_current_span())))
+    }
+
+    pub(super) async fn end(mut self) -> Result<Done, Failure> {
+        match (&mut self.0.0).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => Err(Failure::from(&error)),
+            Err(error) => Err(Failure::of(error)),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a panic or an endless poll stays in its own task")]
+pub(crate) fn spawn<R: Send + 'static>(
+    work: impl Future<Output = R> + Send + 'static,
+) -> JoinHandle<R> {
+    tokio::spawn(work)
+}
+
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(running: &Arc<AtomicUsize>) -> Self {
+        running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(running))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Locks by key, as long as a task has or awaits them.
+#[derive(Default)]
+pub(super) struct Keys(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Keys {
+    /// Does `work` while no other task of this key is worked on.
+    pub(super) async fn alone<R>(&self, key: Option<String>, work: impl Future<Output = R>) -> R {
+        let Some(key) = key else { return work.await };
+        let lock = Arc::clone(self.map().entry(key.clone()).or_default());
+        let _kept = Kept(self, key);
+        let _locked = lock.lock().await;
+        work.await
+    }
+
+    fn map(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<tokio::sync::Mutex<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the lock of a key that no other task awaits.
+struct Kept<'k>(&'k Keys, String);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        let mut map = self.0.map();
+        // The map's own, and this task's, which is dropped next.
+        if map.get(&self.1).is_some_and(|lock| Arc::strong_count(lock) <= 2) {
+            map.remove(&self.1);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A worker that runs: receiving while there is room, the circuit breaker, and the shutdown.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::select;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use rowkey::Result;
+use tokio::sync::watch;
+
+use super::handler::Phase;
+use super::settle::{Dependency, Settled};
+use super::{Batch, Counts, Handler, Worker};
+use crate::task::Task;
+
+/// The most messages that one request receives.
+const MAX_RECEIVED: usize = 32;
+
+/// What a running worker waits for.
+enum Event {
+    Deadline,
+    Paused,
+    Received(Result<Batch>),
+    Settled(Result<Settled>),
+    Shutdown,
+}
+
+/// A wait that has begun.
+type Wait<'w> = Option<Pin<Box<dyn Future<Output = ()> + Send + 'w>>>;
+
+/// Transient failures in a row, and what follows from them.
+#[derive(Debug, Default)]
+struct Breaker {
+    failures: u32,
+    /// Whether it waits.
+    is_open: bool,
+    /// How often it has opened in a row.
+    opened: u32,
+}
+
+impl Breaker {
+    /// Counts the end of a message: how often it has opened before, and the shortest wait, if it opens.
+    fn count(&mut self, dependency: Dependency, limit: u32) -> Option<(u32, Duration)> {
+        match dependency {
+            Dependency::Unsaid => None,
+            Dependency::Up => {
+                *self = Self::default();
+                None
+            }
+            Dependency::Down(wait) => {
+                self.failures = self.failures.saturating_add(1);
+                // Those that were at work already when it opened say nothing new.
+                if self.is_open || (self.failures < limit && wait.is_none()) {
+                    return None;
+                }
+                self.is_open = true;
+                let opened = self.opened;
+                self.opened = opened.saturating_add(1);
+                Some((opened, wait.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Whether one message is received alone, to see whether the next would fail, too.
+    fn is_probing(&self) -> bool {
+        self.opened > 0
+    }
+}
+
+impl<T: Task, H: Handler<T>> Worker<T, H> {
+    /// Receives and works until `shutdown` completes; then tasks that were received are finished, for up
+    /// to the [deadline](Self::shutdown_deadline), and no more are taken. Returns what this worker has
+    /// done so far.
+    ///
+    /// What fails now and then is logged, and waited for. Fails with what does not pass by itself, as
+    /// a queue that is missing or a credential that is refused, after tasks that were received are
+    /// finished.
+    pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
+        let mut shutdown = pin!(shutdown);
+        let phase = watch::Sender::new(Phase::Running);
+        let mut at_work = FuturesUnordered::new();
+        // A request that receives is let come to its end: what it received would be hidden from
+        // all workers for a while.
+        let mut taking = None;
+        let (mut pause, mut deadline): (Wait<'_>, Wait<'_>) = (None, None);
+        let mut breaker = Breaker::default();
+        let mut quiet = 0;
+        let mut stopping = false;
+        let mut failure = None;
+        loop {
+            let room = if breaker.is_probing() { 1 } else { self.concurrency };
+            let room = room.saturating_sub(at_work.len()).min(MAX_RECEIVED);
+            if !stopping && taking.is_none() && pause.is_none() && room > 0 {
+                taking = Some(Box::pin(self.receive(room)));
+            }
+            if stopping && taking.is_none() && at_work.is_empty() {
+                break;
+            }
+            if stopping && deadline.is_none() {
+                phase.send_replace(Phase::Stopping);
+                deadline = Some(self.clock().sleep(self.shutdown_deadline));
+            }
+            let event = poll_fn(|context| {
+                if !stopping && shutdown.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Event::Shutdown);
+                }
+                if let Poll::Ready(Some(result)) = at_work.poll_next_unpin(context) {
+                    return Poll::Ready(Event::Settled(result));
+                }
+                if let Some(taking) = &mut taking
+                    && let Poll::Ready(received) = taking.as_mut().poll(context)
+                {
+                    return Poll::Ready(Event::Received(received));
+                }
+                if let Some(deadline) = &mut deadline
+                    && *phase.borrow() < Phase::Over
+                {
+                    return deadline.as_mut().poll(context).map(|()| Event::Deadline);
+                }
+                match &mut pause {
+                    Some(pause) if !stopping => {
+                        pause.as_mut().poll(context).map(|()| Event::Paused)
+                    }
+                    _ => Poll::Pending,
+                }
+            });
+            match event.await {
+                Event::Deadline => {
+                    tracing::warn!(tasks = at_work.len(), "tasks are handed back at the deadline");
+                    phase.send_replace(Phase::Over);
+                }
+                Event::Paused => {
+                    pause = None;
+                    breaker.is_open = false;
+                }
+                Event::Received(received) => {
+                    taking = None;
+                    match received {
+                        Ok(Batch { messages, .. }) if messages.is_empty() => {}
+                        Ok(Batch { asked, messages }) => {
+                            quiet = 0;
+                            at_work.extend(
+                                messages
+                                    .into_iter()
+                                    .map(|message| self.work(message, asked, phase.subscribe())),
+                            );
+                            continue;
+                        }
+                        Err(error) if error.is_retryable() => {
+                            tracing::warn!(%error, "nothing could be received");
+                        }
+                        Err(error) => {
+                            failure = Some(error);
+                            stopping = true;
+                        }
+                    }
+                    let sleep = self.clock().sleep(self.idle.after(quiet));
+                    // What this program puts is received at once.
+                    pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));
+                    quiet += 1;
+                }
+                Event::Settled(Err(error)) => {
+                    tracing::warn!(%error, "a message is not settled, and may come again");
+                }
+                Event::Settled(Ok(settled)) => {
+                    if let Some((opened, least)) = breaker.count(settled.dependency, self.breaker) {
+                        let wait = self.idle.after(opened).max(least);
+                        tracing::warn!(?wait, "no more tasks are received until this has passed");
+                        pause = Some(self.clock().sleep(wait));
+                    }
+                }
+                Event::Shutdown => stopping = true,
+            }
+        }
+        failure.map_or_else(|| Ok(self.counts()), Err)
+    }
+}

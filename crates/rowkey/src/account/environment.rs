@@ -1,0 +1,194 @@
+//! An account as environment variables describe it: those of Azure's command line and libraries, and those
+//! of Azure Functions.
+
+use std::ffi::OsString;
+
+use zeroize::Zeroizing;
+
+use super::StorageAccountBuilder;
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+
+/// Reads the variables that describe an account. `variables` are all there are.
+pub(super) fn read(
+    mut builder: StorageAccountBuilder,
+    variables: &[(OsString, OsString)],
+) -> Result<StorageAccountBuilder> {
+    let variables = Variables(variables);
+    if let Some((_, text)) = variables.first(&[CONNECTION_STRING])? {
+        return builder.connection_string(&text);
+    }
+    if let Some((_, name)) = variables.first(&ACCOUNT)? {
+        builder = builder.name(&*name);
+        return match (variables.first(&KEY)?, variables.first(&[SAS_TOKEN])?) {
+            (Some((key, _)), Some(_)) => {
+                let what = format!("both {key} and {SAS_TOKEN} are set");
+                Err(Error::invalid(what).advise("unset one of them"))
+            }
+            (Some((_, key)), None) => Ok(builder.credential(Credential::shared_key(&*name, &key)?)),
+            (None, Some((_, sas))) => Ok(builder.credential(Credential::sas(&sas)?)),
+            (None, None) => Ok(builder),
+        };
+    }
+    if let Some((_, text)) = variables.first(&[FUNCTIONS])? {
+        return builder.connection_string(&text);
+    }
+    let [name, table, queue, blob] = FUNCTIONS_PARTS;
+    let mut is_described = false;
+    if let Some((_, name)) = variables.first(&[name])? {
+        (builder, is_described) = (builder.name(&*name), true);
+    }
+    let endpoints: [(&str, Set); 3] = [
+        (table, |builder, url| builder.table_endpoint(url)),
+        (queue, |builder, url| builder.queue_endpoint(url)),
+        (blob, |builder, url| builder.blob_endpoint(url)),
+    ];
+    for (variable, set) in endpoints {
+        if let Some((_, url)) = variables.first(&[variable])? {
+            let at = |error: Error| error.during(format!("the variable {variable}"));
+            (builder, is_described) = (set(builder, &url).map_err(at)?, true);
+        }
+    }
+    if is_described {
+        return Ok(builder);
+    }
+    let what = "no environment variable describes a storage account";
+    Err(Error::invalid(what).advise(format!(
+        "set {CONNECTION_STRING}; or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or {SAS_TOKEN}"
+    )))
+}
+
+/// Takes an endpoint.
+type Set = fn(StorageAccountBuilder, &str) -> Result<StorageAccountBuilder>;
+
+const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+/// The name of `az`, and that of other libraries.
+const ACCOUNT: [&str; 2] = ["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"];
+const KEY: [&str; 2] = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"];
+const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
+const FUNCTIONS: &str = "AzureWebJobsStorage";
+/// What Azure Functions has instead where a managed identity authorizes requests.
+const FUNCTIONS_PARTS: [&str; 4] = [
+    "AzureWebJobsStorage__accountName",
+    "AzureWebJobsStorage__tableServiceUri",
+    "AzureWebJobsStorage__queueServiceUri",
+    "AzureWebJobsStorage__blobServiceUri",
+];
+
+struct Variables<'a>(&'a [(OsString, OsString)]);
+
+impl Variables<'_> {
+    /// The first of these variables that is set and not empty, with its name. Windows and Functions take
+    /// names in any case.
+    fn first(&self, names: &[&'static str]) -> Result<Option<(&'static str, Zeroizing<String>)>> {
+        for name in names {
+            let exact = self.0.iter().find(|(known, _)| known == name);
+            let similar = |(known, _): &&(OsString, OsString)| known.eq_ignore_ascii_case(name);
+            let found = exact.or_else(|| self.0.iter().find(similar));
+            let Some((_, value)) = found else { continue };
+            // The text of a value that is not Unicode is not shown.
+            let Some(value) = value.to_str() else {
+                return Err(Error::invalid(format!("{name} is not Unicode")));
+            };
+            if !value.trim().is_empty() {
+                return Ok(Some((name, Zeroizing::new(value.trim().to_owned()))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::StorageAccount;
+    use crate::credential::Authority;
+    use rowkey_wire::auth::Service;
+
+    /// Base64 of `account-key`.
+    const KEY_TEXT: &str = "YWNjb3VudC1rZXk=";
+
+    fn account(variables: &[(&str, &str)]) -> Result<StorageAccount> {
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        read(StorageAccount::builder(), &variables)?.build()
+    }
+
+    fn base(account: &StorageAccount, service: Service) -> &str {
+        account.pipeline().endpoints().base(service)
+    }
+
+    #[test]
+    fn the_variables_of_the_command_line_and_of_functions_describe_an_account() -> Result<()> {
+        let text = format!("AccountName=contoso;AccountKey={KEY_TEXT}");
+        for variables in [
+            &[("AZURE_STORAGE_CONNECTION_STRING", &*text), ("AZURE_STORAGE_ACCOUNT", "other")][..],
+            &[("AzureWebJobsStorage", &text)],
+            &[("AZUREWEBJOBSSTORAGE", &text), ("AZURE_STORAGE_ACCOUNT", " ")],
+            &[("AZURE_STORAGE_ACCOUNT", "contoso"), ("AZURE_STORAGE_KEY", KEY_TEXT)],
+            &[("AZURE_STORAGE_ACCOUNT_NAME", "contoso"), ("AZURE_STORAGE_ACCOUNT_KEY", KEY_TEXT)],
+            &[("AZURE_STORAGE_ACCOUNT", "contoso"), ("AZURE_STORAGE_SAS_TOKEN", "?sv=1&sig=x")],
+        ] {
+            let account = account(variables)?;
+            assert_eq!(account.name(), "contoso", "{variables:?}");
+            let table = base(&account, Service::Table);
+            assert_eq!(table, "https://contoso.table.core.windows.net", "{variables:?}");
+            let has_sas = variables.iter().any(|(name, _)| name.contains("SAS"));
+            let authority = account.pipeline().credential().settled();
+            assert_eq!(matches!(authority, Authority::Sas(_)), has_sas);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn with_an_identity_the_credential_is_given_beside_the_variables() -> Result<()> {
+        for variables in [
+            &[("AZURE_STORAGE_ACCOUNT", "contoso")][..],
+            &[("AzureWebJobsStorage__accountname", "contoso")],
+            &[("AzureWebJobsStorage__tableServiceUri", "https://contoso.table.core.windows.net/")],
+        ] {
+            let error = account(variables).unwrap_err();
+            assert!(error.to_string().contains("the account has no credential"), "{error}");
+            let variables: Vec<_> =
+                variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let builder = StorageAccount::builder().credential(Credential::anonymous());
+            let account = read(builder, &variables)?.build()?;
+            assert_eq!(base(&account, Service::Queue), "https://contoso.queue.core.windows.net");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_variable_and_not_its_value() {
+        let secret = "c2VjcmV0";
+        for (variables, named) in [
+            (&[][..], "no environment variable describes a storage account"),
+            (&[("AZURE_STORAGE_KEY", secret)], "no environment variable describes"),
+            (
+                &[
+                    ("AZURE_STORAGE_ACCOUNT", "a"),
+                    ("AZURE_STORAGE_KEY", secret),
+                    ("AZURE_STORAGE_SAS_TOKEN", secret),
+                ],
+                "both AZURE_STORAGE_KEY and AZURE_STORAGE_SAS_TOKEN are set",
+            ),
+            (
+                &[("AzureWebJobsStorage__blobServiceUri", secret)],
+                "the variable AzureWebJobsStorage__blobServiceUri",
+            ),
+        ] {
+            let error = account(variables).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+            assert!(!format!("{error} {error:?}").contains(secret), "{error}");
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStringExt as _;
+            let value = OsString::from_vec(b"\xFFsecret".to_vec());
+            let variables =
+                [("AZURE_STORAGE_KEY".into(), value), ("AZURE_STORAGE_ACCOUNT".into(), "a".into())];
+            let error = read(StorageAccount::builder(), &variables).unwrap_err();
+            assert_eq!(error.to_string(), "AZURE_STORAGE_KEY is not Unicode");
+        }
+    }
+}

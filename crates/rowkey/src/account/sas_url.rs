@@ -1,0 +1,233 @@
+//! Addresses with a shared access signature, as the portal and other programs hand them out.
+
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use rowkey_wire::auth::Service;
+
+use super::endpoint::{SERVICES, label};
+use super::{StorageAccount, StorageAccountBuilder};
+use crate::blob::{Blob, Container};
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+use crate::queue::Queue;
+use crate::table::Table;
+
+impl StorageAccount {
+    /// The account of a service's address with a shared access signature,
+    /// `https://contoso.table.core.windows.net/?sv=..&sig=..`. Nothing is sent.
+    ///
+    /// The service is told from the host; its siblings are at the hosts that follow the same pattern.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the address has no signature,
+    /// has parameters that are no part of one, or does not tell the service, as those of emulators do
+    /// not: [`StorageAccountBuilder`] takes endpoint and signature apart.
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    ///
+    /// let account =
+    ///     StorageAccount::from_sas_url("https://contoso.table.core.windows.net/?sv=2019-02-02&sig=x")?;
+    /// assert_eq!(account.name(), "contoso");
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn from_sas_url(url: &str) -> Result<Self> {
+        let address = Address::parse(url)?;
+        let host = address.url.host_str().unwrap_or_default();
+        let is_of = |service: &Service| host.split('.').nth(1) == Some(label(*service));
+        let Some(service) = SERVICES.into_iter().find(is_of) else {
+            return Err(Error::invalid("the address does not tell which service it is of")
+                .advise("give endpoint and signature to `StorageAccount::builder()`"));
+        };
+        address.account(service, 0).map(|(account, _)| account)
+    }
+}
+
+impl Table {
+    /// The table of an address with a shared access signature,
+    /// `https://contoso.table.core.windows.net/Employees?sv=..&tn=employees&sig=..`. Nothing is sent.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the address has no signature or
+    /// no table, or has parameters that are no part of a signature.
+    ///
+    /// ```
+    /// use rowkey::Table;
+    ///
+    /// let url = "https://contoso.table.core.windows.net/Employees?sv=2019-02-02&tn=employees&sig=x";
+    /// let table = Table::from_sas_url(url)?;
+    /// assert_eq!((table.name(), table.account().name()), ("Employees", "contoso"));
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn from_sas_url(url: &str) -> Result<Self> {
+        let (account, names) = Address::parse(url)?.account(Service::Table, 1)?;
+        Ok(account.table(&names[0]))
+    }
+}
+
+impl Queue {
+    /// The queue of an address with a shared access signature, as
+    /// [`Table::from_sas_url`] takes that of a table.
+    pub fn from_sas_url(url: &str) -> Result<Self> {
+        let (account, names) = Address::parse(url)?.account(Service::Queue, 1)?;
+        Ok(account.queue(&names[0]))
+    }
+}
+
+impl Container {
+    /// The container of an address with a shared access signature, as
+    /// [`Table::from_sas_url`] takes that of a table.
+    pub fn from_sas_url(url: &str) -> Result<Self> {
+        let (account, names) = Address::parse(url)?.account(Service::Blob, 1)?;
+        Ok(account.container(&names[0]))
+    }
+}
+
+impl Blob {
+    /// The blob of an address with a shared access signature, as
+    /// [`Table::from_sas_url`] takes that of a table. The name of the blob may have several segments.
+    pub fn from_sas_url(url: &str) -> Result<Self> {
+        let (account, names) = Address::parse(url)?.account(Service::Blob, 2)?;
+        Ok(account.container(&names[0]).blob(&names[1]))
+    }
+}
+
+/// An address, without its signature.
+struct Address {
+    url: Url,
+    credential: Credential,
+}
+
+impl Address {
+    fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: &str| Error::invalid(format!("the address {what}"));
+        let mut url = Url::parse(text.trim()).map_err(|_| wrong("is not an absolute URL"))?;
+        let Some(query) = url.query() else {
+            return Err(wrong("has no shared access signature"));
+        };
+        let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+        let mut names = parameters.map(|one| one.split_once('=').map_or(one, |(name, _)| name));
+        if !names.all(|name| PARAMETERS.contains(&name)) {
+            let error = wrong("has parameters that are no part of a shared access signature");
+            return Err(error.advise("give the address without them"));
+        }
+        let credential = Credential::sas(query)?;
+        url.set_query(None);
+        url.set_fragment(None);
+        Ok(Self { url, credential })
+    }
+
+    /// The account, and the `count` names that follow in the path: the last takes all that is left.
+    fn account(mut self, service: Service, count: usize) -> Result<(StorageAccount, Vec<String>)> {
+        let path = self.url.path().trim_matches('/').to_owned();
+        // The names of accounts are in the path where hosts are numbers, or ports are not the usual ones.
+        let is_host_style = self.url.port().is_none()
+            && matches!(self.url.host(), Some(url::Host::Domain(host)) if host.contains('.'));
+        let parts = count + usize::from(!is_host_style);
+        let segments: Vec<_> =
+            path.splitn(parts.max(1), '/').filter(|one| !one.is_empty()).collect();
+        if segments.len() != parts {
+            let what =
+                format!("the address has {} names in its path, and needs {parts}", segments.len());
+            return Err(Error::invalid(what).advise(
+                "give the address of the resource that the function is for; an emulator's begins with \
+                 the name of the account",
+            ));
+        }
+        let (account, names) = segments.split_at(parts - count);
+        let decoded = names.iter().map(|name| percent_decode_str(name).decode_utf8());
+        let names: std::result::Result<Vec<_>, _> =
+            decoded.map(|name| name.map(std::borrow::Cow::into_owned)).collect();
+        let Ok(names) = names else {
+            return Err(Error::invalid("a name in the path of the address is not UTF-8"));
+        };
+        self.url.set_path(&account.join("/"));
+        let builder = StorageAccount::builder().credential(self.credential);
+        let url = self.url.as_str();
+        let builder: Result<StorageAccountBuilder> = match service {
+            Service::Table => builder.table_endpoint(url),
+            Service::Queue => builder.queue_endpoint(url),
+            Service::Blob => builder.blob_endpoint(url),
+        };
+        Ok((builder?.build()?, names))
+    }
+}
+
+/// The parameters of shared access signatures: of accounts, of services, by stored policies and by
+/// delegated keys.
+const PARAMETERS: [&str; 33] = [
+    "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "sig", "tn", "spk", "srk", "epk", "erk",
+    "sr", "si", "sdd", "skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid",
+    "ses", "rscc", "rscd", "rsce", "rscl", "rsct", "skdutid",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::Authority;
+
+    const SAS: &str = "sv=2019-02-02&sp=r&sig=a%3D";
+
+    #[test]
+    fn names_are_in_the_path_and_accounts_in_the_host_or_before_them() -> Result<()> {
+        for (url, base, names) in [
+            (
+                "https://contoso.table.core.windows.net/Jobs",
+                "https://contoso.table.core.windows.net",
+                "Jobs",
+            ),
+            (
+                "https://contoso.table.cosmos.azure.com:443/Jobs/",
+                "https://contoso.table.cosmos.azure.com",
+                "Jobs",
+            ),
+            (
+                "http://127.0.0.1:10002/devstoreaccount1/Jobs",
+                "http://127.0.0.1:10002/devstoreaccount1",
+                "Jobs",
+            ),
+            ("https://localhost/acct/Jobs", "https://localhost/acct", "Jobs"),
+        ] {
+            let table = Table::from_sas_url(&format!("{url}?{SAS}"))?;
+            assert_eq!(table.name(), names);
+            let pipeline = table.account().pipeline();
+            assert_eq!(pipeline.endpoints().base(Service::Table), base);
+            let Authority::Sas(sas) = pipeline.credential().settled() else { panic!("{url}") };
+            assert_eq!(&*sas, SAS);
+        }
+        let queue = Queue::from_sas_url(&format!("https://a.queue.core.windows.net/jobs?{SAS}"))?;
+        assert_eq!(queue.name(), "jobs");
+        let url = format!("https://a.blob.core.windows.net/c?{SAS}");
+        assert_eq!(Container::from_sas_url(&url)?.name(), "c");
+        for (url, name) in [
+            ("https://a.blob.core.windows.net/c/d/e%20f.txt", "d/e f.txt"),
+            ("http://127.0.0.1:10000/devstoreaccount1/c/d", "d"),
+        ] {
+            assert_eq!(Blob::from_sas_url(&format!("{url}?{SAS}"))?.name(), name);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn addresses_that_tell_too_little_or_too_much_are_refused_without_being_shown() {
+        for (url, what) in [
+            ("contoso/secret?sig=secret", "is not an absolute URL"),
+            ("https://contoso.table.core.windows.net/secret", "has no shared access signature"),
+            ("https://contoso.table.core.windows.net/secret?sv=secret", "has no `sig`"),
+            (
+                "https://contoso.table.core.windows.net/?sig=secret",
+                "has 0 names in its path, and needs 1",
+            ),
+            ("http://127.0.0.1:10002/secret?sig=secret", "has 1 names in its path, and needs 2"),
+            (
+                "https://contoso.table.core.windows.net/t?sig=secret&timeout=5",
+                "parameters that are no part",
+            ),
+            ("http://contoso.table.core.windows.net/t?sig=secret", "plain http"),
+        ] {
+            let error = Table::from_sas_url(url).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+        }
+        let error = StorageAccount::from_sas_url("http://127.0.0.1:10002/a?sig=x").unwrap_err();
+        assert!(error.to_string().contains("which service"), "{error}");
+    }
+}

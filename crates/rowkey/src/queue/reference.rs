@@ -1,0 +1,79 @@
+//! A message by its id and pop receipt, where the message itself is not at hand.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::handle::Queue;
+use super::message::Body;
+use crate::error::Result;
+
+/// A message by its id and pop receipt, from [`Queue::message_ref`].
+///
+/// For a message that another process has received or put, and whose two texts it passed on. The
+/// right to change the message ends as that of a [`Message`](super::Message) does.
+#[derive(Clone)]
+pub struct MessageRef {
+    queue: Queue,
+    id: String,
+    pop_receipt: String,
+}
+
+impl Queue {
+    /// The message with this id and this pop receipt. Nothing is sent.
+    ///
+    /// ```no_run
+    /// # async fn example(jobs: rowkey::Queue, id: &str, receipt: &str) -> rowkey::Result<()> {
+    /// jobs.message_ref(id, receipt).delete().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn message_ref(&self, id: impl Into<String>, receipt: impl Into<String>) -> MessageRef {
+        MessageRef { queue: self.clone(), id: id.into(), pop_receipt: receipt.into() }
+    }
+}
+
+impl MessageRef {
+    /// The service's name for the message, a GUID.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What the next update or delete shows: [`update`](Self::update) replaces it.
+    pub fn pop_receipt(&self) -> &str {
+        &self.pop_receipt
+    }
+
+    /// Deletes the message. One request.
+    ///
+    /// Fails as [`Queue::delete`] does.
+    pub async fn delete(&self) -> Result<()> {
+        self.queue.delete_of(&self.id, &self.pop_receipt).await
+    }
+
+    /// Deletes the message if it is there; says whether it was. One request.
+    ///
+    /// Fails as [`Queue::delete_if_exists`] does.
+    pub async fn delete_if_exists(&self) -> Result<bool> {
+        self.queue.delete_of_if_exists(&self.id, &self.pop_receipt).await
+    }
+
+    /// Hides the message for `hidden` from now on, at most 7 days, gives it another body if there is
+    /// one, and keeps the new receipt. Returns when others will see the message. One request.
+    ///
+    /// Fails as [`Update::send`](super::Update::send) does.
+    pub async fn update(&mut self, body: Option<Body>, hidden: Duration) -> Result<DateTime<Utc>> {
+        let updated =
+            self.queue.update_of(&self.id, &self.pop_receipt, body.as_ref(), hidden).await?;
+        self.pop_receipt = updated.pop_receipt;
+        Ok(updated.next_visible)
+    }
+}
+
+impl fmt::Debug for MessageRef {
+    /// Does not show the receipt.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageRef").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! Rows that do not decode: which ones they are, and how the others are read in spite of them.
+
+use std::fmt;
+
+use crate::entity::{DecodeError, Projection, RowReader};
+
+/// A row that does not decode as the type it was read as, with its keys.
+///
+/// [`Error::failed_rows`](crate::Error::failed_rows) has those that an operation failed for, and
+/// [`Query::results`](crate::Query::results) yields them beside the rows that decode. It holds keys:
+/// treat it as you treat the data. Neither its message nor its `Debug` output shows them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FailedRow {
+    partition_key: Box<str>,
+    row_key: Box<str>,
+    reason: Box<str>,
+}
+
+impl FailedRow {
+    /// The row with these keys; `reason` says why it does not decode, and must not quote keys or values.
+    ///
+    /// For layers above the client that read rows in another form.
+    pub fn new(
+        partition_key: impl Into<Box<str>>,
+        row_key: impl Into<Box<str>>,
+        reason: &impl fmt::Display,
+    ) -> Self {
+        let reason = reason.to_string().into();
+        Self { partition_key: partition_key.into(), row_key: row_key.into(), reason }
+    }
+
+    /// The row that is read.
+    #[cold]
+    pub(crate) fn of(row: &RowReader<'_>, error: &DecodeError) -> Self {
+        let (partition_key, row_key) = (row.partition_key(), row.row_key());
+        Self::new(partition_key.unwrap_or_default(), row_key.unwrap_or_default(), error)
+    }
+
+    /// The PartitionKey as it is stored.
+    pub fn partition_key(&self) -> &str {
+        &self.partition_key
+    }
+
+    /// The RowKey as it is stored.
+    pub fn row_key(&self) -> &str {
+        &self.row_key
+    }
+}
+
+impl fmt::Display for FailedRow {
+    /// Says why the row does not decode. Does not show its keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl fmt::Debug for FailedRow {
+    /// Does not show the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailedRow").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl std::error::Error for FailedRow {}
+
+/// A row as a value if it decodes, and as a [`FailedRow`] if not: for
+/// [`Query::results`](crate::Query::results).
+impl<P: Projection> Projection for Result<P, FailedRow> {
+    const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
+    const BLOBS: &'static [(&'static str, &'static str)] = P::BLOBS;
+    const IS_OPENED: bool = P::IS_OPENED;
+
+    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
+        match P::decode(row) {
+            Ok(value) => Ok(Ok(value)),
+            Err(error) if error.is_index_copy() => Err(error),
+            Err(error) => Ok(Err(FailedRow::of(row, &error))),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What a program's telemetry is asked and told: the trace of a task, counters and gauges.
+//!
+//! Spans and events are written with `tracing`. What `tracing` has no words for goes through one hook,
+//! [`Telemetry`]: which trace the program is in, and numbers.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tracing::field::display;
+
+use crate::error::{Error, Result};
+
+/// What the libraries on an account tell a program's telemetry, and ask it. Every method has a default.
+///
+/// It is given to
+/// [`StorageAccountBuilder::telemetry`](crate::StorageAccountBuilder::telemetry) and serves stores,
+/// workers and janitors on that account. Methods are called while requests and tasks are worked on, from
+/// any thread: they must not block. A panic in one is logged and changes nothing.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::{Arc, Mutex};
+///
+/// use rowkey::StorageAccount;
+/// use rowkey::telemetry::Telemetry;
+///
+/// #[derive(Default)]
+/// struct Counters(Mutex<BTreeMap<String, u64>>);
+///
+/// impl Telemetry for Counters {
+///     fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
+///         let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+///         let series = format!("{name}{{{}}}", labels.join(","));
+///         *self.0.lock().unwrap().entry(series).or_default() += add;
+///     }
+/// }
+///
+/// let account = StorageAccount::builder()
+///     .connection_string("UseDevelopmentStorage=true")?
+///     .telemetry(Arc::new(Counters::default()))
+///     .build()?;
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+pub trait Telemetry: Send + Sync + 'static {
+    /// The trace that the program is in now, which is written into tasks and op rows. The default is
+    /// [`TraceParent::current`]; an adapter for OpenTelemetry takes the context of the current span.
+    fn current(&self) -> Option<TraceParent> {
+        TraceParent::current()
+    }
+
+    /// Makes a trace the parent of a span that has not been entered: the span of a task that was put, or of
+    /// a write that was begun, by another program. The span has the fields `trace_id` and `parent_id`
+    /// anyway; an adapter for OpenTelemetry sets the span's parent.
+    fn follow(&self, span: &tracing::Span, parent: TraceParent) {
+        let _ = (span, parent);
+    }
+
+    /// Adds to a counter.
+    fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
+        let _ = (name, labels, add);
+    }
+
+    /// Sets a gauge: seconds, or how many there are.
+    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        let _ = (name, labels, value);
+    }
+}
+
+/// The hook of an account, or none. Catches its panics.
+#[derive(Clone, Default)]
+pub(crate) struct Hook(Option<Arc<dyn Telemetry>>);
+
+impl Hook {
+    pub(crate) fn new(telemetry: Arc<dyn Telemetry>) -> Self {
+        Self(Some(telemetry))
+    }
+
+    fn call<R>(&self, call: impl FnOnce(&dyn Telemetry) -> R) -> Option<R> {
+        let telemetry = self.0.as_deref()?;
+        let called = catch_unwind(AssertUnwindSafe(|| call(telemetry)));
+        if called.is_err() {
+            tracing::error!(target: "rowkey", "the telemetry of an account panicked");
+        }
+        called.ok()
+    }
+}
+
+impl Telemetry for Hook {
+    fn current(&self) -> Option<TraceParent> {
+        match self.0 {
+            Some(_) => self.call(Telemetry::current)?,
+            None => TraceParent::current(),
+        }
+    }
+
+    fn follow(&self, span: &tracing::Span, parent: TraceParent) {
+        span.record("trace_id", display(format_args!("{:032x}", parent.trace_id)));
+        span.record("parent_id", display(format_args!("{:016x}", parent.parent_id)));
+        self.call(|telemetry| telemetry.follow(span, parent));
+    }
+
+    fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
+        self.call(|telemetry| telemetry.count(name, labels, add));
+    }
+
+    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.call(|telemetry| telemetry.gauge(name, labels, value));
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hook").field(&self.0.is_some()).finish()
+    }
+}
+
+tokio::task_local! {
+    static CURRENT: TraceParent;
+}
+
+/// A trace, and the span in it that caused what is done now: the `traceparent` of
+/// [W3C Trace Context](https://www.w3.org/TR/trace-context/).
+///
+/// ```
+/// use rowkey::telemetry::TraceParent;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rowkey::Error> {
+/// // The header of a request that the program serves.
+/// let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
+/// parent
+///     .scope(async {
+///         // Tasks that are put here carry it, and so do the writes of stores.
+///         assert_eq!(TraceParent::current(), Some(parent));
+///     })
+///     .await;
+/// assert_eq!(TraceParent::current(), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceParent {
+    trace_id: u128,
+    parent_id: u64,
+    flags: u8,
+}
+
+impl TraceParent {
+    /// A trace and a span by their ids; `None` if one of them is zero, which means that there is none.
+    pub fn new(trace_id: u128, parent_id: u64, is_sampled: bool) -> Option<Self> {
+        let flags = u8::from(is_sampled);
+        (trace_id != 0 && parent_id != 0).then_some(Self { trace_id, parent_id, flags })
+    }
+
+    /// The trace of the future that is polled now, if it runs in [`scope`](Self::scope).
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| *current).ok()
+    }
+
+    /// Runs a future in this trace. Tasks that it spawns are not in it.
+    pub async fn scope<F: Future>(self, future: F) -> F::Output {
+        CURRENT.scope(self, future).await
+    }
+
+    /// The id of the trace.
+    pub fn trace_id(&self) -> u128 {
+        self.trace_id
+    }
+
+    /// The id of the span that is the parent.
+    pub fn parent_id(&self) -> u64 {
+        self.parent_id
+    }
+
+    /// Whether the caller recorded the trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
+    }
+}
+
+/// As `traceparent` has it, in version `00`.
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.parent_id, self.flags)
+    }
+}
+
+impl fmt::Debug for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TraceParent({self})")
+    }
+}
+
+impl FromStr for TraceParent {
+    type Err = Error;
+
+    /// Reads version `00`, and of a later version what it has in common with that. Fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || {
+            Error::invalid("the text is no `traceparent` of W3C Trace Context")
+                .advise("start without a trace")
+        };
+        let number = |part: Option<&str>, digits| {
+            let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+            let part = part.filter(|part| part.len() == digits && part.bytes().all(is_hex));
+            part.and_then(|part| u128::from_str_radix(part, 16).ok()).ok_or_else(refused)
+        };
+        let mut parts = text.split('-');
+        let version = number(parts.next(), 2)?;
+        let trace_id = number(parts.next(), 32)?;
+        let parent_id = number(parts.next(), 16)?;
+        let flags = number(parts.next(), 2)?;
+        // 255 is no version, and the first has nothing behind the flags.
+        if version == 0xFF || (version == 0 && parts.next().is_some()) {
+            return Err(refused());
+        }
+        let parent_id = u64::try_from(parent_id).map_err(|_| refused())?;
+        let flags = u8::try_from(flags).map_err(|_| refused())?;
+        let parent = Self::new(trace_id, parent_id, false).ok_or_else(refused)?;
+        Ok(Self { flags, ..parent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_traceparent_is_written_as_it_was_read() {
+        let parent: TraceParent = TEXT.parse().unwrap();
+        assert_eq!(parent.to_string(), TEXT);
+        assert_eq!(parent.trace_id(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
+        assert_eq!(parent.parent_id(), 0x00f0_67aa_0ba9_02b7);
+        assert!(parent.is_sampled());
+        assert_eq!(TraceParent::new(parent.trace_id(), parent.parent_id(), true), Some(parent));
+    }
+
+    #[test]
+    fn of_a_later_version_the_known_part_is_read() {
+        let later = format!("01{}-what-comes", &TEXT[2..]);
+        assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), TEXT);
+    }
+
+    #[test]
+    fn what_the_specification_calls_invalid_is_refused() {
+        for text in [
+            "",
+            "00",
+            &TEXT[..54],
+            &format!("{TEXT}-more"),
+            &format!("ff{}", &TEXT[2..]),
+            &TEXT.to_uppercase(),
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
+            let error = text.parse::<TraceParent>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hook_that_panics_changes_nothing() {
+        struct Broken;
+        impl Telemetry for Broken {
+            fn current(&self) -> Option<TraceParent> {
+                panic!("broken")
+            }
+            fn count(&self, _: &'static str, _: &[(&'static str, &str)], _: u64) {
+                panic!("broken")
+            }
+        }
+        let hook = Hook::new(Arc::new(Broken));
+        assert_eq!(hook.current(), None);
+        hook.count("a", &[], 1);
+    }
+}

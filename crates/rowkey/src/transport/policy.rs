@@ -1,0 +1,230 @@
+//! What a program adds to every request, and the policy that sees every attempt.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, USER_AGENT,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use rowkey_wire::headers::{CLIENT_REQUEST_ID, MS_DATE, VERSION};
+
+use super::call::Call;
+use crate::error::{Error, Result};
+
+/// Sees every attempt of every request of an account, and may add headers to it.
+///
+/// For headers that a gateway asks for, for audit, and for limits of a program's own: the one hook
+/// into the pipeline. Both methods do nothing by default. They run on the task that sends the
+/// request, so they must not block.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use rowkey::{Answered, Attempt, Policy, StorageAccount};
+///
+/// #[derive(Default)]
+/// struct Gateway {
+///     busy: AtomicU32,
+/// }
+///
+/// impl Policy for Gateway {
+///     fn before(&self, attempt: &mut Attempt<'_>) -> rowkey::Result<()> {
+///         attempt.add_header("x-contoso-operation", attempt.operation())
+///     }
+///
+///     fn after(&self, _: &Attempt<'_>, answered: Answered) {
+///         if answered.status == Some(503) {
+///             self.busy.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let account = StorageAccount::builder()
+///     .connection_string("UseDevelopmentStorage=true")?
+///     .policy(Arc::new(Gateway::default()))
+///     .build()?;
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+pub trait Policy: Send + Sync {
+    /// Called before an attempt is signed. An error ends the operation; this attempt is not sent.
+    fn before(&self, attempt: &mut Attempt<'_>) -> Result<()> {
+        let _ = attempt;
+        Ok(())
+    }
+
+    /// Called when an attempt is over. An operation that is dropped or whose time is over in
+    /// between ends without it.
+    fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
+        let _ = (attempt, answered);
+    }
+}
+
+/// One attempt of an operation, as a [`Policy`] sees it. It shows no key, no address and no body.
+pub struct Attempt<'a> {
+    call: &'a Call<'a>,
+    method: &'a Method,
+    number: u32,
+    at_secondary: bool,
+    id: HeaderValue,
+    added: HeaderMap,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The status of the answer, 202 for a transaction that was refused; `None` if none came.
+    pub status: Option<u16>,
+    /// From before the attempt was sent until its answer was read.
+    pub elapsed: Duration,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(
+        call: &'a Call<'a>,
+        method: &'a Method,
+        number: u32,
+        at_secondary: bool,
+    ) -> Self {
+        let id = const { HeaderValue::from_static("") };
+        Self { call, method, number, at_secondary, id, added: HeaderMap::new() }
+    }
+
+    pub(super) fn is_named(&mut self, id: &HeaderValue) {
+        self.id = id.clone();
+    }
+
+    /// The REST operation's name, `InsertEntity`.
+    pub fn operation(&self) -> &'static str {
+        self.call.operation
+    }
+
+    /// The name of the table, queue or container; empty for operations on the account.
+    pub fn resource(&self) -> &'a str {
+        self.call.resource
+    }
+
+    /// The HTTP method.
+    pub fn method(&self) -> &'a str {
+        self.method.as_str()
+    }
+
+    /// Which attempt of the operation it is, from 1 on.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it goes to the account's secondary.
+    pub fn is_at_secondary(&self) -> bool {
+        self.at_secondary
+    }
+
+    /// The attempt's `x-ms-client-request-id`, by which the service's logs name it.
+    pub fn client_request_id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
+    /// Adds a header to this attempt, in place of one of that name that the account adds.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when name or value cannot be a
+    /// header's, or when the client itself sends a header of this name.
+    pub fn add_header(&mut self, name: &str, value: &str) -> Result<()> {
+        let (name, value) = header(name, value)?;
+        self.added.insert(name, value);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Attempt<'_> {
+    /// Does not show the values of headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("operation", &self.operation())
+            .field("resource", &self.resource())
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an account adds to its requests.
+#[derive(Clone, Default)]
+pub(crate) struct Additions {
+    pub(crate) headers: HeaderMap,
+    pub(crate) policy: Option<Arc<dyn Policy>>,
+    /// In place of the library's own.
+    pub(crate) user_agent: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Additions {
+    /// Does not show the values of headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Additions")
+            .field("has_policy", &self.policy.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Additions {
+    /// Adds the headers of the account, and those that the policy adds to the attempt. One that the
+    /// client sends is not replaced.
+    pub(super) fn add(&self, attempt: &mut Attempt<'_>, headers: &mut HeaderMap) -> Result<()> {
+        if let Some(policy) = &self.policy {
+            policy.before(attempt)?;
+        }
+        let own = self.headers.iter().filter(|(name, _)| !attempt.added.contains_key(*name));
+        for (name, value) in own.chain(&attempt.added) {
+            if headers.insert(name, value.clone()).is_some() {
+                return Err(taken(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the policy what became of the attempt.
+    pub(super) fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
+        if let Some(policy) = &self.policy {
+            policy.after(attempt, answered);
+        }
+    }
+}
+
+/// Headers that the client or the connection sets with every operation.
+const TAKEN: [HeaderName; 7] =
+    [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, USER_AGENT];
+
+/// Checks a header that a program adds. The value is not shown: it may be a secret.
+pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)> {
+    let Ok(name) = HeaderName::try_from(name) else {
+        return Err(Error::invalid("the name of an added header cannot be that of a header"));
+    };
+    let Ok(mut value) = HeaderValue::try_from(value) else {
+        return Err(Error::invalid(format!("the value for `{name}` cannot stand in a header")));
+    };
+    let own = [MS_DATE, VERSION, CLIENT_REQUEST_ID];
+    if TAKEN.contains(&name) || own.contains(&name) {
+        return Err(taken(&name));
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cold]
+fn taken(name: &HeaderName) -> Error {
+    let what = format!("`{name}` cannot be added: the client sends this header itself");
+    Error::invalid(what).advise("give the header another name")
+}
+
+/// The `User-Agent` of a program with this id.
+pub(crate) fn user_agent(application: &str) -> Result<HeaderValue> {
+    let is_id = (1..=MAX_APPLICATION_ID).contains(&application.len())
+        && application.bytes().all(|byte| byte.is_ascii_graphic());
+    let agent = format!("{application} {}", super::sign::AGENT);
+    HeaderValue::try_from(agent).ok().filter(|_| is_id).ok_or_else(|| {
+        Error::invalid("the application id has 1 to 24 visible ASCII characters and no spaces")
+    })
+}
+
+/// The longest id that the guidelines of Azure's libraries allow.
+const MAX_APPLICATION_ID: usize = 24;

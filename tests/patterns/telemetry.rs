@@ -1,0 +1,239 @@
+//! Telemetry: the trace of a write reaches the worker that does its task, and numbers say what became of
+//! each.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rowkey::queue::Body;
+use rowkey::telemetry::{Telemetry, TraceParent};
+use rowkey::{ErrorKind, ManualClock, StorageAccount};
+use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_store::Settled;
+use rowkey_tests::TestResult;
+use rowkey_worker::outbox::Outbox as _;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::outbox::{Price, store, tasks, tell};
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// Keeps numbers, and which traces were followed.
+#[derive(Default)]
+struct Kept {
+    followed: Mutex<Vec<TraceParent>>,
+    counters: Mutex<BTreeMap<String, u64>>,
+    gauges: Mutex<BTreeMap<String, f64>>,
+}
+
+fn series(name: &str, labels: &[(&'static str, &str)]) -> String {
+    labels.iter().fold(name.to_owned(), |series, (key, value)| format!("{series} {key}={value}"))
+}
+
+impl Telemetry for Kept {
+    fn follow(&self, _: &tracing::Span, parent: TraceParent) {
+        self.followed.lock().unwrap().push(parent);
+    }
+
+    fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
+        *self.counters.lock().unwrap().entry(series(name, labels)).or_default() += add;
+    }
+
+    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.gauges.lock().unwrap().insert(series(name, labels), value);
+    }
+}
+
+impl Kept {
+    fn counted(&self, series: &str) -> u64 {
+        self.counters.lock().unwrap().get(series).copied().unwrap_or_default()
+    }
+
+    fn measured(&self, series: &str) -> Option<f64> {
+        self.gauges.lock().unwrap().get(series).copied()
+    }
+}
+
+/// A server, and an account on its clock that tells what it does.
+async fn start() -> Result<(Server, StorageAccount, Arc<Kept>), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let kept = Arc::new(Kept::default());
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::new(server.clock().now().to_chrono()))
+        .telemetry(Arc::clone(&kept) as _)
+        .build()?;
+    store(&account)?.create_if_missing().await?;
+    tasks(&account).create_if_missing().await?;
+    Ok((server, account, kept))
+}
+
+fn price(item: &str) -> Price {
+    Price { shop: "leeds".into(), item: item.into(), cents: 2 }
+}
+
+#[tokio::test]
+async fn the_trace_of_a_write_reaches_the_handler_of_its_task_and_what_that_puts() -> TestResult {
+    let (server, account, kept) = start().await?;
+    let trace: TraceParent = TRACE.parse()?;
+    // The queue of the tasks is down, so the op row keeps the task, and the trace with it.
+    let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
+    let prices = store(&account)?;
+    let chair = price("chair");
+    let write = prices.transaction().insert(&chair).task(&tell("chair", 2)).submit();
+    assert_eq!(trace.scope(write).await?.settled, Settled::Pending);
+    drop(down);
+
+    // Another program settles it, and another one does the task.
+    let later = server.clock().now().to_chrono() + Duration::from_secs(120);
+    server.clock().advance(Duration::from_secs(120));
+    let settler = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::new(later))
+        .telemetry(Arc::clone(&kept) as _)
+        .build()?;
+    let drained = store(&settler)?.drain_backlog().await?;
+    assert_eq!((drained.failed, drained.waiting), (0, 1), "its op row stays for a while");
+    let seen: Arc<Mutex<Vec<_>>> = Arc::default();
+    let worker = {
+        let (seen, tasks) = (Arc::clone(&seen), tasks(&settler));
+        Worker::new(tasks.clone(), move |task: crate::outbox::Tell, _: Attempt| {
+            let (seen, tasks, task) = (Arc::clone(&seen), tasks.clone(), task.clone());
+            async move {
+                seen.lock().unwrap().push(TraceParent::current());
+                if task.item == "chair" {
+                    tasks.put(&tell("table", 3)).await?;
+                }
+                Ok(Done::Applied)
+            }
+        })
+    };
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(*seen.lock().unwrap(), [Some(trace); 2]);
+    // Settled, and two attempts.
+    assert_eq!(*kept.followed.lock().unwrap(), [trace; 3]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_without_a_trace_and_one_with_a_damaged_trace_are_done() -> TestResult {
+    let (_server, account, kept) = start().await?;
+    let queue = tasks(&account);
+    queue.put(&tell("chair", 2)).await?;
+    let text = r#"{"kind":"tell","task":{"item":"sofa","cents":3},"traceparent":"00-no"}"#;
+    account.queue("tells").put(Body::text(text)).send().await?;
+    let worker = Worker::new(queue, |_: crate::outbox::Tell, _: Attempt| async {
+        assert_eq!(TraceParent::current(), None);
+        Ok(Done::Applied)
+    });
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert_eq!(worker.step().await?, Step::Handled);
+    assert!(kept.followed.lock().unwrap().is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn counters_and_gauges_say_what_became_of_tasks_and_writes() -> TestResult {
+    let (server, account, kept) = start().await?;
+    let prices = store(&account)?;
+    for item in ["chair", "lamp", "sofa"] {
+        prices.transaction().insert(&price(item)).task(&tell(item, 2)).submit().await?;
+    }
+    let follower = "table=prices follower=tell";
+    assert_eq!(kept.counted(&format!("rowkey.store.settled {follower} outcome=done")), 3);
+    assert_eq!(kept.measured(&format!("rowkey.store.lag {follower}")), Some(0.0));
+
+    let clock = ManualClock::new(server.clock().now().to_chrono() + Duration::from_secs(90));
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(clock)
+        .telemetry(Arc::clone(&kept) as _)
+        .build()?;
+    server.clock().advance(Duration::from_secs(90));
+    let worker = Worker::new(tasks(&account), |task: crate::outbox::Tell, _: Attempt| async move {
+        match &*task.item {
+            "chair" => Ok(Done::Applied),
+            "lamp" => {
+                Err(rowkey::Error::refused(ErrorKind::Unavailable, "the lamps cannot be asked"))
+            }
+            _ => panic!("no sofa"),
+        }
+    });
+    for _ in 0..3 {
+        let _ = worker.step().await?;
+    }
+    let counted = |series: &str| kept.counted(&format!("rowkey.worker.{series}"));
+    assert_eq!(counted("attempts queue=tells"), 3);
+    assert_eq!(counted("ended queue=tells outcome=handled"), 1);
+    assert_eq!(counted("ended queue=tells outcome=deferred"), 1);
+    assert_eq!(counted("ended queue=tells outcome=retried"), 1);
+    assert_eq!(counted("failed queue=tells cause=Unavailable"), 1);
+    assert_eq!(counted("failed queue=tells cause=Panic"), 1);
+    assert_eq!(kept.measured("rowkey.worker.in_flight queue=tells"), Some(0.0));
+    assert_eq!(kept.measured("rowkey.worker.oldest queue=tells"), Some(90.0));
+    Ok(())
+}
+
+/// Writes down the fields of spans.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<String>>);
+
+struct Line<'a>(&'a mut String);
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.name() == "task"
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        span.record(&mut Line(&mut self.0.lock().unwrap()));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        values.record(&mut Line(&mut self.0.lock().unwrap()));
+    }
+
+    fn event(&self, _: &Event<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn the_span_of_an_attempt_names_the_trace() -> TestResult {
+    let (_server, account, _) = start().await?;
+    let trace: TraceParent = TRACE.parse()?;
+    trace.scope(tasks(&account).put(&tell("chair", 2))).await?;
+    let notes = Notes::default();
+    // Two, so that `tracing` asks each time: other tests meet the same span.
+    let _second = tracing::Dispatch::new(Notes::default());
+    let guard = tracing::subscriber::set_default(notes.clone());
+    let worker = Worker::new(tasks(&account), |_: crate::outbox::Tell, _: Attempt| async {
+        Ok(Done::Applied)
+    });
+    assert_eq!(worker.step().await?, Step::Handled);
+    drop(guard);
+    let notes = notes.0.lock().unwrap();
+    for field in [
+        "kind=\"tell\"",
+        "messaging.destination.name=\"tells\"",
+        "attempt=1",
+        "trace_id=4bf92f3577b34da6a3ce929d0e0e4736",
+        "parent_id=00f067aa0ba902b7",
+    ] {
+        assert!(notes.contains(field), "{field} not in {notes}");
+    }
+    Ok(())
+}
