@@ -103,7 +103,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let foreign = foreign.ok_or("another program put one there")?;
     assert_eq!(staff.get(foreign.key()).await?.map(|stored| stored.entity), Some(foreign));
 
-    // One employee of whichever version, by key.
+    // One employee of any version, by key.
     let key = || Employee::key("sales", 8).cast::<Record>();
     let raised = staff.update(key(), |record: &mut Record| {
         if let Record::Employee(employee) = record {
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     assert!(matches!(raised.await?.entity, Record::Employee(e) if e.salary_cents == 610_000));
 
-    // The department closes: everything goes at once, whatever it is.
+    // The department closes: everything goes at once, of all types.
     let mut closing = staff.transaction();
     for stored in &records {
         closing = closing.delete(Key::of(&stored.entity), Match::Any);

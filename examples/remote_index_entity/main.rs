@@ -1,4 +1,4 @@
-//! Index entities elsewhere: all employees of a last name, whichever department they are in.
+//! Index entities elsewhere: all employees of a last name, in all departments.
 //!
 //! Employees lie in the partition of their department, so a list of all Joneses cannot change together
 //! with each of them: no transaction reaches two partitions. The lists here lie in a partition of their

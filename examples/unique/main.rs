@@ -1,4 +1,4 @@
-//! Unique values: an e-mail address that one user alone has, in whatever partition users are.
+//! Unique values: an e-mail address that one user alone has, in any partition.
 //!
 //! A table keeps its keys unique and nothing else. Users are stored by country; that no two of them,
 //! in any country, have the same address is kept by a row for each address, which says whose it is.

@@ -108,7 +108,7 @@ async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> 
     assert_eq!(scanned.len(), 4);
     assert!(scanned.iter().all(|stored| stored.entity.department == "sales"));
 
-    // and nothing is written, in whichever way.
+    // and nothing is written, in any way.
     let refused = ErrorCode::AUTHORIZATION_FAILURE;
     for department in ["sale", "sales2", "support"] {
         let key = || Employee::key(department, 1);

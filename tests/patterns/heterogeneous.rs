@@ -1,4 +1,4 @@
-//! Several types in one table: each row is read as what it is, whatever it is.
+//! Several types in one table: each row is read as what it is.
 
 mod model;
 
@@ -450,7 +450,7 @@ async fn an_update_that_upgrades_is_whole_or_not_whichever_request_fails() -> Te
     let scenario = async |account: &StorageAccount| {
         account.table("staff").update(key(), raise).await.map(drop)
     };
-    // The same again: it reads whichever version is there.
+    // The same again: it reads every version.
     let recover = async |account: &StorageAccount, _: &rowkey::Result<()>| {
         account.table("staff").update(key(), raise).await?;
         Ok(())

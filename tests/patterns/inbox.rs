@@ -1,4 +1,4 @@
-//! The inbox: an effect happens once, however often its task is delivered and whichever request fails.
+//! The inbox: an effect happens once, however often its task is delivered and if any request fails.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Log tail: what is appended is there once, what is newest comes first, and what settled in time is
-//! handed over, oldest first, whatever fails.
+//! handed over, oldest first, through every failure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Parallel: what many queries find comes once each, in the order that was asked for, in bounded
-//! memory, whatever fails, stops or is resumed.
+//! memory, through failures, stops and resumptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

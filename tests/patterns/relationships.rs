@@ -1,4 +1,4 @@
-//! One-to-many in one partition: the count and the rows that are counted agree, whatever fails.
+//! One-to-many in one partition: the count and the rows that are counted agree through every failure.
 
 use rowkey::{Entity, EntitySet, ErrorKind, Outcome, StorageAccount, Table};
 use rowkey_server::{Operation, Server, Snapshot};

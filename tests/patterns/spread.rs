@@ -1,4 +1,4 @@
-//! Spread: what is written to many buckets comes back in order, whatever fails, and takes what one
+//! Spread: what is written to many buckets comes back in order through every failure, and takes what one
 //! partition does not.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Transactions in steps: every step happens in the end, whatever fails, stops or interferes, and
+//! Transactions in steps: every step happens in the end, if requests fail, workers stop or others interfere, and
 //! no change made meanwhile is lost.
 
 use std::collections::BTreeMap;

@@ -404,7 +404,7 @@ impl Model<'_> {
             }
             1 | 2 => staff.upsert(&entity).await.map(drop),
             3 if present => {
-                // Whichever row it is read through.
+                // Through every row.
                 let old = &self.entities[&id];
                 let read = match self.random.below(3) {
                     0 => staff.get(self.key(id)).await?,

@@ -178,7 +178,7 @@ async fn an_answer_that_cannot_be_understood_is_named_and_a_read_of_it_changed_n
 async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
     let refused = |code| answers::refused_transaction(0, code);
     let committed = || answers::committed([answers::written()]);
-    // Refused: whatever it does, nothing has changed.
+    // Refused: nothing has changed.
     let (stub, table) = stub().await;
     let busy = refused(ErrorCode::SERVER_BUSY);
     Mock::given(matchers::any()).respond_with(busy).up_to_n_times(2).mount(&stub).await;

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+mod architecture;
 mod fuzz;
 mod nightly;
 mod pages;

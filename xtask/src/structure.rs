@@ -60,6 +60,7 @@ pub(crate) fn check() -> bool {
     for (name, tests) in DECLARED {
         pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
+    crate::architecture::check(&mut faults);
     crate::pages::check(&mut faults);
     crate::words::check(&mut faults);
     for fault in &faults {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::structure::root;
 
 /// The words, in two pieces so that this file has none of them; how often they may stand in all, and what to write.
-const WORDS: [(&str, usize, &str); 4] = [
+const WORDS: [(&str, usize, &str); 6] = [
     (
         concat!("no", "body"),
         10,
@@ -15,6 +15,8 @@ const WORDS: [(&str, usize, &str); 4] = [
     ),
     (concat!("some", "body"), 10, "name what acts: `another client`, `the worker`"),
     (concat!("who", "ever"), 10, "name what acts: `the holder`, `a program that ..`"),
+    (concat!("what", "ever"), 12, "say what is meant: `any`, `every`, `through every failure`"),
+    (concat!("which", "ever"), 3, "say what is meant: `any`, `each`, `if any request fails`"),
     (concat!("so ", "many"), 0, "say the number, or name the parameter that says it"),
 ];
 

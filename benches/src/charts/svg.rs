@@ -1,5 +1,5 @@
 //! Shapes and text. Colours are those of a light card, and of a dark one where the reader prefers
-//! dark; a card of its own stays legible on whatever page it is put.
+//! dark; a card of its own stays legible on any page.
 
 use std::fmt::Write as _;
 

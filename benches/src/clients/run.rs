@@ -12,7 +12,7 @@ use crate::requests::PER_PARTITION;
 use super::by_hand::Hand;
 use super::{old, ours, over_hyper, over_reqwest};
 
-/// Whatever goes wrong ends the measurement.
+/// An error ends the measurement.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Operations in flight.

@@ -347,7 +347,7 @@ fn columns(model: &Model<'_>) -> TokenStream {
 /// its own.
 fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
     let Model { krate, compat, .. } = model;
-    // The others are text or bytes, whichever library reads them.
+    // The others are text or bytes, for every library.
     let Role::Property { json: false, blob: false, encrypt: false, with: None, stored, .. } =
         &field.role
     else {

@@ -343,7 +343,7 @@ async fn a_range_of_numbers_without_zeros_misses_none() {
             assert_eq!(found, meant, "{from:?} to {to:?}");
         }
     }
-    // One group is one range of RowKeys, whatever its numbers are.
+    // One group is one range of RowKeys, for all numbers.
     let of_ten = table.query(Sale::under_group("north", 10)).all().await.unwrap();
     assert_eq!(of_ten.len(), 5);
 

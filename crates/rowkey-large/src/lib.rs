@@ -3,7 +3,7 @@
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
 //! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes can be told by their fencing token |
-//! | [`log_blob`] | log data anti-pattern, turned round | every line that was flushed is in a blob once, whatever failed; ranges of time open only the blobs they need |
+//! | [`log_blob`] | log data anti-pattern, turned round | every line that was flushed is in a blob once, through every failure; ranges of time open only the blobs they need |
 //!
 //! # Features
 //!

@@ -44,7 +44,7 @@ impl Hosts {
 
     /// Refuses a request that names another host and comes from a page of another host.
     pub(crate) fn check(&self, request: &Parts) -> Result<(), Rejection> {
-        // Programs send no origin, under whichever name they know the server.
+        // Programs send no origin, under any name of the server.
         let Some(origin) = request.headers.get(header::ORIGIN) else { return Ok(()) };
         let Some(host) = route::host(&request.uri, &request.headers) else { return Ok(()) };
         let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));

@@ -55,7 +55,7 @@ async fn run(flags: Flags) -> io::Result<()> {
     let end = told_to_end()?;
     ready(&server, show_keys)?;
     end.await;
-    // When it has ended, whatever it keeps has been synced.
+    // When it has ended, all that it keeps has been synced.
     drop(server);
     Ok(())
 }

@@ -227,7 +227,7 @@ operations! {
     SnapshotBlob Blob write,
     /// An entity group transaction:
     /// [Perform Entity Group Transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
-    /// It is one request, whatever is in it.
+    /// It is one request, with any number of operations.
     Transaction Table write,
     /// [Undelete Blob](https://learn.microsoft.com/rest/api/storageservices/undelete-blob)
     UndeleteBlob Blob write,

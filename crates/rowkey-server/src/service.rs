@@ -1,4 +1,4 @@
-//! From an HTTP request to its answer: what every request has, whatever it asks for.
+//! From an HTTP request to its answer: what all requests have in common.
 
 use std::borrow::Cow;
 use std::io;
@@ -34,7 +34,7 @@ const REPEATS_CLIENT_ID: &str = "2019-02-02";
 /// The version by which a request is answered that names none: the newest that is known here.
 const NEWEST: HeaderValue = HeaderValue::from_static("2026-10-06");
 
-/// Answers a request. Whatever is wrong with it, there is an answer; only a broken connection is
+/// Answers a request. Every invalid request gets an answer; only a broken connection is
 /// an error, or one that is to be broken.
 pub(crate) async fn answer(
     state: &State,

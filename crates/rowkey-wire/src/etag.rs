@@ -63,7 +63,7 @@ impl fmt::Display for ETag {
 /// What a replace, merge or delete requires of the stored entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Whatever is stored: the last writer wins (`If-Match: *`). The entity must exist.
+    /// Unconditional: the last writer wins (`If-Match: *`). The entity must exist.
     Any,
     /// The entity must still have this tag, or the write is refused with 412.
     ETag(ETag),

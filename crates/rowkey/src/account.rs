@@ -116,7 +116,7 @@ impl StorageAccount {
         Ok(Self(Arc::new(Inner { name: self.0.name.clone(), pipeline })))
     }
 
-    /// Where the account takes the time from, and how it waits. Whatever is built on the account
+    /// Where the account takes the time from, and how it waits. Everything built on the account
     /// takes them from here, too, so that one [`Clock`] moves all of it in tests.
     pub fn clock(&self) -> &dyn Clock {
         self.0.pipeline.clock()

@@ -11,6 +11,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    introduction: "docs/src/introduction.md",
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",
     consistency: "docs/src/concepts/consistency.md",

@@ -1,4 +1,4 @@
-//! Wide entities: one version is read and written whichever request fails, rows of others stay as they are, and no
+//! Wide entities: one version is read and written if any request fails, rows of others stay as they are, and no
 //! row is left behind.
 //!
 //! - this file: how entities lie in rows, what is read while they change, and what is refused

@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::quiet::is_quiet;
 use super::writer::LogWriter;
 
-/// What connections trace in tasks of their own, of whichever request, also of those of the writer.
+/// What connections trace in tasks of their own, of any request, also of those of the writer.
 const CONNECTIONS: [&str; 8] =
     ["h2", "hyper", "hyper_util", "mio", "reqwest", "rustls", "tokio", "want"];
 

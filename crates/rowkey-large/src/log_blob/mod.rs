@@ -118,7 +118,7 @@ impl BlobLog {
     }
 
     /// How many bytes a blob has before another one is begun; a blob of one block may have more, up
-    /// to 4 MiB. Default: 64 MiB. A blob has 50,000 blocks at most, whatever is set here.
+    /// to 4 MiB. Default: 64 MiB. A blob has 50,000 blocks at most, also if this is larger.
     #[must_use]
     pub fn max_blob(self, bytes: u64) -> Self {
         Self { max_blob: bytes, ..self }

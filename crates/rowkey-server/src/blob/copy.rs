@@ -1,4 +1,4 @@
-//! Copies within an account. They are done when the answer is given, whichever way was asked for.
+//! Copies within an account. They are done when the answer is given, for both kinds of copy.
 
 use http::uri::Uri;
 use http::{HeaderValue, Request, StatusCode, header};

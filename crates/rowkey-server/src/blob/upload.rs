@@ -16,7 +16,7 @@ use crate::store::blob::Content;
 /// Bodies up to this many bytes are copied into memory of their own: pieces of connections'
 /// buffers would keep the whole buffer, a multiple of a small blob.
 const SMALL: usize = 64 * 1024;
-/// The most bytes that one request may bring, whatever it is for: all of it is kept in memory.
+/// The most bytes that one request may bring, for any purpose: all of it is kept in memory.
 pub(super) const MAX_BODY: u64 = 1024 * 1024 * 1024;
 /// The most bytes of a document.
 const MAX_DOCUMENT: u64 = 8 * 1024 * 1024;

@@ -36,7 +36,7 @@ pub struct JournalEntry {
 }
 
 impl Journal {
-    /// How many requests there were of this operation, whatever became of them.
+    /// How many requests there were of this operation, successful or not.
     pub fn count(&self, operation: Operation) -> usize {
         self.iter().filter(|entry| entry.operation == operation).count()
     }

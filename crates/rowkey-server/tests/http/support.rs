@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The error's code, in whichever shape it came.
+    /// The error's code, in any shape.
     pub(crate) fn code(&self) -> &str {
         let after = |start: &str| self.body.split_once(start).map(|(_, rest)| rest);
         after("\"code\":\"")

@@ -49,7 +49,7 @@ pub enum LeaseState {
 /// What describes a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// Bytes of the whole blob, whatever part was read.
+    /// Bytes of the whole blob, not of the part that was read.
     pub length: u64,
     /// The sort; `None` for one that this project does not know, such as page blobs.
     pub blob_type: Option<BlobType>,

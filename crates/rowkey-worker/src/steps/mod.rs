@@ -45,7 +45,7 @@
 //! # What makes it right
 //!
 //! - **Read, then decide.** [`run`] is given a closure that reads and returns the [`Steps`], or
-//!   `None` when nothing is left to do. Whatever was done already is thus found out by reading.
+//!   `None` when nothing is left to do. So a read finds out what was done already.
 //! - **What decides is read on the primary.** Entities are read and written through
 //!   [`Deciding`], which does not read from a secondary that is behind.
 //! - **What is read is deleted last,** and under the ETag it was read with. Until then the task can

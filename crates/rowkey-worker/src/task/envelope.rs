@@ -274,7 +274,7 @@ fn others(json: &str) -> BTreeMap<String, Box<RawValue>> {
     fields
 }
 
-/// The kind that the text of a message says, of whichever it is.
+/// The kind that the text of a message says, of any kind.
 pub(crate) fn kind_of(text: &str) -> Option<String> {
     let json = plain(text).ok()?;
     envelope(&json).map(|fields| fields.kind.into_owned())

@@ -41,7 +41,7 @@ const MAX_TEXT: usize = 64 * 1024;
 /// What a message leaves free for the reason and the history that it may have to carry one day.
 const RESERVED: usize = 4 * 1024;
 
-/// Something that is to be done once, whatever fails: the content of a message, as JSON.
+/// Something that is to be done once, through every failure: the content of a message, as JSON.
 ///
 /// ```
 /// use rowkey_worker::Task;

@@ -29,7 +29,7 @@ use crate::table::handle::{Row, body_error, key_error, property_error};
 /// # Ok::<(), rowkey::DecodeError>(())
 /// ```
 ///
-/// Two are equal if they have the same keys and properties, in whichever order.
+/// Two are equal if they have the same keys and properties, in any order.
 ///
 /// # JSON
 ///

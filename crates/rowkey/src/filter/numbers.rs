@@ -1,4 +1,4 @@
-//! A comparison of numbers, whichever type they are stored as.
+//! A comparison of numbers, stored as any type.
 //!
 //! The service compares a constant with stored values of the constant's own type alone. So there is a
 //! comparison for each type, with the constant that this type has for the number: where it has none, with the

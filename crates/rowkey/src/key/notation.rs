@@ -54,7 +54,7 @@ pub enum Notation {
         /// Whether `A` to `F` are in upper case.
         upper: bool,
     },
-    /// `{email:lower}`: text in lower case, so that it is found whatever its case. It cannot be read
+    /// `{email:lower}`: text in lower case, so that it is found in any case. It cannot be read
     /// back as it was.
     Lower,
     /// `{at:iso3}`: `2026-11-23T04:45:06.123Z`. What is finer is cut off.
@@ -101,7 +101,7 @@ pub enum Notation {
 /// How the texts of a part sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sorting {
-    /// As the values, whatever follows: none is the beginning of another.
+    /// As the values, with anything after them: none is the beginning of another.
     Fixed,
     /// As the values if nothing follows.
     Text,

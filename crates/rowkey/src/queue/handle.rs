@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// Creates the queue with these names and values, 8 KiB at most, to describe it. Fails as
-    /// [`create`](Self::create) does, whatever describes the queue that is there.
+    /// [`create`](Self::create) does, also if the existing queue has other metadata.
     pub async fn create_with(&self, metadata: &[(&str, &str)]) -> Result<()> {
         let call = Call::new("CreateQueue", &self.name, Safety::Insert);
         let request =

@@ -120,7 +120,7 @@ fn time(time: DateTime<Utc>) -> String {
 /// The setters of the parts in [`Terms`], for a builder whose field `terms` is one.
 macro_rules! terms {
     () => {
-        /// From when on it is good. Without, from now on, on whatever clock the service has: leave
+        /// From when on it is good. Without, from now on, on the clock of the service: leave
         /// it out, or keep 15 minutes of margin, for clocks differ.
         pub fn starts(mut self, start: chrono::DateTime<chrono::Utc>) -> Self {
             self.terms.start = Some(start);

@@ -249,7 +249,7 @@ pub(crate) fn check_page_size(entries: u32) -> Result<()> {
     Err(Error::invalid(format!("a page of a listing has 1 to {MAX_LISTING} entries")))
 }
 
-/// A number that stays the same for the same texts, whichever process asks.
+/// A number that stays the same for the same texts, in every process.
 pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
     texts: impl IntoIterator<Item = &'a T>,
 ) -> u64 {

@@ -190,7 +190,7 @@ impl Table {
         async move { self.merge_row(row, None).await }
     }
 
-    /// Deletes the entity at `key`, under the ETag it was read with (`&stored`) or whatever is there
+    /// Deletes the entity at `key`, under the ETag it was read with (`&stored`) or unconditionally
     /// ([`Match::Any`]). Fails with [`ErrorKind::NotFound`] if there is none, and with
     /// [`ErrorKind::Conflict`] if it has another ETag.
     ///

@@ -48,7 +48,7 @@ impl Table {
             };
             let found = self.get_body(Ok((&keys.0, &keys.1)), None).await;
             let found = match found {
-                // Whatever the reading tells, the insert itself stays in doubt.
+                // The read decides nothing: the insert itself stays in doubt.
                 Err(reading) if error.outcome() == Outcome::Unknown => {
                     return Err(Error::after_unknown(reading));
                 }

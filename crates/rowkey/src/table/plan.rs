@@ -96,7 +96,7 @@ impl Plan {
         !self.checks.is_empty() && row.text("RowKey").is_some_and(|row| !is_meant(row))
     }
 
-    /// A number that stays the same for the same query on the same table, whichever process asks.
+    /// A number that stays the same for the same query on the same table, in every process.
     ///
     /// Which entities there are and in what order depends on the table and the filters alone. The
     /// properties that are selected are left out: a token stays good when a type gets another one.
@@ -348,7 +348,7 @@ mod tests {
             let types = [Value::Int64(n.into()), Value::Int32(n), Value::Double(n.into())];
             types.into_iter().map(of)
         };
-        // In whichever order they were joined.
+        // In any order of joining.
         let mut all: Vec<_> = (0..12).flat_map(number).collect();
         all.sort_by_key(|filter| filter::print(filter).contains('L'));
         all.push(of(Value::Double(0.5)));

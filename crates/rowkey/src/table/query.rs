@@ -186,7 +186,7 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
-    /// What this query may do if it is a table scan, whatever the client's options say.
+    /// What this query may do if it is a table scan, overriding the client's options.
     pub fn scan_policy(mut self, policy: ScanPolicy) -> Self {
         self.scan_policy = policy;
         self

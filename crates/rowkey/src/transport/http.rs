@@ -31,7 +31,7 @@ pub(crate) struct Http {
     is_given: bool,
 }
 
-/// An answer, whatever its status; the body may have been cut off.
+/// An answer of any status; the body may have been cut off.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,

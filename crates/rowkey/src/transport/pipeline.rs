@@ -94,7 +94,7 @@ impl Pipeline {
 
     /// Sends `request` until it succeeds, or may not be repeated, or the time is up.
     ///
-    /// Whatever is no 2xx is an error.
+    /// Every status but 2xx is an error.
     pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.perform(request, call, Take::Whole).await
     }

@@ -101,7 +101,7 @@ impl Signer {
         check_length(&self.address(endpoint, target))
     }
 
-    /// What authorizes, whatever is in its place now.
+    /// What authorizes, as it is now.
     pub(crate) fn credential(&self) -> &Credential {
         &self.credential
     }

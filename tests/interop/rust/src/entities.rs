@@ -111,7 +111,7 @@ fn from_double<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64,
 pub struct Job {
     #[serde(rename = "PartitionKey")]
     pub queue: String,
-    /// A GUID, in whichever case the caller gave.
+    /// A GUID, in the caller's case.
     #[serde(rename = "RowKey")]
     pub id: String,
     pub status: JobStatus,

@@ -1,4 +1,4 @@
-//! Servers that keep their data in a directory: what is acknowledged survives, whatever happens.
+//! Servers that keep their data in a directory: what is acknowledged survives.
 //!
 //! | module | what is in it |
 //! |---|---|
