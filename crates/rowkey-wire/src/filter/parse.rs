@@ -254,6 +254,8 @@ fn declared(property: &str) -> Option<Type> {
     }
 }
 
+/// A descent by recursion. What does not recurse has functions of its own: without optimization each value of a
+/// function has its place on the stack, and 200 levels took more than the 2 MiB of a thread.
 struct Parser<'a> {
     /// Behind `token`.
     lexer: Lexer<'a>,
@@ -291,23 +293,27 @@ impl<'a> Parser<'a> {
         join: impl Fn(Vec<Filter>) -> Filter,
     ) -> Result<Operand<'a>, ParseError> {
         let first = part(self)?;
-        if self.token != Token::Name(keyword) {
-            return Ok(first);
+        if self.token == Token::Name(keyword) {
+            return self.chain(first, keyword, operator, part, join);
         }
+        Ok(first)
+    }
+
+    /// The rest of `part keyword part keyword part`, behind the first part.
+    fn chain(
+        &mut self,
+        first: Operand<'a>,
+        keyword: &str,
+        operator: &'static str,
+        part: impl Fn(&mut Self) -> Result<Operand<'a>, ParseError>,
+        join: impl Fn(Vec<Filter>) -> Filter,
+    ) -> Result<Operand<'a>, ParseError> {
         let mut left = first;
         let mut parts = Vec::new();
         while self.token == Token::Name(keyword) {
             let at = self.start;
             self.advance()?;
-            let right = part(self)?;
-            let types = (left.condition_type(), right.condition_type());
-            let incompatible = |_| ParseError {
-                at,
-                kind: ErrorKind::IncompatibleTypes { left: types.0, right: types.1, operator },
-            };
-            parts.push(left.into_condition().map_err(incompatible)?);
-            // The last one of the chain is checked here, the others as the next one's left side.
-            left = Operand::Condition(right.into_condition().map_err(incompatible)?);
+            left = take_left(&mut parts, left, part(self)?, operator, at)?;
         }
         if let Operand::Condition(last) = left {
             parts.push(last);
@@ -333,7 +339,18 @@ impl<'a> Parser<'a> {
 
     fn comparison(&mut self) -> Result<Operand<'a>, ParseError> {
         let left = self.operand()?;
-        let Some(operator) = self.operator() else { return Ok(left) };
+        match self.operator() {
+            Some(operator) => self.compared(left, operator),
+            None => Ok(left),
+        }
+    }
+
+    /// The rest of a comparison behind its left side.
+    fn compared(
+        &mut self,
+        left: Operand<'a>,
+        operator: Operator,
+    ) -> Result<Operand<'a>, ParseError> {
         let at = self.start;
         self.advance()?;
         let right = self.operand()?;
@@ -350,53 +367,59 @@ impl<'a> Parser<'a> {
     /// What stands on either side of a comparison.
     fn operand(&mut self) -> Result<Operand<'a>, ParseError> {
         let operand = match std::mem::replace(&mut self.token, Token::End) {
-            Token::Literal(value) => {
-                self.advance()?;
-                Operand::Literal(value)
-            }
-            Token::Null => {
-                self.advance()?;
-                Operand::Null
-            }
             // `not` is no name of a property on the right of an operator either.
-            Token::Name("not") => {
-                let at = self.start;
-                self.enter()?;
-                self.advance()?;
-                let operand = self.operand()?;
-                self.leave();
-                negated(operand, at)?
-            }
-            Token::Name(name) => {
-                let at = self.start;
-                self.advance()?;
-                if self.token == Token::Open {
-                    return Err(ParseError { at, kind: not_supported(Unsupported::Function) });
-                }
-                Operand::Property(name)
-            }
-            Token::Open => {
-                self.enter()?;
-                self.advance()?;
-                let inner = self.disjunction()?;
-                if self.token != Token::Close {
-                    return Err(ParseError { at: self.start, kind: ErrorKind::CloseExpected });
-                }
-                self.leave();
-                self.advance()?;
-                inner
-            }
-            Token::Minus => self.minus()?,
-            Token::Close | Token::Comma | Token::End | Token::Slash => {
-                return Err(ParseError { at: self.start, kind: ErrorKind::ExpressionExpected });
-            }
-        };
+            Token::Name("not") => self.not_operand(),
+            Token::Open => self.group(),
+            Token::Minus => self.minus(),
+            token => self.leaf(token),
+        }?;
         let unsupported = match self.token {
             Token::Slash => Unsupported::Path,
             Token::Name("add" | "sub" | "mul" | "div" | "mod") => Unsupported::Arithmetic,
             _ => return Ok(operand),
         };
         Err(ParseError { at: self.start, kind: not_supported(unsupported) })
+    }
+
+    /// A literal or a property.
+    fn leaf(&mut self, token: Token<'a>) -> Result<Operand<'a>, ParseError> {
+        let operand = match token {
+            Token::Literal(value) => Operand::Literal(value),
+            Token::Null => Operand::Null,
+            Token::Name(name) => {
+                let at = self.start;
+                self.advance()?;
+                if self.token == Token::Open {
+                    return Err(ParseError { at, kind: not_supported(Unsupported::Function) });
+                }
+                return Ok(Operand::Property(name));
+            }
+            _ => return Err(ParseError { at: self.start, kind: ErrorKind::ExpressionExpected }),
+        };
+        self.advance()?;
+        Ok(operand)
+    }
+
+    fn not_operand(&mut self) -> Result<Operand<'a>, ParseError> {
+        let at = self.start;
+        self.enter()?;
+        self.advance()?;
+        let operand = self.operand()?;
+        self.leave();
+        negated(operand, at)
+    }
+
+    /// What stands in parentheses.
+    fn group(&mut self) -> Result<Operand<'a>, ParseError> {
+        self.enter()?;
+        self.advance()?;
+        let inner = self.disjunction()?;
+        if self.token != Token::Close {
+            return Err(ParseError { at: self.start, kind: ErrorKind::CloseExpected });
+        }
+        self.leave();
+        self.advance()?;
+        Ok(inner)
     }
 
     /// `- 5`, `-(5)`: the minus of a constant.
@@ -406,25 +429,7 @@ impl<'a> Parser<'a> {
         self.advance()?;
         let operand = self.operand()?;
         self.leave();
-        let incompatible = |operand| ErrorKind::IncompatibleOperand { operand, operator: "Negate" };
-        let kind = match operand {
-            Operand::Literal(Value::Double(value)) => {
-                return Ok(Operand::Literal(Value::Double(-value)));
-            }
-            Operand::Literal(Value::Int32(value)) => match value.checked_neg() {
-                Some(negative) => return Ok(Operand::Literal(Value::Int32(negative))),
-                None => ErrorKind::BadLiteral { edm_type: Type::Int32, end: self.start },
-            },
-            Operand::Literal(Value::Int64(value)) => match value.checked_neg() {
-                Some(negative) => return Ok(Operand::Literal(Value::Int64(negative))),
-                None => ErrorKind::BadLiteral { edm_type: Type::Int64, end: self.start },
-            },
-            Operand::Literal(value) => incompatible(value.edm_type()),
-            Operand::Condition(_) => incompatible(Type::Boolean),
-            Operand::Null => ErrorKind::Null,
-            Operand::Property(_) => not_supported(Unsupported::Arithmetic),
-        };
-        Err(ParseError { at, kind })
+        negative(operand, self.start).map_err(|kind| ParseError { at, kind })
     }
 
     fn operator(&self) -> Option<Operator> {
@@ -461,6 +466,45 @@ impl<'a> Parser<'a> {
     fn unexpected(&self) -> ParseError {
         ParseError { at: self.lexer.position(), kind: ErrorKind::Syntax }
     }
+}
+
+/// `-operand`, where the text of a number ends at `end`.
+fn negative(operand: Operand<'_>, end: usize) -> Result<Operand<'_>, ErrorKind> {
+    let incompatible = |operand| ErrorKind::IncompatibleOperand { operand, operator: "Negate" };
+    let too_large = |edm_type| ErrorKind::BadLiteral { edm_type, end };
+    match operand {
+        Operand::Literal(Value::Double(value)) => Ok(Operand::Literal(Value::Double(-value))),
+        Operand::Literal(Value::Int32(value)) => {
+            let negative = value.checked_neg().ok_or_else(|| too_large(Type::Int32))?;
+            Ok(Operand::Literal(Value::Int32(negative)))
+        }
+        Operand::Literal(Value::Int64(value)) => {
+            let negative = value.checked_neg().ok_or_else(|| too_large(Type::Int64))?;
+            Ok(Operand::Literal(Value::Int64(negative)))
+        }
+        Operand::Literal(value) => Err(incompatible(value.edm_type())),
+        Operand::Condition(_) => Err(incompatible(Type::Boolean)),
+        Operand::Null => Err(ErrorKind::Null),
+        Operand::Property(_) => Err(not_supported(Unsupported::Arithmetic)),
+    }
+}
+
+/// Moves the left side of `and` or `or` to the parts, and makes the right side the next left one.
+fn take_left<'a>(
+    parts: &mut Vec<Filter>,
+    left: Operand<'a>,
+    right: Operand<'a>,
+    operator: &'static str,
+    at: usize,
+) -> Result<Operand<'a>, ParseError> {
+    let types = (left.condition_type(), right.condition_type());
+    let incompatible = |_| ParseError {
+        at,
+        kind: ErrorKind::IncompatibleTypes { left: types.0, right: types.1, operator },
+    };
+    parts.push(left.into_condition().map_err(incompatible)?);
+    // The last one of the chain is checked here, the others as the next one's left side.
+    Ok(Operand::Condition(right.into_condition().map_err(incompatible)?))
 }
 
 /// `not operand`, where `not` stands at `at`.

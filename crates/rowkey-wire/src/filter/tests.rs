@@ -1,5 +1,7 @@
 //! The parser against filters that official SDKs sent to the live service, and against hostile text.
 
+use std::thread;
+
 use super::parse::{MAX_DEPTH, parse};
 use super::{ErrorKind, Filter, Operator, Unsupported, print};
 use crate::code::ErrorCode;
@@ -255,6 +257,30 @@ fn nesting_is_limited_and_long_chains_are_not() {
     assert_eq!(kind(&format!("a eq {}1", "- ".repeat(100_000))), ErrorKind::TooDeep);
     let chain = vec!["a eq 1"; 20_000].join(" or ");
     assert_eq!(parse(&chain).unwrap().comparisons(), 20_000);
+}
+
+/// A thread has 2 MiB where it does not ask for more, and the parser is not alone on it.
+#[test]
+fn the_deepest_filter_fits_a_small_stack() {
+    const STACK: usize = 3 << 19;
+    let forms = [
+        ("(", ")"),
+        ("not (", ")"),
+        ("a and (", ")"),
+        ("a or b and (", ")"),
+        ("a eq (", ")"),
+        ("a eq -(", ")"),
+    ];
+    for (open, close) in forms {
+        for depth in [MAX_DEPTH / 2, MAX_DEPTH, MAX_DEPTH + 1] {
+            let text = format!("{}a{}", open.repeat(depth), close.repeat(depth));
+            let parsed = thread::Builder::new().stack_size(STACK).spawn(move || {
+                parse(&text).map(|filter| (print(&filter), filter.comparisons())).is_ok()
+            });
+            let is_parsed = parsed.unwrap().join().unwrap();
+            assert!(!is_parsed || depth <= MAX_DEPTH, "{open}: {depth}");
+        }
+    }
 }
 
 #[test]
