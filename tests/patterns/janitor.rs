@@ -243,11 +243,12 @@ async fn one_of_three_runs_what_is_due_and_another_goes_on_where_it_stopped() ->
             .chore(world.chore("late", 86_400, &account, program).first_after(seconds(1000)));
         programs.push(Some(spawn(async move { janitor.run_until(pending()).await })));
     }
-    world.until(|log| log.count("daily") == 1).await;
+    let before = world.until(|log| log.count("daily") == 1).await;
     world.is_led.store(true, Ordering::SeqCst);
     let steps = world.until(|log| log.count("late") == 1).await;
     // On a busy machine a few steps pass before it is seen that the first chore ran.
-    assert!((45..=52).contains(&steps), "after 1000 seconds, not {steps} steps");
+    let is_due = before + steps >= 50 && steps <= 52;
+    assert!(is_due, "after 1000 seconds, not {before} and {steps} steps");
     assert_eq!(world.log.count("daily"), 1);
     let often = world.log.count("often");
     assert!((10..=12).contains(&often), "every 100 seconds, not {often} times");
