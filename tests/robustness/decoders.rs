@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use rowkey::fuzzing;
 use rowkey_fuzz as checked;
 use rowkey_wire::blob::block_list;
 use rowkey_wire::blob::marker::Marker;
@@ -14,7 +15,7 @@ use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::table::parse::Options;
 use rowkey_wire::table::token;
-use rowkey_wire::{batch, blob, queue, xml};
+use rowkey_wire::{batch, queue, xml};
 
 use crate::garbage::{answers, bodies, feed, feed_text};
 
@@ -71,8 +72,8 @@ fn rows_and_messages_of_stores() {
 #[test]
 fn queues_and_messages() {
     feed_requests("<QueueMessage>", checked::xml::message);
-    feed_answers("<QueueMessagesList", |body| queue::decode::messages(body).is_ok());
-    feed_answers("<Queues>", |body| queue::decode::list(body).is_ok());
+    feed_answers("<QueueMessagesList", fuzzing::messages);
+    feed_answers("<Queues>", fuzzing::queues);
     feed_text(&[&queue::receipt::gotten(5), &queue::receipt::updated(637_000_000, 3)], |text| {
         queue::receipt::parse(text).is_some()
     });
@@ -80,8 +81,8 @@ fn queues_and_messages() {
 
 #[test]
 fn containers_blobs_and_blocks() {
-    feed_answers("<Containers>", |body| blob::decode::containers(body).is_ok());
-    feed_answers("<Blobs>", |body| blob::decode::blobs(body).is_ok());
+    feed_answers("<Containers>", fuzzing::containers);
+    feed_answers("<Blobs>", fuzzing::blobs);
     feed_answers("<BlockList", |body| block_list::decode(body).is_ok());
     feed_requests("<BlockList", checked::xml::blocks);
     let marker = Marker { name: "a/ä b".to_owned(), snapshot: None };

@@ -3,6 +3,13 @@
 use chrono::{DateTime, Utc};
 use http::HeaderName;
 
+/// How many messages a queue has, about: in the answer to Get Queue Metadata.
+pub const APPROXIMATE_COUNT: HeaderName =
+    HeaderName::from_static("x-ms-approximate-messages-count");
+/// The new pop receipt: in the answer to Update Message.
+pub const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
+/// When the message becomes visible: in the answer to Update Message.
+pub const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
 /// The version of the Table service that the client asks for.
 ///
 /// The official table libraries send the same one; newer ones change nothing for tables but bearer

@@ -22,9 +22,9 @@
 //! | [`xml`] | ACL, service properties, statistics |
 //! | [`error`] | the three shapes of an error body |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
-//! | [`table`] | the operations of the Table service, both halves |
-//! | [`blob`] | the operations of the Blob service, both halves |
-//! | [`queue`] | the operations of the Queue service, both halves |
+//! | [`table`] | the operations of the Table service: the server's half |
+//! | [`blob`] | the operations of the Blob service: the server's half, and what both share |
+//! | [`queue`] | the operations of the Queue service: the server's half |
 //! | [`metadata`] | the names and values that queues, containers and blobs are described with |
 //! | [`request`] | a request before it is dated and signed |
 //! | [`serial`] | values in the formats of serde, such as the JSON of an API |

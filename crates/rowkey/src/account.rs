@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rowkey_wire::table::encode::Flavor;
+use crate::table::wire::encode::Flavor;
 
 use crate::clock::Clock;
 use crate::error::Result;

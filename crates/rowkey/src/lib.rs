@@ -88,6 +88,8 @@ mod credential;
 pub mod entity;
 mod error;
 mod filter;
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(doctest)]
 mod guide;
 pub mod index;

@@ -1,7 +1,7 @@
 //! Headers of responses and of requests: every decoder returns, for all values.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowkey_wire::{blob, metadata, queue, table};
+use rowkey_wire::metadata;
 
 /// Every decoder of headers. The input is lines of `name: value`.
 pub fn all(input: &[u8]) {
@@ -18,12 +18,6 @@ pub fn read(input: &[u8]) -> bool {
             headers.append(name, value);
         }
     }
-    let (blob, _) = (blob::decode::properties(&headers), blob::decode::container(&headers));
-    let _ = (blob::decode::written(&headers), blob::decode::appended(&headers));
-    let _ = (blob::decode::lease_id(&headers), blob::decode::lease_time(&headers));
-    let _ = (blob::decode::content_md5(&headers), blob::decode::content_crc64(&headers));
-    let _ = (queue::decode::approximate_count(&headers), queue::decode::updated(&headers));
-    let _ = table::decode::next_table(&headers);
     let _ = (metadata::decode(&headers), metadata::Metadata::parse(&headers));
-    table::decode::continuation(&headers).is_some() && blob.length == 1024
+    rowkey::fuzzing::headers(&headers)
 }

@@ -1,7 +1,8 @@
 //! XML documents of the three services, those of requests and those of responses.
 
+use rowkey::fuzzing;
 use rowkey_wire::auth::delegation;
-use rowkey_wire::blob::{self, block_list};
+use rowkey_wire::blob::block_list;
 use rowkey_wire::{queue, xml};
 
 /// Every decoder of XML.
@@ -10,8 +11,8 @@ pub fn all(input: &[u8]) {
     let _ = (properties(input), xml::decode_properties(input).is_ok());
     let _ = (xml::decode_stats(input).is_ok(), delegation::decode(input).is_ok());
     let _ = (delegation::parse(input).is_ok(), message(input));
-    let _ = (queue::decode::messages(input).is_ok(), queue::decode::list(input).is_ok());
-    let _ = (blob::decode::containers(input).is_ok(), blob::decode::blobs(input).is_ok());
+    let _ = (fuzzing::messages(input), fuzzing::queues(input));
+    let _ = (fuzzing::containers(input), fuzzing::blobs(input));
     let _ = (blocks(input), block_list::decode(input).is_ok());
 }
 

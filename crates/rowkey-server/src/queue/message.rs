@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
-use rowkey_wire::queue::decode::{POP_RECEIPT, TIME_NEXT_VISIBLE};
+use rowkey_wire::headers::{POP_RECEIPT, TIME_NEXT_VISIBLE};
 use rowkey_wire::queue::op::Handle;
 use rowkey_wire::queue::render::{self, Messages};
 use rowkey_wire::queue::{parse, receipt};

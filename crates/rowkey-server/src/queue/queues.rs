@@ -2,9 +2,9 @@
 
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
+use rowkey_wire::headers::APPROXIMATE_COUNT;
 use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::queue::decode::APPROXIMATE_COUNT;
 use rowkey_wire::queue::op::Listing;
 use rowkey_wire::queue::render;
 use rowkey_wire::xml::ServiceProperties;

@@ -9,8 +9,6 @@
 //! - [`tag_filter`]: expressions over them, in conditions and searches
 //! - [`tier`]: access tiers
 //! - [`block_list`]: the documents that say which blocks make up a blob, both halves
-//! - [`encode`]: one function an operation, intent to request (the client's half)
-//! - [`decode`]: answers to what they mean (the client's half)
 //! - [`op`]: [`op::Op`], the closed set of operations that the server knows
 //! - [`parse`]: request to [`op::Op`], or the rejection the service would give (the server's half)
 //! - [`values`]: single headers and options to what they mean (the server's half)
@@ -22,8 +20,6 @@
 pub mod batch;
 pub mod block_list;
 pub mod checksum;
-pub mod decode;
-pub mod encode;
 pub mod headers;
 pub mod marker;
 pub mod name;

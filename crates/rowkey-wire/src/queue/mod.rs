@@ -1,15 +1,11 @@
 //! The operations of the Queue service.
 //!
-//! - [`encode`]: one function an operation, intent to request (the client's half)
-//! - [`decode`]: answers to what they mean (the client's half)
 //! - [`name`]: which names a queue may have
 //! - [`op`]: [`op::Op`], the closed set of operations that the server knows
 //! - [`parse`]: request to [`op::Op`], or the rejection the service would give (the server's half)
 //! - [`render`]: answers as the service writes them (the server's half)
 //! - [`receipt`]: what pop receipts hold (the server's half; clients take them as they are)
 
-pub mod decode;
-pub mod encode;
 pub mod name;
 pub mod op;
 pub mod parse;

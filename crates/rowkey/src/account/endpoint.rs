@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::table::wire::encode::Flavor;
 use http::HeaderValue;
 use reqwest::Url;
 use rowkey_wire::auth::Service;
-use rowkey_wire::table::encode::Flavor;
 
 use crate::error::{Error, Result};
 

@@ -1,7 +1,8 @@
 //! Writing at the end of an append blob.
 
+use crate::blob::wire::{decode, encode};
 use bytes::Bytes;
-use rowkey_wire::blob::{decode, encode, op};
+use rowkey_wire::blob::op;
 use rowkey_wire::etag::ETag;
 
 use super::container::{incomplete, written};

@@ -1,7 +1,7 @@
 //! What must hold for an operation to be done.
 
+use crate::blob::wire::encode;
 use chrono::{DateTime, Utc};
-use rowkey_wire::blob::encode;
 use rowkey_wire::etag::{ETag, Match};
 
 use crate::transport::Safety;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use rowkey_wire::blob::encode::{self, Conditions as Wire};
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire};
+use rowkey_wire::blob::name;
 use rowkey_wire::blob::op::PublicAccess;
-use rowkey_wire::blob::{decode, name};
 use rowkey_wire::request::Request;
 use rowkey_wire::xml;
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
-use rowkey_wire::blob::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
-use rowkey_wire::blob::{decode, name};
+use rowkey_wire::blob::name;
 use rowkey_wire::request::Request;
 
 use super::append::Append;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use rowkey_wire::blob::decode;
-use rowkey_wire::blob::encode::{self, Conditions as Wire, Place};
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire, Place};
 use uuid::Uuid;
 
 use super::container::{Container, incomplete};

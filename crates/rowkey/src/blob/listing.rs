@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, ListBlobs};
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use rowkey_wire::blob::decode;
-use rowkey_wire::blob::encode::{self, ListBlobs};
 
 use super::Properties;
 use super::container::{Container, incomplete};

@@ -1,9 +1,9 @@
 //! A part of a blob that is compared with its checksum when all of it has come.
 
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::RangeSum;
 use http::HeaderMap;
 use rowkey_wire::blob::checksum::Checksum;
-use rowkey_wire::blob::decode;
-use rowkey_wire::blob::encode::RangeSum;
 
 use super::Check;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::blob::wire::decode;
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::blob::op::{BlobType, PublicAccess};
-use rowkey_wire::blob::{checksum, decode, op};
+use rowkey_wire::blob::{checksum, op};
 use rowkey_wire::etag::ETag;
 
 use crate::error::{Error, Result};

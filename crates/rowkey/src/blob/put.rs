@@ -1,7 +1,7 @@
 //! Writing a blob at once.
 
+use crate::blob::wire::encode;
 use bytes::Bytes;
-use rowkey_wire::blob::encode;
 use rowkey_wire::blob::{checksum, op};
 use rowkey_wire::etag::Match;
 

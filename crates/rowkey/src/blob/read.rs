@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
+use crate::blob::wire::encode::{self, Conditions as Wire};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use http::HeaderMap;
 use http::header::CONTENT_RANGE;
-use rowkey_wire::blob::encode::{self, Conditions as Wire};
 use rowkey_wire::etag::Match;
 
 use super::container::incomplete;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, ListContainers};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rowkey_wire::auth::SigningKey;
 use rowkey_wire::auth::delegation::{self, DelegationKey, KeyInfo};
-use rowkey_wire::blob::decode;
-use rowkey_wire::blob::encode::{self, ListContainers};
 use zeroize::Zeroize as _;
 
 use super::ContainerProperties;

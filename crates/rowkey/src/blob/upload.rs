@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
+use crate::blob::wire::encode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -10,7 +11,6 @@ use futures_core::Stream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
 use rowkey_wire::blob::checksum::Checksum;
-use rowkey_wire::blob::encode;
 use rowkey_wire::etag::Match;
 use uuid::Uuid;
 

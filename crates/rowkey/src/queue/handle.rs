@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use rowkey_wire::queue::{decode, encode, name};
+use crate::queue::wire::{decode, encode};
+use rowkey_wire::queue::name;
 use rowkey_wire::request::Request;
 use rowkey_wire::{metadata, xml};
 

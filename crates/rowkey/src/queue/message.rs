@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use crate::queue::wire::decode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Datelike as _, Utc};
 use rowkey_wire::limits::MAX_MESSAGE;
-use rowkey_wire::queue::decode;
 use rowkey_wire::xml::element;
 
 use crate::error::{Error, Result};

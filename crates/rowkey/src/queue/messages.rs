@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::queue::wire::encode::Lifetime;
+use crate::queue::wire::{decode, encode};
 use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
-use rowkey_wire::queue::encode::Lifetime;
-use rowkey_wire::queue::{decode, encode};
 
 use super::handle::Queue;
 use super::message::{Body, Message, Peeked};

@@ -11,6 +11,7 @@ pub mod message;
 pub mod messages;
 pub mod reference;
 pub mod service;
+pub(crate) mod wire;
 
 pub use handle::Queue;
 pub use message::{Body, Message, Peeked};

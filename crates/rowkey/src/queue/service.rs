@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rowkey_wire::queue::{decode, encode};
+use crate::queue::wire::{decode, encode};
 
 use super::handle::Queue;
 use crate::account::StorageAccount;

@@ -2,9 +2,9 @@
 
 use std::ops::RangeBounds;
 
+use crate::table::wire::encode::Flavor;
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
-use rowkey_wire::table::encode::Flavor;
 
 use super::range::Range;
 use super::terms::{Terms, place, policy, sign, signer, terms};

@@ -5,10 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::table::wire::decode::Continuation as Token;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::limits::MAX_LISTING;
-use rowkey_wire::table::decode::Continuation as Token;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::account::StorageAccount;

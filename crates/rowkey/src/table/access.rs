@@ -1,6 +1,6 @@
 //! Stored access policies of a table, which shared access signatures may refer to.
 
-use rowkey_wire::table::encode;
+use crate::table::wire::encode;
 use rowkey_wire::xml;
 /// A stored access policy: its name, from when until when it holds, and what it permits (`r` query,
 /// `a` add, `u` update, `d` delete).

@@ -9,9 +9,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::table::wire::decode::Continuation as Token;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rowkey_wire::table::decode::Continuation as Token;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};

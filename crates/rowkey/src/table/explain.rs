@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::table::wire::encode;
 use rowkey_wire::edm::Type;
 use rowkey_wire::filter::{self, Filter};
-use rowkey_wire::table::encode;
 
 use super::continuation::Continuation;
 use super::cost::Cost;

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::table::wire::decode as headers;
+use crate::table::wire::encode::{self, Flavor};
 use bytes::Bytes;
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::odata::decode::{self, BodyError};
 use rowkey_wire::odata::encode::EntityError;
 use rowkey_wire::odata::{EntityWriter, Fields};
-use rowkey_wire::table::encode::{self, Flavor};
-use rowkey_wire::table::{decode as headers, name};
+use rowkey_wire::table::name;
 
 use super::failed::FailedRow;
 use super::query::Query;

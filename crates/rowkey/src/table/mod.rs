@@ -37,6 +37,7 @@ pub mod service;
 pub mod service_token;
 pub mod transaction;
 mod update;
+pub(crate) mod wire;
 
 pub use access::AccessPolicy;
 pub use continuation::Continuation;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::table::wire::encode::{self, Flavor};
 use rowkey_wire::batch::{BatchWriter, decode_response, encode_query};
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
-use rowkey_wire::table::encode::{self, Flavor};
 
 use super::encoded::EncodedRow;
 use super::handle::{Row, Table, decode_body, is_missing_entity, key_error, not_of_a_store};

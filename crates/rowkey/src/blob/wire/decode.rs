@@ -1,16 +1,15 @@
 //! Answers to what they mean: the client's half. Block lists are read by
-//! [`super::block_list::decode`], policies, properties and statistics by [`crate::xml`], metadata
-//! by [`crate::metadata::decode`].
+//! [`rowkey_wire::blob::block_list::decode`], policies, properties and statistics by [`rowkey_wire::xml`], metadata
+//! by [`rowkey_wire::metadata::decode`].
 
 use chrono::{DateTime, Utc};
 use http::header::{self, HeaderMap, HeaderName};
-
-use super::checksum::{self, Crc64Sum, Md5Sum};
-use super::headers as names;
-use super::op::{BlobType, PublicAccess};
-use crate::etag::ETag;
-use crate::headers::parse_http_date;
-use crate::xml::{Element, XmlError};
+use rowkey_wire::blob::checksum::{self, Crc64Sum, Md5Sum};
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::{BlobType, PublicAccess};
+use rowkey_wire::etag::ETag;
+use rowkey_wire::headers::parse_http_date;
+use rowkey_wire::xml::{Element, XmlError};
 
 /// What has been written: the tag and the time of the new state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,17 +22,17 @@ pub struct Written {
 
 /// What an append did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub(crate) struct Appended {
     /// Where the block begins.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// How many blocks the blob has now.
-    pub blocks: u32,
+    pub(crate) blocks: u32,
 }
 
 /// The lease of a blob or a container, as headers and lists say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeaseState {
+pub(crate) enum LeaseState {
     /// There is none.
     Available,
     /// It was broken and has not ended yet.
@@ -48,90 +47,90 @@ pub enum LeaseState {
 
 /// What describes a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Properties {
+pub(crate) struct Properties {
     /// Bytes of the whole blob, not of the part that was read.
-    pub length: u64,
+    pub(crate) length: u64,
     /// The sort; `None` for one that this project does not know, such as page blobs.
-    pub blob_type: Option<BlobType>,
+    pub(crate) blob_type: Option<BlobType>,
     /// The tag.
-    pub etag: Option<ETag>,
+    pub(crate) etag: Option<ETag>,
     /// When it was changed, in whole seconds.
-    pub modified: Option<DateTime<Utc>>,
+    pub(crate) modified: Option<DateTime<Utc>>,
     /// When it was created, in whole seconds.
-    pub created: Option<DateTime<Utc>>,
+    pub(crate) created: Option<DateTime<Utc>>,
     /// `Content-Type`
-    pub content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// `Content-Encoding`
-    pub encoding: Option<String>,
+    pub(crate) encoding: Option<String>,
     /// `Content-Language`
-    pub language: Option<String>,
+    pub(crate) language: Option<String>,
     /// `Content-Disposition`
-    pub disposition: Option<String>,
+    pub(crate) disposition: Option<String>,
     /// `Cache-Control`
-    pub cache_control: Option<String>,
+    pub(crate) cache_control: Option<String>,
     /// The MD5 of the whole blob, if it was stored with one.
     pub md5: Option<Md5Sum>,
     /// The lease; snapshots have none.
-    pub lease: Option<LeaseState>,
+    pub(crate) lease: Option<LeaseState>,
     /// How many blocks an append blob has.
-    pub blocks: Option<u32>,
+    pub(crate) blocks: Option<u32>,
     /// Whether an append blob is closed to appends.
-    pub sealed: bool,
+    pub(crate) sealed: bool,
     /// The copy that made it.
-    pub copy: Option<Copied>,
+    pub(crate) copy: Option<Copied>,
     /// The metadata; names in lower case. In lists empty also when it was not asked for.
-    pub metadata: Vec<(String, String)>,
+    pub(crate) metadata: Vec<(String, String)>,
 }
 
 /// A copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub(crate) struct Copied {
     /// Its id.
-    pub id: String,
+    pub(crate) id: String,
     /// How far it is: `success`, `pending`, `aborted` or `failed`.
-    pub status: String,
+    pub(crate) status: String,
     /// Where from; answers to the copy itself do not say.
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
 }
 
 /// What describes a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
+pub(crate) struct Container {
     /// The name; empty in answers about one container.
-    pub name: String,
+    pub(crate) name: String,
     /// The tag.
-    pub etag: Option<ETag>,
+    pub(crate) etag: Option<ETag>,
     /// When it was changed, in whole seconds.
-    pub modified: Option<DateTime<Utc>>,
+    pub(crate) modified: Option<DateTime<Utc>>,
     /// The lease.
-    pub lease: Option<LeaseState>,
+    pub(crate) lease: Option<LeaseState>,
     /// Who may read it without authorization.
-    pub access: Option<PublicAccess>,
+    pub(crate) access: Option<PublicAccess>,
     /// The metadata; in lists empty also when it was not asked for.
-    pub metadata: Vec<(String, String)>,
+    pub(crate) metadata: Vec<(String, String)>,
 }
 
 /// A page of containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerPage {
+pub(crate) struct ContainerPage {
     /// The containers.
-    pub containers: Vec<Container>,
+    pub(crate) containers: Vec<Container>,
     /// Where the list goes on; `None` at its end.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// A page of blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlobPage {
+pub(crate) struct BlobPage {
     /// Blobs and prefixes, in the order of their names.
-    pub items: Vec<Item>,
+    pub(crate) items: Vec<Item>,
     /// Where the list goes on; `None` at its end.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// What a list of blobs holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub(crate) enum Item {
     /// A blob or a snapshot.
     Blob(Box<ListedBlob>),
     /// What names begin with, up to the delimiter.
@@ -140,22 +139,22 @@ pub enum Item {
 
 /// A blob in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedBlob {
+pub(crate) struct ListedBlob {
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// What names the snapshot, if it is one.
-    pub snapshot: Option<String>,
+    pub(crate) snapshot: Option<String>,
     /// What describes it.
-    pub properties: Properties,
+    pub(crate) properties: Properties,
 }
 
 /// The tag and the time of what was written; `None` if the answer has no tag.
-pub fn written(headers: &HeaderMap) -> Option<Written> {
+pub(crate) fn written(headers: &HeaderMap) -> Option<Written> {
     Some(Written { etag: etag(headers)?, modified: date(headers, &header::LAST_MODIFIED) })
 }
 
 /// The answer to Append Block.
-pub fn appended(headers: &HeaderMap) -> Option<Appended> {
+pub(crate) fn appended(headers: &HeaderMap) -> Option<Appended> {
     Some(Appended {
         offset: number(headers, &names::APPEND_OFFSET)?,
         blocks: number(headers, &names::COMMITTED_BLOCKS)?,
@@ -163,22 +162,22 @@ pub fn appended(headers: &HeaderMap) -> Option<Appended> {
 }
 
 /// What names the snapshot that was made.
-pub fn snapshot(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn snapshot(headers: &HeaderMap) -> Option<String> {
     text(headers, &names::SNAPSHOT)
 }
 
 /// The id of the lease that was acquired, renewed or changed.
-pub fn lease_id(headers: &HeaderMap) -> Option<uuid::Uuid> {
+pub(crate) fn lease_id(headers: &HeaderMap) -> Option<uuid::Uuid> {
     text(headers, &names::LEASE_ID)?.parse().ok()
 }
 
 /// The seconds until the lease that was broken is over.
-pub fn lease_time(headers: &HeaderMap) -> Option<u32> {
+pub(crate) fn lease_time(headers: &HeaderMap) -> Option<u32> {
     number(headers, &names::LEASE_TIME)
 }
 
 /// The copy, in the answer to the request for it, or of a blob that was made by one.
-pub fn copied(headers: &HeaderMap) -> Option<Copied> {
+pub(crate) fn copied(headers: &HeaderMap) -> Option<Copied> {
     Some(Copied {
         id: text(headers, &names::COPY_ID)?,
         status: text(headers, &names::COPY_STATUS)?,
@@ -187,17 +186,17 @@ pub fn copied(headers: &HeaderMap) -> Option<Copied> {
 }
 
 /// The MD5 of the bytes in the answer, or of those that were put.
-pub fn content_md5(headers: &HeaderMap) -> Option<Md5Sum> {
+pub(crate) fn content_md5(headers: &HeaderMap) -> Option<Md5Sum> {
     checksum::decode(&text(headers, &HeaderName::from_static("content-md5"))?)
 }
 
 /// The CRC64 of the bytes in the answer, or of those that were put.
-pub fn content_crc64(headers: &HeaderMap) -> Option<Crc64Sum> {
+pub(crate) fn content_crc64(headers: &HeaderMap) -> Option<Crc64Sum> {
     checksum::decode(&text(headers, &names::CONTENT_CRC64)?)
 }
 
 /// What the answer to Get Blob or Get Blob Properties says of the blob.
-pub fn properties(headers: &HeaderMap) -> Properties {
+pub(crate) fn properties(headers: &HeaderMap) -> Properties {
     let range = text(headers, &header::CONTENT_RANGE);
     // `bytes 0-5/1024`: the part is in `Content-Length`, and `Content-MD5` may be the part's.
     let whole = range.as_deref().and_then(|range| range.rsplit('/').next()?.parse().ok());
@@ -218,24 +217,24 @@ pub fn properties(headers: &HeaderMap) -> Properties {
         blocks: number(headers, &names::COMMITTED_BLOCKS),
         sealed: text(headers, &names::SEALED).is_some_and(|text| text == "true"),
         copy: copied(headers),
-        metadata: crate::metadata::decode(headers),
+        metadata: rowkey_wire::metadata::decode(headers),
     }
 }
 
 /// What the answer to Get Container Properties says.
-pub fn container(headers: &HeaderMap) -> Container {
+pub(crate) fn container(headers: &HeaderMap) -> Container {
     Container {
         name: String::new(),
         etag: etag(headers),
         modified: date(headers, &header::LAST_MODIFIED),
         lease: lease_state(text(headers, &names::LEASE_STATE).as_deref()),
         access: access(text(headers, &names::PUBLIC_ACCESS).as_deref()),
-        metadata: crate::metadata::decode(headers),
+        metadata: rowkey_wire::metadata::decode(headers),
     }
 }
 
 /// The answer to List Containers.
-pub fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
+pub(crate) fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let list = root.child("Containers").map(|list| list.children.as_slice()).unwrap_or_default();
     let containers = list.iter().filter(|child| child.name == "Container").map(|element| {
@@ -254,7 +253,7 @@ pub fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
 }
 
 /// The answer to List Blobs.
-pub fn blobs(body: &[u8]) -> Result<BlobPage, XmlError> {
+pub(crate) fn blobs(body: &[u8]) -> Result<BlobPage, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let list = root.child("Blobs").map(|list| list.children.as_slice()).unwrap_or_default();
     let items = list.iter().filter_map(|element| match element.name.as_str() {

@@ -1,39 +1,38 @@
-//! What the headers of answers say: the client's half. Bodies are read by [`crate::odata::decode`],
-//! [`crate::batch`] and [`crate::xml`].
+//! What the headers of answers say: the client's half. Bodies are read by [`rowkey_wire::odata::decode`],
+//! [`rowkey_wire::batch`] and [`rowkey_wire::xml`].
 
 use http::header::ETAG;
 use http::{HeaderMap, HeaderName};
-
-use crate::etag::ETag;
-use crate::headers::{NEXT_PARTITION_KEY, NEXT_ROW_KEY, NEXT_TABLE_NAME};
+use rowkey_wire::etag::ETag;
+use rowkey_wire::headers::{NEXT_PARTITION_KEY, NEXT_ROW_KEY, NEXT_TABLE_NAME};
 
 /// Where a query of entities goes on. Opaque; to be sent back with the same query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continuation {
+pub(crate) struct Continuation {
     /// The value of `NextPartitionKey`.
-    pub partition_key: String,
+    pub(crate) partition_key: String,
     /// The value of `NextRowKey`; the service may leave it out.
-    pub row_key: Option<String>,
+    pub(crate) row_key: Option<String>,
 }
 
 /// Where the query goes on, or `None` at its end. An empty page may carry this too.
-pub fn continuation(headers: &HeaderMap) -> Option<Continuation> {
+pub(crate) fn continuation(headers: &HeaderMap) -> Option<Continuation> {
     let partition_key = text(headers, &NEXT_PARTITION_KEY)?;
     Some(Continuation { partition_key, row_key: text(headers, &NEXT_ROW_KEY) })
 }
 
 /// Where the listing of tables goes on, or `None` at its end.
-pub fn next_table(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn next_table(headers: &HeaderMap) -> Option<String> {
     text(headers, &NEXT_TABLE_NAME)
 }
 
 /// The `ETag` of the entity that was written or read.
-pub fn etag(headers: &HeaderMap) -> Option<ETag> {
+pub(crate) fn etag(headers: &HeaderMap) -> Option<ETag> {
     etag_text(headers).map(ETag::new)
 }
 
 /// The text of that tag.
-pub fn etag_text(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn etag_text(headers: &HeaderMap) -> Option<&str> {
     headers.get(ETAG)?.to_str().ok()
 }
 

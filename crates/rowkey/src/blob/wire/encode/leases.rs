@@ -4,12 +4,12 @@ use http::{HeaderValue, Method};
 use uuid::Uuid;
 
 use super::parts::{Conditions, Place, bare, blob, container, set};
-use crate::blob::headers as names;
-use crate::request::Request;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::request::Request;
 
 /// What a lease is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// A blob.
     Blob(Place<'a>),
     /// A container: guards its deletion alone.
@@ -18,7 +18,7 @@ pub enum Target<'a> {
 
 /// What is to become of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lease {
+pub(crate) enum Lease {
     /// It begins.
     Acquire {
         /// Seconds, 15 to 60; none: without an end.
@@ -47,7 +47,7 @@ pub enum Lease {
 /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob) and
 /// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container). Of the
 /// conditions the lease does not count.
-pub fn lease(target: Target<'_>, lease: Lease, conditions: &Conditions) -> Request {
+pub(crate) fn lease(target: Target<'_>, lease: Lease, conditions: &Conditions) -> Request {
     let target = match target {
         Target::Blob(place) => blob(place, "?comp=lease"),
         Target::Container(name) => container(name, "&comp=lease"),

@@ -5,15 +5,14 @@ use chrono::{DateTime, Utc};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rowkey_wire::auth::Service;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::ContentHeaders;
+use rowkey_wire::blob::{checksum, name};
+use rowkey_wire::etag::Match;
+use rowkey_wire::headers::http_date;
+use rowkey_wire::request::Request;
 use uuid::Uuid;
-
-use crate::auth::Service;
-use crate::blob::headers as names;
-use crate::blob::op::ContentHeaders;
-use crate::blob::{checksum, name};
-use crate::etag::Match;
-use crate::headers::http_date;
-use crate::request::Request;
 
 /// What stands as it is in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -24,31 +23,31 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// Where a blob is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// The container.
-    pub container: &'a str,
+    pub(crate) container: &'a str,
     /// The blob.
-    pub blob: &'a str,
+    pub(crate) blob: &'a str,
 }
 
 /// What must hold for an operation to be carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     /// It is this one, or any (`If-Match`).
-    pub matches: Option<Match>,
+    pub(crate) matches: Option<Match>,
     /// It is not this one, or there is none (`If-None-Match`).
-    pub none_match: Option<Match>,
+    pub(crate) none_match: Option<Match>,
     /// It was changed since (`If-Modified-Since`), in whole seconds.
-    pub modified_since: Option<DateTime<Utc>>,
+    pub(crate) modified_since: Option<DateTime<Utc>>,
     /// It was not changed since (`If-Unmodified-Since`), in whole seconds.
-    pub unmodified_since: Option<DateTime<Utc>>,
+    pub(crate) unmodified_since: Option<DateTime<Utc>>,
     /// The lease that the caller holds on it.
-    pub lease: Option<Uuid>,
+    pub(crate) lease: Option<Uuid>,
 }
 
 impl Conditions {
     /// Nothing is required.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         matches: None,
         none_match: None,
         modified_since: None,
@@ -159,7 +158,7 @@ pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
 }
 
 /// Adds the sums of the body.
-pub(super) fn sum(headers: &mut HeaderMap, sums: &crate::blob::op::Sums) {
+pub(super) fn sum(headers: &mut HeaderMap, sums: &rowkey_wire::blob::op::Sums) {
     let md5 = HeaderName::from_static("content-md5");
     set(headers, md5, sums.md5.map(|md5| checksum::encode(&md5)));
     set(headers, names::CONTENT_CRC64, sums.crc64.map(|crc64| checksum::encode(&crc64)));

@@ -1,6 +1,6 @@
 //! Intent to request, one function an operation: the client's half.
 //!
-//! Names of queues are taken as valid; the caller checks them first, see [`super::name::check`].
+//! Names of queues are taken as valid; the caller checks them first, see [`rowkey_wire::queue::name::check`].
 //! So are numbers; the service answers `OutOfRangeQueryParameterValue` to those beyond its limits.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
@@ -9,11 +9,10 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-use crate::auth::Service;
-use crate::metadata::{self, MetadataError};
-use crate::request::Request;
-use crate::xml::{SignedIdentifier, Writer, encode_acl};
+use rowkey_wire::auth::Service;
+use rowkey_wire::metadata::{self, MetadataError};
+use rowkey_wire::request::Request;
+use rowkey_wire::xml::{SignedIdentifier, Writer, encode_acl};
 
 /// What stands as it is in a path or in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -22,20 +21,20 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// Which queues a listing asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Listing<'a> {
+pub(crate) struct Listing<'a> {
     /// What their names begin with.
-    pub prefix: Option<&'a str>,
+    pub(crate) prefix: Option<&'a str>,
     /// Where the page before ended.
-    pub marker: Option<&'a str>,
+    pub(crate) marker: Option<&'a str>,
     /// The most queues in a page, 1 to 5,000.
-    pub max: Option<u32>,
+    pub(crate) max: Option<u32>,
     /// Whether their metadata is wanted, too.
-    pub metadata: bool,
+    pub(crate) metadata: bool,
 }
 
 /// For how long a message that is put lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifetime {
+pub(crate) enum Lifetime {
     /// Until it is deleted.
     Forever,
     /// For this number of seconds.
@@ -43,7 +42,7 @@ pub enum Lifetime {
 }
 
 /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1).
-pub fn list(listing: &Listing<'_>) -> Request {
+pub(crate) fn list(listing: &Listing<'_>) -> Request {
     let mut target = "/?comp=list".to_owned();
     parameter(&mut target, "prefix", listing.prefix);
     parameter(&mut target, "marker", listing.marker);
@@ -54,7 +53,7 @@ pub fn list(listing: &Listing<'_>) -> Request {
 
 /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4): 201 if it
 /// is new, 204 if there is one with the same metadata.
-pub fn create<'a>(
+pub(crate) fn create<'a>(
     queue: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Request, MetadataError> {
@@ -64,19 +63,19 @@ pub fn create<'a>(
 }
 
 /// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3).
-pub fn delete(queue: &str) -> Request {
+pub(crate) fn delete(queue: &str) -> Request {
     bare(Method::DELETE, format!("/{queue}"))
 }
 
 /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata),
 /// which also counts the messages.
-pub fn get_metadata(queue: &str) -> Request {
+pub(crate) fn get_metadata(queue: &str) -> Request {
     bare(Method::GET, format!("/{queue}?comp=metadata"))
 }
 
 /// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata):
 /// all of it, in place of what there was.
-pub fn set_metadata<'a>(
+pub(crate) fn set_metadata<'a>(
     queue: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<Request, MetadataError> {
@@ -86,37 +85,37 @@ pub fn set_metadata<'a>(
 }
 
 /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl). The answer
-/// is read by [`crate::xml::decode_acl`].
-pub fn get_acl(queue: &str) -> Request {
+/// is read by [`rowkey_wire::xml::decode_acl`].
+pub(crate) fn get_acl(queue: &str) -> Request {
     bare(Method::GET, format!("/{queue}?comp=acl"))
 }
 
 /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl).
-pub fn set_acl(queue: &str, identifiers: &[SignedIdentifier]) -> Request {
+pub(crate) fn set_acl(queue: &str, identifiers: &[SignedIdentifier]) -> Request {
     document(Method::PUT, format!("/{queue}?comp=acl"), encode_acl(identifiers))
 }
 
 /// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties).
-/// The answer is read by [`crate::xml::decode_properties`].
-pub fn get_service_properties() -> Request {
+/// The answer is read by [`rowkey_wire::xml::decode_properties`].
+pub(crate) fn get_service_properties() -> Request {
     bare(Method::GET, "/?restype=service&comp=properties".into())
 }
 
 /// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties),
-/// a document of [`crate::xml::encode_properties`].
-pub fn set_service_properties(properties: String) -> Request {
+/// a document of [`rowkey_wire::xml::encode_properties`].
+pub(crate) fn set_service_properties(properties: String) -> Request {
     document(Method::PUT, "/?restype=service&comp=properties".into(), properties)
 }
 
 /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats),
-/// which only the secondary endpoint answers. The answer is read by [`crate::xml::decode_stats`].
-pub fn get_service_stats() -> Request {
+/// which only the secondary endpoint answers. The answer is read by [`rowkey_wire::xml::decode_stats`].
+pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
 }
 
 /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message). Without a
 /// lifetime it is 7 days, without a visibility timeout the message is visible at once.
-pub fn put(
+pub(crate) fn put(
     queue: &str,
     text: &str,
     lifetime: Option<Lifetime>,
@@ -138,7 +137,7 @@ pub fn put(
 
 /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages): `count` is 1
 /// to 32; without a visibility timeout it is 30 seconds.
-pub fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request {
+pub(crate) fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request {
     let mut target = format!("/{queue}/messages?numofmessages={count}");
     parameter(
         &mut target,
@@ -150,13 +149,13 @@ pub fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request 
 
 /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages): `count` is
 /// 1 to 32.
-pub fn peek(queue: &str, count: u32) -> Request {
+pub(crate) fn peek(queue: &str, count: u32) -> Request {
     bare(Method::GET, format!("/{queue}/messages?peekonly=true&numofmessages={count}"))
 }
 
 /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message). Without a
 /// text the message keeps its own.
-pub fn update(
+pub(crate) fn update(
     queue: &str,
     id: &str,
     pop_receipt: &str,
@@ -172,12 +171,12 @@ pub fn update(
 }
 
 /// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2).
-pub fn delete_message(queue: &str, id: &str, pop_receipt: &str) -> Request {
+pub(crate) fn delete_message(queue: &str, id: &str, pop_receipt: &str) -> Request {
     bare(Method::DELETE, handle(queue, id, pop_receipt))
 }
 
 /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages).
-pub fn clear(queue: &str) -> Request {
+pub(crate) fn clear(queue: &str) -> Request {
     bare(Method::DELETE, format!("/{queue}/messages"))
 }
 

@@ -1,70 +1,61 @@
 //! Answers to what they mean: the client's half. Policies, properties and statistics are read by
-//! [`crate::xml`], metadata by [`crate::metadata::decode`].
+//! [`rowkey_wire::xml`], metadata by [`rowkey_wire::metadata::decode`].
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use http::{HeaderMap, HeaderName};
-
-use crate::headers::parse_http_date;
-use crate::xml::{Element, XmlError};
-
-/// How many messages a queue has, about: in the answer to Get Queue Metadata.
-pub const APPROXIMATE_COUNT: HeaderName =
-    HeaderName::from_static("x-ms-approximate-messages-count");
-/// The new pop receipt: in the answer to Update Message.
-pub const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
-/// When the message becomes visible: in the answer to Update Message.
-pub const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
+use http::HeaderMap;
+use rowkey_wire::headers::{APPROXIMATE_COUNT, POP_RECEIPT, TIME_NEXT_VISIBLE, parse_http_date};
+use rowkey_wire::xml::{Element, XmlError};
 
 /// A page of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     /// The queues.
-    pub queues: Vec<Queue>,
+    pub(crate) queues: Vec<Queue>,
     /// Where the listing goes on; `None` at its end.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// A queue in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub(crate) struct Queue {
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// The metadata; empty also when it was not asked for.
-    pub metadata: Vec<(String, String)>,
+    pub(crate) metadata: Vec<(String, String)>,
 }
 
 /// A message as an answer shows it. What an operation does not show is `None`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// The id, a GUID.
-    pub id: String,
+    pub(crate) id: String,
     /// When it was put. Whole seconds, as all times here.
-    pub inserted: DateTime<Utc>,
+    pub(crate) inserted: DateTime<Utc>,
     /// When it ceases to be: at the end of 9999 if never.
-    pub expires: DateTime<Utc>,
+    pub(crate) expires: DateTime<Utc>,
     /// What deletes and updates it: not of a message that is peeked at.
-    pub pop_receipt: Option<String>,
+    pub(crate) pop_receipt: Option<String>,
     /// When it becomes visible again: not of a message that is peeked at.
-    pub next_visible: Option<DateTime<Utc>>,
+    pub(crate) next_visible: Option<DateTime<Utc>>,
     /// How often it was gotten: not of a message that is put.
-    pub dequeue_count: Option<u32>,
+    pub(crate) dequeue_count: Option<u32>,
     /// The text: not of a message that is put.
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 /// What an update changed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Updated {
+pub(crate) struct Updated {
     /// The new pop receipt; the one before is void.
-    pub pop_receipt: String,
+    pub(crate) pop_receipt: String,
     /// When the message becomes visible.
-    pub next_visible: DateTime<Utc>,
+    pub(crate) next_visible: DateTime<Utc>,
 }
 
 /// The answer to List Queues.
-pub fn list(body: &[u8]) -> Result<Page, XmlError> {
+pub(crate) fn list(body: &[u8]) -> Result<Page, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let queues = root.child("Queues").map(|list| list.children.as_slice()).unwrap_or_default();
     let queues = queues.iter().filter(|child| child.name == "Queue").map(|queue| {
@@ -83,19 +74,19 @@ pub fn list(body: &[u8]) -> Result<Page, XmlError> {
 
 /// The answer to Put Message (one message, since version 2016-05-31), Get Messages and Peek
 /// Messages.
-pub fn messages(body: &[u8]) -> Result<Vec<Message>, XmlError> {
+pub(crate) fn messages(body: &[u8]) -> Result<Vec<Message>, XmlError> {
     let root = Element::read_root(body, "QueueMessagesList")?;
     let messages = root.children.into_iter().filter(|child| child.name == "QueueMessage");
     messages.map(message).collect()
 }
 
 /// The approximate number of messages, in the answer to Get Queue Metadata.
-pub fn approximate_count(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn approximate_count(headers: &HeaderMap) -> Option<u64> {
     headers.get(APPROXIMATE_COUNT)?.to_str().ok()?.parse().ok()
 }
 
 /// The answer to Update Message.
-pub fn updated(headers: &HeaderMap) -> Option<Updated> {
+pub(crate) fn updated(headers: &HeaderMap) -> Option<Updated> {
     let text = |name| headers.get(name)?.to_str().ok();
     Some(Updated {
         pop_receipt: text(POP_RECEIPT)?.to_owned(),

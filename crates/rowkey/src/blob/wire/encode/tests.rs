@@ -3,13 +3,16 @@
 use http::{HeaderMap, HeaderValue};
 use uuid::Uuid;
 
+use super::blobs::{abort_copy, get_metadata};
+use super::blocks::{get_block_list, seal};
+use super::containers::{get_account_information, get_container_metadata};
 use super::*;
-use crate::blob::block_list::Source;
-use crate::blob::checksum;
-use crate::blob::op::{AppendLimits, BlockLists, ContentHeaders, PublicAccess, Sums};
-use crate::etag::{ETag, Match};
-use crate::headers::parse_http_date;
-use crate::request::Request;
+use rowkey_wire::blob::block_list::Source;
+use rowkey_wire::blob::checksum;
+use rowkey_wire::blob::op::{AppendLimits, BlockLists, ContentHeaders, PublicAccess, Sums};
+use rowkey_wire::etag::{ETag, Match};
+use rowkey_wire::headers::parse_http_date;
+use rowkey_wire::request::Request;
 
 const PLACE: Place<'static> = Place { container: "utcontainer", blob: "blob1" };
 const NONE: [(&str, &str); 0] = [];

@@ -1,7 +1,7 @@
 //! Intent to request, one function an operation: the client's half.
 //!
-//! Keys and names are taken as valid; the caller checks them first, see [`crate::key::check`] and
-//! [`super::name::check`].
+//! Keys and names are taken as valid; the caller checks them first, see [`rowkey_wire::key::check`] and
+//! [`rowkey_wire::table::name::check`].
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -11,11 +11,11 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::decode::Continuation;
-use crate::auth::Service;
-use crate::etag::Match;
-use crate::headers::{DATA_SERVICE_VERSION, HTTP_METHOD, PREFER};
-use crate::key::write_address;
-use crate::request::Request;
+use rowkey_wire::auth::Service;
+use rowkey_wire::etag::Match;
+use rowkey_wire::headers::{DATA_SERVICE_VERSION, HTTP_METHOD, PREFER};
+use rowkey_wire::key::write_address;
+use rowkey_wire::request::Request;
 
 /// What stands as it is in the value of a query parameter.
 const QUERY: &AsciiSet =
@@ -30,7 +30,7 @@ const VERSION_3: HeaderValue = HeaderValue::from_static("3.0");
 
 /// Which service answers: they differ in how a merge is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavor {
+pub(crate) enum Flavor {
     /// Cosmos DB for Table: merge is a POST with `X-HTTP-Method`.
     Cosmos,
     /// Azure Storage, and emulators of it.
@@ -39,19 +39,19 @@ pub enum Flavor {
 
 /// What a query asks for, besides the table.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Query<'a> {
+pub(crate) struct Query<'a> {
     /// `$filter`, as OData text.
-    pub filter: Option<&'a str>,
+    pub(crate) filter: Option<&'a str>,
     /// `$select`.
-    pub select: Option<&'a [&'a str]>,
+    pub(crate) select: Option<&'a [&'a str]>,
     /// `$top`: the most entities in a page, 1 to 1000.
-    pub top: Option<u32>,
+    pub(crate) top: Option<u32>,
     /// Where the page before ended.
-    pub next: Option<&'a Continuation>,
+    pub(crate) next: Option<&'a Continuation>,
 }
 
 /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table).
-pub fn create_table(name: &str) -> Request {
+pub(crate) fn create_table(name: &str) -> Request {
     let body = format!("{{\"TableName\":\"{name}\"}}");
     let mut request = json(Method::POST, "/Tables".into(), body.into());
     request.headers.insert(PREFER, NO_CONTENT);
@@ -59,12 +59,12 @@ pub fn create_table(name: &str) -> Request {
 }
 
 /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table).
-pub fn delete_table(name: &str) -> Request {
+pub(crate) fn delete_table(name: &str) -> Request {
     bare(Method::DELETE, format!("/Tables('{name}')"), MINIMAL)
 }
 
 /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables).
-pub fn query_tables(filter: Option<&str>, top: Option<u32>, next: Option<&str>) -> Request {
+pub(crate) fn query_tables(filter: Option<&str>, top: Option<u32>, next: Option<&str>) -> Request {
     let mut target = "/Tables".to_owned();
     let mut separator = '?';
     parameter(&mut target, &mut separator, "$filter", filter);
@@ -74,14 +74,19 @@ pub fn query_tables(filter: Option<&str>, top: Option<u32>, next: Option<&str>) 
 }
 
 /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity).
-pub fn insert(table: &str, entity: Bytes) -> Request {
+pub(crate) fn insert(table: &str, entity: Bytes) -> Request {
     let mut request = json(Method::POST, format!("/{table}"), entity);
     request.headers.insert(PREFER, NO_CONTENT);
     request
 }
 
 /// A point get of [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities).
-pub fn get(table: &str, partition_key: &str, row_key: &str, select: Option<&[&str]>) -> Request {
+pub(crate) fn get(
+    table: &str,
+    partition_key: &str,
+    row_key: &str,
+    select: Option<&[&str]>,
+) -> Request {
     let mut target = address(table, partition_key, row_key);
     let mut separator = '?';
     parameter(&mut target, &mut separator, "$select", select.map(|s| s.join(",")).as_deref());
@@ -89,7 +94,7 @@ pub fn get(table: &str, partition_key: &str, row_key: &str, select: Option<&[&st
 }
 
 /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities).
-pub fn query(table: &str, query: &Query<'_>) -> Request {
+pub(crate) fn query(table: &str, query: &Query<'_>) -> Request {
     let mut target = format!("/{table}()");
     let mut separator = '?';
     parameter(&mut target, &mut separator, "$filter", query.filter);
@@ -105,7 +110,7 @@ pub fn query(table: &str, query: &Query<'_>) -> Request {
 /// [Update Entity](https://learn.microsoft.com/rest/api/storageservices/update-entity2) with a
 /// condition, [Insert Or Replace Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity)
 /// without.
-pub fn replace(
+pub(crate) fn replace(
     table: &str,
     keys: (&str, &str),
     condition: Option<&Match>,
@@ -117,7 +122,7 @@ pub fn replace(
 /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity) with a
 /// condition, [Insert Or Merge Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity)
 /// without.
-pub fn merge(
+pub(crate) fn merge(
     flavor: Flavor,
     table: &str,
     keys: (&str, &str),
@@ -136,12 +141,12 @@ pub fn merge(
 }
 
 /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1).
-pub fn delete(table: &str, keys: (&str, &str), condition: &Match) -> Request {
+pub(crate) fn delete(table: &str, keys: (&str, &str), condition: &Match) -> Request {
     conditional(bare(Method::DELETE, address(table, keys.0, keys.1), MINIMAL), Some(condition))
 }
 
 /// [Entity group transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
-pub fn batch(content_type: &str, body: Bytes) -> Request {
+pub(crate) fn batch(content_type: &str, body: Bytes) -> Request {
     let mut request = json(Method::POST, "/$batch".into(), body);
     if let Ok(content_type) = HeaderValue::from_str(content_type) {
         request.headers.insert(CONTENT_TYPE, content_type);
@@ -150,33 +155,33 @@ pub fn batch(content_type: &str, body: Bytes) -> Request {
 }
 
 /// [Get Table ACL](https://learn.microsoft.com/rest/api/storageservices/get-table-acl).
-pub fn get_acl(table: &str) -> Request {
+pub(crate) fn get_acl(table: &str) -> Request {
     bare(Method::GET, format!("/{table}?comp=acl"), XML)
 }
 
 /// [Set Table ACL](https://learn.microsoft.com/rest/api/storageservices/set-table-acl).
-pub fn set_acl(table: &str, document: String) -> Request {
+pub(crate) fn set_acl(table: &str, document: String) -> Request {
     xml(format!("/{table}?comp=acl"), document)
 }
 
 /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties).
-pub fn get_service_properties() -> Request {
+pub(crate) fn get_service_properties() -> Request {
     bare(Method::GET, "/?restype=service&comp=properties".into(), XML)
 }
 
 /// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties).
-pub fn set_service_properties(document: String) -> Request {
+pub(crate) fn set_service_properties(document: String) -> Request {
     xml("/?restype=service&comp=properties".into(), document)
 }
 
 /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats),
 /// which only the secondary endpoint answers.
-pub fn get_service_stats() -> Request {
+pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into(), XML)
 }
 
 /// `/table(PartitionKey='..',RowKey='..')`, encoded.
-pub fn address(table: &str, partition_key: &str, row_key: &str) -> String {
+pub(crate) fn address(table: &str, partition_key: &str, row_key: &str) -> String {
     let mut target = String::with_capacity(table.len() + partition_key.len() + row_key.len() + 40);
     target.push('/');
     target.push_str(table);
@@ -228,7 +233,7 @@ fn parameter(target: &mut String, separator: &mut char, name: &str, value: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etag::ETag;
+    use rowkey_wire::etag::ETag;
 
     #[test]
     fn a_query_is_written_as_the_service_reads_it() {

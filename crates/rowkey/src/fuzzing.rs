@@ -1,0 +1,37 @@
+//! Decoders of responses, for fuzz targets and tests of robustness: no part of what is promised.
+
+use http::HeaderMap;
+
+use crate::{blob, queue, table};
+
+/// Gives `headers` to every decoder of headers. Whether a continuation and a length of 1024 were read.
+pub fn headers(headers: &HeaderMap) -> bool {
+    use blob::wire::decode as blobs;
+    let (properties, _) = (blobs::properties(headers), blobs::container(headers));
+    let _ = (blobs::written(headers), blobs::appended(headers));
+    let _ = (blobs::lease_id(headers), blobs::lease_time(headers));
+    let _ = (blobs::content_md5(headers), blobs::content_crc64(headers));
+    let _ = queue::wire::decode::approximate_count(headers);
+    let _ = (queue::wire::decode::updated(headers), table::wire::decode::next_table(headers));
+    table::wire::decode::continuation(headers).is_some() && properties.length == 1024
+}
+
+/// Whether it is a list of messages.
+pub fn messages(body: &[u8]) -> bool {
+    queue::wire::decode::messages(body).is_ok()
+}
+
+/// Whether it is a list of queues.
+pub fn queues(body: &[u8]) -> bool {
+    queue::wire::decode::list(body).is_ok()
+}
+
+/// Whether it is a list of containers.
+pub fn containers(body: &[u8]) -> bool {
+    blob::wire::decode::containers(body).is_ok()
+}
+
+/// Whether it is a list of blobs.
+pub fn blobs(body: &[u8]) -> bool {
+    blob::wire::decode::blobs(body).is_ok()
+}

@@ -1,0 +1,13 @@
+//! The client's half of the Queue service's protocol.
+//!
+//! - [`encode`]: intent to request, one function an operation
+//! - [`decode`]: answers to what they mean
+
+// Decoders read numbers, dates and lengths that anyone sent: see the wire crate.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+
+#[cfg(test)]
+mod tests;
