@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::structure::root;
+use crate::structure::{examples, root};
 
 /// Where pages are, the book's first.
 const FOLDERS: [&str; 4] = ["docs/src", "benches", "tests/interop", "examples"];
@@ -20,6 +20,7 @@ pub(crate) fn check(faults: &mut Vec<String>) {
     let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap_or_default();
     faults.extend(summary_faults(&summary).into_iter().map(|fault| format!("SUMMARY.md:{fault}")));
     error_kinds(faults);
+    programs(&book, faults);
     for page in &pages {
         let text = fs::read_to_string(page).unwrap_or_default();
         let shown = page.strip_prefix(root()).unwrap_or(page).display();
@@ -33,6 +34,37 @@ pub(crate) fn check(faults: &mut Vec<String>) {
             && !listed(name)
         {
             faults.push(format!("{shown} is not in docs/src/SUMMARY.md"));
+        }
+    }
+}
+
+/// Each example has a page of the book, and each page of a pattern shows a program.
+fn programs(book: &Path, faults: &mut Vec<String>) {
+    // What lists pages, and what describes bytes.
+    const WITHOUT: [&str; 2] = ["patterns/index.md", "patterns/encryption-format.md"];
+    let mut pages = Vec::new();
+    collect(book, &mut pages);
+    let texts: Vec<_> =
+        pages.iter().map(|page| (page, fs::read_to_string(page).unwrap_or_default())).collect();
+    for name in examples() {
+        let is_named = |(_, text): &(&PathBuf, String)| {
+            ["examples/", "--example "].iter().any(|before| {
+                let named = format!("{before}{name}");
+                let mut behind =
+                    text.match_indices(&named).map(|(at, _)| &text[at + named.len()..]);
+                behind.any(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            })
+        };
+        if !texts.iter().any(is_named) {
+            faults.push(format!("examples/{name} has no page: include or name it in docs/src"));
+        }
+    }
+    for (page, text) in &texts {
+        let Ok(name) = page.strip_prefix(book) else { continue };
+        let is_pattern = name.starts_with("patterns") || name.starts_with("client");
+        let is_shown = text.contains("```rust") || text.contains("examples/");
+        if is_pattern && !is_shown && !WITHOUT.iter().any(|without| name == Path::new(without)) {
+            faults.push(format!("docs/src/{} shows no program", name.display()));
         }
     }
 }
