@@ -48,7 +48,7 @@ impl Table {
             };
             let found = self.get_body(Ok((&keys.0, &keys.1)), None).await;
             let found = match found {
-                // The read decides nothing: the insert itself stays in doubt.
+                // If this read fails, the outcome of the insert is still unknown.
                 Err(reading) if error.outcome() == Outcome::Unknown => {
                     return Err(Error::after_unknown(reading));
                 }

@@ -91,7 +91,7 @@ impl Table {
             // the entity is now what was written. Another writer may have written the same, though.
             // That makes no difference unless the change adds to what is there.
             Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
-                // The read decides nothing: the write itself stays in doubt.
+                // If this read fails, the outcome of the write is still unknown.
                 let reply = self.read(keys).await.map_err(Error::after_unknown)?;
                 let mut again: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;
                 change(&mut again.entity);
