@@ -247,7 +247,7 @@ fn text<'de, D: Deserializer<'de>, T>(deserializer: D, text: Text<T>) -> Result<
 impl Serialize for ValueRef<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !serializer.is_human_readable() {
-            return Compact::of(self).serialize(serializer);
+            return Compact::serialize(self, serializer);
         }
         let text = match self {
             Self::Boolean(value) => return serializer.serialize_bool(*value),
@@ -313,7 +313,7 @@ impl<'de> DeserializeSeed<'de> for Property<'_> {
         if deserializer.is_human_readable() {
             read(deserializer, self)
         } else {
-            Compact::deserialize(deserializer).map(|value| Some(value.into_value()))
+            Compact::deserialize(deserializer).map(|value| Some(value.into_owned()))
         }
     }
 }
@@ -401,7 +401,7 @@ fn write_property(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result
 
 /// A value in formats that do not say what they hold.
 #[derive(serde::Deserialize, serde::Serialize)]
-#[serde(rename = "Value")]
+#[serde(remote = "ValueRef", rename = "Value")]
 enum Compact<'a> {
     Binary(#[serde(with = "bytes")] Cow<'a, [u8]>),
     Boolean(bool),
@@ -411,34 +411,6 @@ enum Compact<'a> {
     Int32(i32),
     Int64(i64),
     String(Cow<'a, str>),
-}
-
-impl<'a> Compact<'a> {
-    fn of(value: &'a ValueRef<'_>) -> Self {
-        match value {
-            ValueRef::Binary(v) => Self::Binary(Cow::Borrowed(v)),
-            ValueRef::Boolean(v) => Self::Boolean(*v),
-            ValueRef::DateTime(v) => Self::DateTime(*v),
-            ValueRef::Double(v) => Self::Double(*v),
-            ValueRef::Guid(v) => Self::Guid(*v),
-            ValueRef::Int32(v) => Self::Int32(*v),
-            ValueRef::Int64(v) => Self::Int64(*v),
-            ValueRef::String(v) => Self::String(Cow::Borrowed(v)),
-        }
-    }
-
-    fn into_value(self) -> Value {
-        match self {
-            Self::Binary(v) => Value::Binary(v.into_owned()),
-            Self::Boolean(v) => Value::Boolean(v),
-            Self::DateTime(v) => Value::DateTime(v),
-            Self::Double(v) => Value::Double(v),
-            Self::Guid(v) => Value::Guid(v),
-            Self::Int32(v) => Value::Int32(v),
-            Self::Int64(v) => Value::Int64(v),
-            Self::String(v) => Value::String(v.into_owned()),
-        }
-    }
 }
 
 /// Bytes as such: serde makes a list of numbers of them.
