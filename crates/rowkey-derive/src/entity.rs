@@ -8,10 +8,12 @@ use crate::attrs::{DefaultValue, System};
 use crate::index;
 use crate::keys;
 use crate::list;
-use crate::model::{Field, Keys, Model, Role, VERSION, at, option_of, plain};
+use crate::model::{Field, Keys, Model, VERSION, plain};
 use crate::names::constant;
+use crate::role::Role;
 use crate::store::POINTER;
 use crate::template::Template;
+use crate::types::{at, option_of};
 
 /// The most names that the service takes in `$select`.
 const MAX_SELECT: usize = 252;

@@ -7,7 +7,8 @@ use syn::spanned::Spanned as _;
 use syn::{Data, DeriveInput, Error, Fields, Path, Result, Token, Type, Variant, parenthesized};
 
 use crate::attrs::{self, Container};
-use crate::model::{at, combine, discriminator, refuse_generics};
+use crate::model::{combine, discriminator};
+use crate::types::{at, refuse_generics};
 
 /// The enum and what its attributes say.
 struct Set<'a> {

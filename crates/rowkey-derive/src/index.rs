@@ -9,9 +9,11 @@ use crate::attrs::Index as Declared;
 use crate::keys::{
     arguments, declared, distinct, format, indices, local, local_named, part_type, template, write,
 };
-use crate::model::{KIND, Keys, Model, Role, at, combine, plain};
+use crate::model::{KIND, Keys, Model, combine, plain};
 use crate::names::did_you_mean;
+use crate::role::Role;
 use crate::template::{Part, Piece, Template};
+use crate::types::at;
 
 /// An update may delete a copy of each index and insert another one, and writes the entity: 99 of
 /// the 100 operations of a transaction.

@@ -4,9 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Result};
 
-use crate::model::at;
 use crate::property::bounded;
 use crate::shape::{Newtype, Shape, Variants};
+use crate::types::at;
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     match Shape::parse(input, "key_part")? {

@@ -11,9 +11,11 @@ use syn::spanned::Spanned as _;
 
 use crate::index::Index;
 use crate::list::List;
-use crate::model::{Keys, Model, Role, at, option_of, vec_of};
+use crate::model::{Keys, Model};
 use crate::notation::Notation;
+use crate::role::Role;
 use crate::template::{Part, Piece};
+use crate::types::{at, option_of, vec_of};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
 pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {

@@ -24,11 +24,13 @@ mod model;
 mod names;
 mod notation;
 mod property;
+mod role;
 mod serde;
 mod shape;
 mod store;
 mod stub;
 mod template;
+mod types;
 
 use proc_macro::TokenStream;
 use syn::DeriveInput;

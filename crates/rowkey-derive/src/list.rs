@@ -7,8 +7,10 @@ use syn::{Error, Ident, LitStr, Path, Result};
 use crate::attrs::List as Declared;
 use crate::index::{overlap, partition_text, taken, unambiguous, when_text};
 use crate::keys::{arguments, declared, distinct, indices, local, local_named, write};
-use crate::model::{Keys, Model, Role, at, combine, option_of, plain, vec_of};
+use crate::model::{Keys, Model, combine, plain};
+use crate::role::Role;
 use crate::template::{Part, Piece, Template};
+use crate::types::{at, option_of, vec_of};
 
 /// The operations of a transaction that are left beside the entity and its op row.
 const MAX_OPERATIONS: usize = 98;

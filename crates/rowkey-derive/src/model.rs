@@ -1,19 +1,19 @@
 //! A struct that is an entity or a projection, and what becomes of each of its fields.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote_spanned};
+use quote::quote_spanned;
 use syn::ext::IdentExt as _;
-use syn::spanned::Spanned as _;
 use syn::{
-    Data, DeriveInput, Error, Fields, GenericArgument, Generics, Ident, LitInt, LitStr, Path,
-    PathArguments, Result, Type, Visibility,
+    Data, DeriveInput, Error, Fields, Generics, Ident, LitInt, LitStr, Path, Result, Type,
+    Visibility,
 };
 
-use crate::attrs::{Container, DefaultValue, Field as Attrs, System};
+use crate::attrs::{Container, Field as Attrs};
 use crate::index::{self, Index};
 use crate::list::{self, List};
-use crate::names::{Case, check_property, constant};
+use crate::names::{check_property, constant};
+use crate::role::{Role, role};
 use crate::template::{Part, Template};
+use crate::types::{at, is_generic, option_of, refuse_lifetimes};
 
 /// The most properties that an entity has besides its keys and its Timestamp.
 const MAX_PROPERTIES: usize = 252;
@@ -98,35 +98,6 @@ pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) ty: &'a Type,
     pub(crate) role: Role,
-}
-
-/// What becomes of a field.
-pub(crate) enum Role {
-    /// It is in a key template.
-    Key,
-    /// It is stored under this name.
-    Property {
-        name: String,
-        json: bool,
-        encrypt: bool,
-        /// Whether its value is in a blob.
-        blob: bool,
-        /// A module whose functions convert it.
-        with: Option<Path>,
-        default: Option<DefaultValue>,
-        /// The type that it is stored as, a variant of `edm::Type`.
-        stored: Option<Ident>,
-        /// Whether every row has this type.
-        exact: bool,
-    },
-    /// Each of its entries is stored under its own name.
-    Rest,
-    /// Each of its fields is stored under its own name, with this in front of it.
-    Flatten(String),
-    /// It is not stored.
-    Skipped(Option<DefaultValue>),
-    /// It receives one of the properties that every entity has.
-    System(System),
 }
 
 impl<'a> Model<'a> {
@@ -423,70 +394,6 @@ pub(crate) fn plain(ident: &Ident) -> String {
     ident.unraw().to_string()
 }
 
-/// The `T` of `Option<T>`, as far as it can be told from how it is written.
-pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
-    argument_of(ty, "Option")
-}
-
-/// The `T` of `Vec<T>` or `Option<Vec<T>>`, as far as it can be told from how it is written.
-pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
-    argument_of(option_of(ty).unwrap_or(ty), "Vec")
-}
-
-fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
-    let path = match ty {
-        Type::Path(path) => path,
-        // A type that a `macro_rules!` macro took as `$t:ty`.
-        Type::Group(group) => return argument_of(&group.elem, name),
-        _ => return None,
-    };
-    let last = path.path.segments.last().filter(|last| last.ident == name)?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
-    match arguments.args.first() {
-        Some(GenericArgument::Type(inner)) if arguments.args.len() == 1 => Some(inner),
-        _ => None,
-    }
-}
-
-/// Where code about a type is said to be, so that a type that lacks a trait is pointed at. Names in
-/// that code still mean what they mean in the rest of it, `self` in a macro for instance.
-pub(crate) fn at(ty: &Type) -> Span {
-    Span::call_site().located_at(ty.span())
-}
-
-/// Refuses generic parameters.
-pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
-    if generics.params.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new_spanned(
-        generics,
-        format!("`{derive}` is derived for types without generic parameters"),
-    ))
-}
-
-/// Refuses lifetimes: what is read borrows nothing.
-pub(crate) fn refuse_lifetimes(generics: &Generics, derive: &str) -> Result<()> {
-    let Some(lifetime) = generics.lifetimes().next() else { return Ok(()) };
-    let what = format!(
-        "`{derive}` is derived for types that borrow nothing: what is read outlives the answer. Keep \
-         `String` or `Cow<'static, str>`"
-    );
-    Err(Error::new_spanned(lifetime, what))
-}
-
-/// Whether a type names one of the type parameters.
-pub(crate) fn is_generic(generics: &Generics, ty: &Type) -> bool {
-    fn names(generics: &Generics, tokens: TokenStream) -> bool {
-        tokens.into_iter().any(|token| match token {
-            TokenTree::Ident(ident) => generics.type_params().any(|param| param.ident == ident),
-            TokenTree::Group(group) => names(generics, group.stream()),
-            TokenTree::Literal(_) | TokenTree::Punct(_) => false,
-        })
-    }
-    generics.type_params().next().is_some() && names(generics, ty.to_token_stream())
-}
-
 pub(crate) fn combine(errors: &mut Option<Error>, error: Error) {
     match errors {
         Some(errors) => errors.combine(error),
@@ -506,126 +413,6 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
             ),
         )),
     }
-}
-
-fn role(ident: &Ident, attrs: Attrs, is_key: bool, rename_all: Option<Case>) -> Result<Role> {
-    let Attrs {
-        rename,
-        default,
-        skip,
-        json,
-        encrypt,
-        blob,
-        rest,
-        stored,
-        exact,
-        flatten,
-        prefix,
-        with,
-        system,
-    } = attrs;
-    let converted = with.as_ref().map(|(_, span)| *span);
-    let (renamed, defaulted) =
-        (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
-    if let Some(prefix) = prefix.as_ref().filter(|_| flatten.is_none()) {
-        let what = "`prefix` stands in front of the names of a flattened field's properties: \
-                    `flatten, prefix = \"..\"`";
-        return Err(Error::new(prefix.span(), what));
-    }
-    let conflict = |spans: [Option<Span>; 9], why: &str| match spans.into_iter().flatten().next() {
-        Some(span) => Err(Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)))),
-        None => Ok(()),
-    };
-    let types = stored.as_ref().map(Ident::span).or(exact);
-    if let Some(span) = types {
-        let why = if is_key {
-            Some("is part of a key and not stored as a property")
-        } else if system.is_some() {
-            Some("receives a property that every entity has")
-        } else if skip.is_some() {
-            Some("is skipped and not stored as a property")
-        } else if rest.is_some() {
-            Some("is no property: each of its entries is one, under its own name")
-        } else if json.is_some() {
-            Some("is JSON, which is a String")
-        } else if blob.is_some() {
-            Some("is stored in a blob")
-        } else if encrypt.is_some() {
-            Some("is stored encrypted, as a Binary")
-        } else if flatten.is_some() {
-            Some("is no property: each of its fields is one, under its own name")
-        } else if converted.is_some() {
-            Some("is converted by the functions of `with`")
-        } else {
-            None
-        };
-        let mut spans = [None; 9];
-        spans[0] = Some(span);
-        why.map_or(Ok(()), |why| conflict(spans, why))?;
-    }
-    if is_key {
-        conflict(
-            [renamed, defaulted, skip, json, encrypt, blob, rest, flatten, converted],
-            "is part of a key and not stored as a property",
-        )?;
-        return Ok(Role::Key);
-    }
-    if let Some((system, _)) = system {
-        conflict(
-            [renamed, defaulted, skip, json, encrypt, blob, rest, flatten, converted],
-            "receives a property that every entity has",
-        )?;
-        return Ok(Role::System(system));
-    }
-    if skip.is_some() {
-        let why = "is skipped and not stored as a property";
-        conflict([renamed, json, encrypt, blob, rest, flatten, converted, None, None], why)?;
-        return Ok(Role::Skipped(default));
-    }
-    if rest.is_some() {
-        let why = "is no property: each of its entries is one, under its own name";
-        conflict([renamed, defaulted, json, encrypt, blob, flatten, converted, None, None], why)?;
-        return Ok(Role::Rest);
-    }
-    if flatten.is_some() {
-        let why = "is no property: each of its fields is one, under its own name";
-        conflict([renamed, defaulted, json, encrypt, blob, converted, None, None, None], why)?;
-        let prefix = prefix.map(|prefix| {
-            let text = prefix.value();
-            let checked = check_property(&text).map_err(|what| Error::new(prefix.span(), what));
-            checked.map(|()| text)
-        });
-        return Ok(Role::Flatten(prefix.transpose()?.unwrap_or_default()));
-    }
-    if let Some(span) = converted {
-        let why = "is converted by the functions of `with`";
-        conflict([json, blob, None, None, None, None, None, None, None], why)?;
-        if encrypt.is_some() {
-            let what = "a field with `encrypt` is stored as it is or with `json`; remove `with`";
-            return Err(Error::new(span, what));
-        }
-    }
-    let name = match (&rename, rename_all) {
-        (Some(name), _) => name.value(),
-        (None, Some(case)) => case.apply(&plain(ident)),
-        (None, None) => plain(ident),
-    };
-    let span = renamed.unwrap_or_else(|| ident.span());
-    check_property(&name).map_err(|what| Error::new(span, what))?;
-    if let Some(blob) = blob.filter(|_| default.is_some()) {
-        let what = "a field in a blob that is absent is `Default::default()`; remove `default`";
-        return Err(Error::new(blob, what));
-    }
-    Ok(Role::Property {
-        name,
-        json: json.is_some(),
-        encrypt: encrypt.is_some(),
-        blob: blob.is_some(),
-        with: with.map(|(path, _)| path),
-        default,
-        stored,
-        exact: exact.is_some(),
-    })
 }
 
 /// The most rows of an entity.
@@ -708,17 +495,5 @@ mod tests {
         let with_kind = format!("{templates}, kind = \"large\"");
         assert_eq!(error(251, &with_kind), None, "the kind is a property too");
         assert!(error(252, &with_kind).is_some());
-    }
-
-    #[test]
-    fn options_are_recognized_as_they_are_written() {
-        let inner = |text: &str| {
-            let ty: Type = syn::parse_str(text).unwrap();
-            option_of(&ty).map(|inner| quote::quote!(#inner).to_string())
-        };
-        assert_eq!(inner("Option<i32>").as_deref(), Some("i32"));
-        assert_eq!(inner("::core::option::Option<Vec<u8>>").as_deref(), Some("Vec < u8 >"));
-        assert_eq!(inner("Vec<u8>"), None);
-        assert_eq!(inner("Option"), None);
     }
 }

@@ -4,8 +4,8 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Generics, Path, Result, Type};
 
-use crate::model::{at, is_generic};
 use crate::shape::{Newtype, Numbers, Other, Shape, Variants};
+use crate::types::{at, is_generic};
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     match Shape::parse(input, "property")? {

@@ -7,8 +7,9 @@ use syn::{
 };
 
 use crate::attrs::{self, Container, refuse};
-use crate::model::{combine, plain, refuse_generics, refuse_lifetimes};
+use crate::model::{combine, plain};
 use crate::names::Case;
+use crate::types::{refuse_generics, refuse_lifetimes};
 
 pub(crate) enum Shape<'a> {
     Newtype(Newtype<'a>),

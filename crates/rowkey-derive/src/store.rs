@@ -5,7 +5,8 @@ use syn::{Error, Result};
 
 use crate::index::{Index, overlap};
 use crate::list::List;
-use crate::model::{Field, Keys, Model, Role};
+use crate::model::{Field, Keys, Model};
+use crate::role::Role;
 use crate::template::Template;
 
 /// What the RowKeys of a store's own rows begin with, in the partitions of entities.

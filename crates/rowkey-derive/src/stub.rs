@@ -16,8 +16,9 @@ use syn::{
     parse_quote,
 };
 
-use crate::model::{option_of, plain, vec_of};
+use crate::model::plain;
 use crate::names::constant;
+use crate::types::{option_of, vec_of};
 
 /// What stands in the attributes on the type, whether or not all of it is right.
 struct Said {

@@ -1,0 +1,154 @@
+//! What becomes of a field: the role that its attributes give it, and which of them exclude each other.
+
+use syn::{Error, Ident, LitStr, Path, Result};
+
+use crate::attrs::{DefaultValue, Field as Attrs, System};
+use crate::model::plain;
+use crate::names::{Case, check_property};
+
+/// What becomes of a field.
+pub(crate) enum Role {
+    /// It is in a key template.
+    Key,
+    /// It is stored under this name.
+    Property {
+        name: String,
+        json: bool,
+        encrypt: bool,
+        /// Whether its value is in a blob.
+        blob: bool,
+        /// A module whose functions convert it.
+        with: Option<Path>,
+        default: Option<DefaultValue>,
+        /// The type that it is stored as, a variant of `edm::Type`.
+        stored: Option<Ident>,
+        /// Whether every row has this type.
+        exact: bool,
+    },
+    /// Each of its entries is stored under its own name.
+    Rest,
+    /// Each of its fields is stored under its own name, with this in front of it.
+    Flatten(String),
+    /// It is not stored.
+    Skipped(Option<DefaultValue>),
+    /// It receives one of the properties that every entity has.
+    System(System),
+}
+
+/// The role that a field's attributes give it. An attribute that would do nothing is refused.
+pub(crate) fn role(
+    ident: &Ident,
+    attrs: Attrs,
+    is_key: bool,
+    rename_all: Option<Case>,
+) -> Result<Role> {
+    let Attrs {
+        rename,
+        default,
+        skip,
+        json,
+        encrypt,
+        blob,
+        rest,
+        stored,
+        exact,
+        flatten,
+        prefix,
+        with,
+        system,
+    } = attrs;
+    let converted = with.as_ref().map(|(_, span)| *span);
+    let (renamed, defaulted) =
+        (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
+    if let Some(prefix) = prefix.as_ref().filter(|_| flatten.is_none()) {
+        let what = "`prefix` stands in front of the names of a flattened field's properties: \
+                    `flatten, prefix = \"..\"`";
+        return Err(Error::new(prefix.span(), what));
+    }
+    let types = stored.as_ref().map(Ident::span).or(exact);
+    let refuse =
+        |span, why: &str| Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)));
+    // Refuses the first attribute that is given, but for those named in `but`.
+    let alone = |but: &[&str], why: &str| {
+        let given = [
+            ("as", types),
+            ("rename", renamed),
+            ("default", defaulted),
+            ("skip", skip),
+            ("json", json),
+            ("encrypt", encrypt),
+            ("blob", blob),
+            ("rest", rest),
+            ("flatten", flatten),
+            ("with", converted),
+        ];
+        let mut others = given.into_iter().filter(|(name, _)| !but.contains(name));
+        others.find_map(|(_, span)| span).map_or(Ok(()), |span| Err(refuse(span, why)))
+    };
+    if is_key {
+        alone(&[], "is part of a key and not stored as a property")?;
+        return Ok(Role::Key);
+    }
+    if let Some((system, _)) = system {
+        alone(&[], "receives a property that every entity has")?;
+        return Ok(Role::System(system));
+    }
+    if skip.is_some() {
+        alone(&["skip", "default"], "is skipped and not stored as a property")?;
+        return Ok(Role::Skipped(default));
+    }
+    if rest.is_some() {
+        alone(&["rest"], "is no property: each of its entries is one, under its own name")?;
+        return Ok(Role::Rest);
+    }
+    if flatten.is_some() {
+        alone(&["flatten"], "is no property: each of its fields is one, under its own name")?;
+        let prefix = prefix.map(|prefix| {
+            let text = prefix.value();
+            let checked = check_property(&text).map_err(|what| Error::new(prefix.span(), what));
+            checked.map(|()| text)
+        });
+        return Ok(Role::Flatten(prefix.transpose()?.unwrap_or_default()));
+    }
+    if let Some(span) = types {
+        let fixed = [
+            (json, "is JSON, which is a String"),
+            (blob, "is stored in a blob"),
+            (encrypt, "is stored encrypted, as a Binary"),
+            (converted, "is converted by the functions of `with`"),
+        ];
+        if let Some((_, why)) = fixed.into_iter().find(|(given, _)| given.is_some()) {
+            return Err(refuse(span, why));
+        }
+    }
+    if let Some(span) = converted {
+        if let Some(span) = json.or(blob) {
+            return Err(refuse(span, "is converted by the functions of `with`"));
+        }
+        if encrypt.is_some() {
+            let what = "a field with `encrypt` is stored as it is or with `json`; remove `with`";
+            return Err(Error::new(span, what));
+        }
+    }
+    let name = match (&rename, rename_all) {
+        (Some(name), _) => name.value(),
+        (None, Some(case)) => case.apply(&plain(ident)),
+        (None, None) => plain(ident),
+    };
+    let span = renamed.unwrap_or_else(|| ident.span());
+    check_property(&name).map_err(|what| Error::new(span, what))?;
+    if let Some(blob) = blob.filter(|_| default.is_some()) {
+        let what = "a field in a blob that is absent is `Default::default()`; remove `default`";
+        return Err(Error::new(blob, what));
+    }
+    Ok(Role::Property {
+        name,
+        json: json.is_some(),
+        encrypt: encrypt.is_some(),
+        blob: blob.is_some(),
+        with: with.map(|(path, _)| path),
+        default,
+        stored,
+        exact: exact.is_some(),
+    })
+}

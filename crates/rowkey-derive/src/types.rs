@@ -1,0 +1,87 @@
+//! What can be told of a field's type from how it is written, and where code about it is said to be.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::spanned::Spanned as _;
+use syn::{Error, GenericArgument, Generics, PathArguments, Result, Type};
+
+/// The `T` of `Option<T>`, as far as it can be told from how it is written.
+pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
+    argument_of(ty, "Option")
+}
+
+/// The `T` of `Vec<T>` or `Option<Vec<T>>`, as far as it can be told from how it is written.
+pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
+    argument_of(option_of(ty).unwrap_or(ty), "Vec")
+}
+
+fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    let path = match ty {
+        Type::Path(path) => path,
+        // A type that a `macro_rules!` macro took as `$t:ty`.
+        Type::Group(group) => return argument_of(&group.elem, name),
+        _ => return None,
+    };
+    let last = path.path.segments.last().filter(|last| last.ident == name)?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first() {
+        Some(GenericArgument::Type(inner)) if arguments.args.len() == 1 => Some(inner),
+        _ => None,
+    }
+}
+
+/// Where code about a type is said to be, so that a type that lacks a trait is pointed at. Names in
+/// that code still mean what they mean in the rest of it, `self` in a macro for instance.
+pub(crate) fn at(ty: &Type) -> Span {
+    Span::call_site().located_at(ty.span())
+}
+
+/// Refuses generic parameters.
+pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
+    if generics.params.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new_spanned(
+        generics,
+        format!("`{derive}` is derived for types without generic parameters"),
+    ))
+}
+
+/// Refuses lifetimes: what is read borrows nothing.
+pub(crate) fn refuse_lifetimes(generics: &Generics, derive: &str) -> Result<()> {
+    let Some(lifetime) = generics.lifetimes().next() else { return Ok(()) };
+    let what = format!(
+        "`{derive}` is derived for types that borrow nothing: what is read outlives the answer. Keep \
+         `String` or `Cow<'static, str>`"
+    );
+    Err(Error::new_spanned(lifetime, what))
+}
+
+/// Whether a type names one of the type parameters.
+pub(crate) fn is_generic(generics: &Generics, ty: &Type) -> bool {
+    fn names(generics: &Generics, tokens: TokenStream) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(ident) => generics.type_params().any(|param| param.ident == ident),
+            TokenTree::Group(group) => names(generics, group.stream()),
+            TokenTree::Literal(_) | TokenTree::Punct(_) => false,
+        })
+    }
+    generics.type_params().next().is_some() && names(generics, ty.to_token_stream())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_recognized_as_they_are_written() {
+        let inner = |text: &str| {
+            let ty: Type = syn::parse_str(text).unwrap();
+            option_of(&ty).map(|inner| quote::quote!(#inner).to_string())
+        };
+        assert_eq!(inner("Option<i32>").as_deref(), Some("i32"));
+        assert_eq!(inner("::core::option::Option<Vec<u8>>").as_deref(), Some("Vec < u8 >"));
+        assert_eq!(inner("Vec<u8>"), None);
+        assert_eq!(inner("Option"), None);
+    }
+}
