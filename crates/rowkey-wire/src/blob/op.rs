@@ -204,12 +204,12 @@ pub enum LeaseAction {
     Acquire {
         /// Seconds, 15 to 60; none: without an end.
         seconds: Option<u32>,
-        /// The id that the client would like.
+        /// The id that it is to have; none: the service makes one.
         proposed: Option<Uuid>,
     },
-    /// It ends, now or after a while.
+    /// It ends for any holder.
     Break {
-        /// Seconds, 0 to 60; none: what remains.
+        /// After this number of seconds, 0 to 60; none: when it would have ended, or at once if never.
         period: Option<u32>,
     },
     /// It gets another id.
@@ -219,7 +219,7 @@ pub enum LeaseAction {
         /// The id it is to have.
         proposed: Uuid,
     },
-    /// It ends, and another may begin at once.
+    /// Its holder gives it up; another may begin at once.
     Release(Uuid),
     /// Its time begins anew.
     Renew(Uuid),

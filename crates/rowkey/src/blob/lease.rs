@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire, Place};
+use rowkey_wire::blob::op::LeaseAction;
 use uuid::Uuid;
 
 use super::container::{Container, incomplete};
@@ -95,14 +96,14 @@ impl Lease {
 
     /// Begins the lease's time anew. Fails with [`ErrorKind::Leased`] when it was lost.
     pub async fn renew(&self) -> Result<()> {
-        self.target.send("RenewLease", encode::Lease::Renew(self.id), &[]).await?;
+        self.target.send("RenewLease", LeaseAction::Renew(self.id), &[]).await?;
         Ok(())
     }
 
     /// Gives the lease another id, so that the one before is of no use any more.
     pub async fn change(&mut self) -> Result<()> {
         let proposed = self.target.account.pipeline().guid();
-        let change = encode::Lease::Change { lease: self.id, proposed };
+        let change = LeaseAction::Change { lease: self.id, proposed };
         self.target.send("ChangeLease", change, &[]).await?;
         self.id = proposed;
         Ok(())
@@ -110,7 +111,7 @@ impl Lease {
 
     /// Gives the lease up, so that others can take it at once. Says whether it still was there.
     pub async fn release(self) -> Result<bool> {
-        let release = encode::Lease::Release(self.id);
+        let release = LeaseAction::Release(self.id);
         match self.target.send("ReleaseLease", release, &[409]).await {
             Ok(_) => Ok(true),
             // Another holder's by now; or an earlier attempt has released it.
@@ -153,7 +154,7 @@ impl Target {
         };
         // With an id of its own, an attempt that is repeated finds its lease instead of another client's.
         let id = self.account.pipeline().guid();
-        let acquire = encode::Lease::Acquire { seconds, proposed: Some(id) };
+        let acquire = LeaseAction::Acquire { seconds, proposed: Some(id) };
         match self.send("AcquireLease", acquire, &[409]).await {
             Ok(_) => Ok(Some(Lease { target: self, id })),
             Err(error) if error.kind() == ErrorKind::Leased => match error.outcome() {
@@ -172,7 +173,7 @@ impl Target {
             }
             period => period.and_then(|seconds| u32::try_from(seconds).ok()),
         };
-        match self.send("BreakLease", encode::Lease::Break { period }, &[409]).await {
+        match self.send("BreakLease", LeaseAction::Break { period }, &[409]).await {
             Ok(reply) => match decode::lease_time(&reply.headers) {
                 Some(seconds) => Ok(Some(Duration::from_secs(seconds.into()))),
                 None => Err(incomplete(&self.call("BreakLease"), &reply)),
@@ -185,7 +186,7 @@ impl Target {
     async fn send(
         &self,
         operation: &'static str,
-        lease: encode::Lease,
+        lease: LeaseAction,
         expected: &'static [u16],
     ) -> Result<Reply> {
         let call = self.call(operation).expecting(expected);

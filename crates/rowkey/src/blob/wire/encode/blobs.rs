@@ -112,16 +112,6 @@ pub(crate) fn get_properties(
     read(Method::HEAD, blob(place, ""), snapshot, conditions)
 }
 
-/// [Get Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/get-blob-metadata).
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn get_metadata(
-    place: Place<'_>,
-    snapshot: Option<&str>,
-    conditions: &Conditions,
-) -> Request {
-    read(Method::GET, blob(place, "?comp=metadata"), snapshot, conditions)
-}
-
 /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties):
 /// all headers, in place of what there was.
 pub(crate) fn set_properties(
@@ -191,19 +181,6 @@ pub(crate) fn copy<'a>(
         headers.insert(names::REQUIRES_SYNC, TRUE);
     }
     Ok(request)
-}
-
-/// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob). Of the
-/// conditions only the lease counts.
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn abort_copy(place: Place<'_>, copy_id: &str, conditions: &Conditions) -> Request {
-    let mut target = blob(place, "?comp=copy");
-    parameter(&mut target, "copyid", Some(copy_id));
-    let mut request = bare(Method::PUT, target);
-    request.headers.insert(names::COPY_ACTION, HeaderValue::from_static("abort"));
-    let lease = conditions.lease.map(|lease| lease.to_string());
-    set(&mut request.headers, names::LEASE_ID, lease);
-    request
 }
 
 fn put(

@@ -3,12 +3,10 @@
 use bytes::Bytes;
 use http::Method;
 
-use super::parts::{
-    Conditions, Place, bare, blob, describe, document, parameter, set, sum, with_body,
-};
+use super::parts::{Conditions, Place, blob, describe, document, parameter, set, sum, with_body};
 use rowkey_wire::blob::block_list::{self, Source};
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{AppendLimits, BlockLists, ContentHeaders, Sums};
+use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, Sums};
 use rowkey_wire::metadata::{self, MetadataError};
 use rowkey_wire::request::Request;
 
@@ -46,28 +44,6 @@ pub(crate) fn put_block_list<'a, 'b>(
     Ok(request)
 }
 
-/// [Get Block List](https://learn.microsoft.com/rest/api/storageservices/get-block-list). The answer
-/// is read by [`block_list::decode`].
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn get_block_list(
-    place: Place<'_>,
-    lists: BlockLists,
-    snapshot: Option<&str>,
-    conditions: &Conditions,
-) -> Request {
-    let mut target = blob(place, "?comp=blocklist");
-    let lists = match lists {
-        BlockLists::All => "all",
-        BlockLists::Committed => "committed",
-        BlockLists::Uncommitted => "uncommitted",
-    };
-    parameter(&mut target, "blocklisttype", Some(lists));
-    parameter(&mut target, "snapshot", snapshot);
-    let mut request = bare(Method::GET, target);
-    conditions.write(&mut request.headers);
-    request
-}
-
 /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block).
 pub(crate) fn append_block(
     place: Place<'_>,
@@ -78,16 +54,6 @@ pub(crate) fn append_block(
 ) -> Request {
     let mut request = with_body(Method::PUT, blob(place, "?comp=appendblock"), block);
     sum(&mut request.headers, sums);
-    limit(&mut request, limits);
-    conditions.write(&mut request.headers);
-    request
-}
-
-/// [Append Blob Seal](https://learn.microsoft.com/rest/api/storageservices/append-blob-seal): nothing
-/// can be appended any more.
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn seal(place: Place<'_>, limits: &AppendLimits, conditions: &Conditions) -> Request {
-    let mut request = bare(Method::PUT, blob(place, "?comp=seal"));
     limit(&mut request, limits);
     conditions.write(&mut request.headers);
     request

@@ -68,13 +68,6 @@ pub(crate) fn get_container_properties(name: &str, conditions: &Conditions) -> R
     guarded(Method::GET, container(name, ""), conditions)
 }
 
-/// [Get Container Metadata](https://learn.microsoft.com/rest/api/storageservices/get-container-metadata).
-/// Of the conditions only the lease counts.
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn get_container_metadata(name: &str, conditions: &Conditions) -> Request {
-    guarded(Method::GET, container(name, "&comp=metadata"), conditions)
-}
-
 /// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata):
 /// all of it, in place of what there was.
 pub(crate) fn set_container_metadata<'a>(
@@ -133,12 +126,6 @@ pub(crate) fn list_blobs(name: &str, list: &ListBlobs<'_>) -> Request {
         wanted.into_iter().filter_map(|(wanted, name)| wanted.then_some(name)).collect();
     parameter(&mut target, "include", Some(include.join(",")).filter(|t| !t.is_empty()).as_deref());
     bare(Method::GET, target)
-}
-
-/// [Get Account Information](https://learn.microsoft.com/rest/api/storageservices/get-account-information).
-#[cfg_attr(not(test), expect(dead_code, reason = "the client offers no such call yet"))]
-pub(crate) fn get_account_information() -> Request {
-    bare(Method::GET, "/?restype=account&comp=properties".into())
 }
 
 /// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties).

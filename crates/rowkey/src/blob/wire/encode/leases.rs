@@ -1,10 +1,10 @@
 //! Leases on blobs and containers.
 
 use http::{HeaderValue, Method};
-use uuid::Uuid;
 
 use super::parts::{Conditions, Place, bare, blob, container, set};
 use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::op::LeaseAction;
 use rowkey_wire::request::Request;
 
 /// What a lease is on.
@@ -16,38 +16,10 @@ pub(crate) enum Target<'a> {
     Container(&'a str),
 }
 
-/// What is to become of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lease {
-    /// It begins.
-    Acquire {
-        /// Seconds, 15 to 60; none: without an end.
-        seconds: Option<u32>,
-        /// The id that it is to have; none: the service makes one.
-        proposed: Option<Uuid>,
-    },
-    /// It ends for any holder.
-    Break {
-        /// After this number of seconds, 0 to 60; none: when it would have ended, or at once if never.
-        period: Option<u32>,
-    },
-    /// It gets another id.
-    Change {
-        /// The id it has.
-        lease: Uuid,
-        /// The id it is to have.
-        proposed: Uuid,
-    },
-    /// Its holder gives it up.
-    Release(Uuid),
-    /// Its time begins anew.
-    Renew(Uuid),
-}
-
 /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob) and
 /// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container). Of the
 /// conditions the lease does not count.
-pub(crate) fn lease(target: Target<'_>, lease: Lease, conditions: &Conditions) -> Request {
+pub(crate) fn lease(target: Target<'_>, action: LeaseAction, conditions: &Conditions) -> Request {
     let target = match target {
         Target::Blob(place) => blob(place, "?comp=lease"),
         Target::Container(name) => container(name, "&comp=lease"),
@@ -56,20 +28,20 @@ pub(crate) fn lease(target: Target<'_>, lease: Lease, conditions: &Conditions) -
     let headers = &mut request.headers;
     conditions.write(headers);
     headers.remove(names::LEASE_ID);
-    let (action, id, proposed) = match lease {
-        Lease::Acquire { seconds, proposed } => {
+    let (action, id, proposed) = match action {
+        LeaseAction::Acquire { seconds, proposed } => {
             let seconds = seconds.map_or(-1, i64::from);
             headers.insert(names::LEASE_DURATION, HeaderValue::from(seconds));
             ("acquire", None, proposed)
         }
-        Lease::Break { period } => {
+        LeaseAction::Break { period } => {
             let period = period.map(|period| period.to_string());
             set(headers, names::LEASE_BREAK_PERIOD, period);
             ("break", None, None)
         }
-        Lease::Change { lease, proposed } => ("change", Some(lease), Some(proposed)),
-        Lease::Release(lease) => ("release", Some(lease), None),
-        Lease::Renew(lease) => ("renew", Some(lease), None),
+        LeaseAction::Change { lease, proposed } => ("change", Some(lease), Some(proposed)),
+        LeaseAction::Release(lease) => ("release", Some(lease), None),
+        LeaseAction::Renew(lease) => ("renew", Some(lease), None),
     };
     headers.insert(names::LEASE_ACTION, HeaderValue::from_static(action));
     set(headers, names::LEASE_ID, id.map(|id| id.to_string()));

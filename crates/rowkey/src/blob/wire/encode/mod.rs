@@ -27,5 +27,5 @@ pub(crate) use containers::{
     get_container_properties, get_service_properties, get_service_stats, get_user_delegation_key,
     list_blobs, list_containers, set_container_acl, set_container_metadata, set_service_properties,
 };
-pub(crate) use leases::{Lease, Target, lease};
+pub(crate) use leases::{Target, lease};
 pub(crate) use parts::{Conditions, Place};
