@@ -173,7 +173,7 @@ fn rowkey(flags: &[&str]) -> io::Result<Server> {
     let program = if let Some(program) = PROGRAM.get() {
         program
     } else {
-        let built = build("../Cargo.toml", "rowkey-server", "rowkey-server", &["program"])?;
+        let built = build("../Cargo.toml", "rowkey-server", "rowkey-server", &[])?;
         PROGRAM.get_or_init(|| built)
     };
     let mut command = Command::new(program);

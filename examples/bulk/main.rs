@@ -8,7 +8,7 @@ use std::path::Path;
 
 use futures_util::stream;
 use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::job::{Job, Pace};
 
 /// An airport: a partition a state, a row a code.

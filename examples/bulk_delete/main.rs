@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::select;
 use futures_util::stream;
 use rowkey::{Entity, StorageAccount, Table};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::job::{Checkpoint, Job, Pace, Walk};
 use tokio::sync::Notify;
 

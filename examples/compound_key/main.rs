@@ -5,7 +5,7 @@
 
 use rowkey::table::Cost;
 use rowkey::{Entity, EntitySet, Partition, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 
 // ANCHOR: types
 /// `empid_000123`. The heads of both types are the same, so that an employee and the reviews lie

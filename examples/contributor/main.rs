@@ -8,7 +8,7 @@ mod contributor;
 use std::error::Error;
 
 use rowkey::{ClientOptions, Entity, ManualClock, StorageAccount, edm::Value};
-use rowkey_server::{Server, Sweep, Swept};
+use rowkey_emulator::{Server, Sweep, Swept};
 use rowkey_store::Store;
 
 use contributor::{Ledger, Purchase};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::TryStreamExt as _;
 use rowkey::{Error, ErrorKind, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
 use rowkey_worker::worker::{Attempt, Done, Step, Worker};
 use rowkey_worker::{Task, Tasks};

@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Entity, StorageAccount, Table};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::{Copies, Store};
 
 #[derive(Clone, Debug, Entity)]

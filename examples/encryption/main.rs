@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount};
+use rowkey_emulator::Server;
 use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
-use rowkey_server::Server;
 use rowkey_store::Store;
 
 type Failure = Box<dyn std::error::Error>;

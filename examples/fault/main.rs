@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Entity, ManualClock, Outcome, Result, StorageAccount, Table, edm};
-use rowkey_server::{Fault, Operation, Server, Snapshot, Sweep};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot, Sweep};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{bank}", row = "account_{number:4}")]

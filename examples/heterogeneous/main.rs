@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{DynamicEntity, Entity, EntitySet, Key, Match, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 
 // ANCHOR: types
 /// The row `department` of the partition.

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{DynamicEntity, Entity, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::Deciding;
 use rowkey_worker::inbox::Inbox;
 use rowkey_worker::worker::{Attempt, Done, Step, Worker};

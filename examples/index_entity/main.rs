@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use rowkey::{Entity, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::Store;
 
 #[derive(Clone, Debug, Entity)]

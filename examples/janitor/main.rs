@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowkey::{Entity, ManualClock, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_large::LeaseLock;
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::Store;
 use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
 use tokio::sync::Notify;

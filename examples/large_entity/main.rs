@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use rowkey::{Entity, ManualClock, Projection, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
 
 #[derive(Clone, Debug, PartialEq, Entity)]

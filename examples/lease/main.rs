@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rowkey::{ErrorKind, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 
 const TERM: Duration = Duration::from_secs(15);
 

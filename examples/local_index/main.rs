@@ -8,7 +8,7 @@
 
 use futures_util::TryStreamExt as _;
 use rowkey::{DynamicEntity, Entity, Partition, Projection, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::Store;
 
 // ANCHOR: declaration

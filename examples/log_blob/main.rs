@@ -9,9 +9,9 @@ use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
 use futures_util::future::join;
 use futures_util::{TryStreamExt as _, future};
 use rowkey::StorageAccount;
+use rowkey_emulator::{Operation, Server};
 use rowkey_large::BlobLog;
 use rowkey_large::log_blob::LogLine;
-use rowkey_server::{Operation, Server};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 type Failure = Box<dyn std::error::Error>;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use rowkey::{Entity, StorageAccount, Table, Transaction};
+use rowkey_emulator::{Operation, Server};
 use rowkey_patterns::lookup::Lookup;
-use rowkey_server::{Operation, Server};
 
 /// A row for each airport, in the partition of its state.
 #[derive(Clone, Debug, Entity)]

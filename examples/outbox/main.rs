@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::{Entity, ErrorCode, ManualClock, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Settled, Store};
 use rowkey_worker::outbox::Outbox as _;
 use rowkey_worker::worker::{Attempt, Done, Step, Worker};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::{Queue, Result, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 
 /// How long a worker has for a message before another one gets it.
 const AT_WORK: Duration = Duration::from_secs(30);

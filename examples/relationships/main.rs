@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Entity, EntitySet, StorageAccount, Table};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 
 // ANCHOR: types
 /// The *one*: its partition is that of everything that belongs to it.

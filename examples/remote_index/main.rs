@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
 
 // ANCHOR: declare

@@ -8,7 +8,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::Store;
 
 // ANCHOR: declare

@@ -10,8 +10,8 @@ use std::path::Path;
 use chrono::{DateTime, NaiveDateTime, Utc};
 use futures_util::TryStreamExt as _;
 use rowkey::{Entity, StorageAccount, Transaction};
+use rowkey_emulator::{Operation, Server};
 use rowkey_patterns::rollover::{Period, Rollover};
-use rowkey_server::{Operation, Server};
 
 /// A temperature: the row is the time, so that key order is the order of time.
 #[derive(Clone, Debug, Entity)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rowkey::sas::{self, TablePermissions, TableSas, Warning};
 use rowkey::table::AccessPolicy;
 use rowkey::{Clock, Entity, ErrorCode, Match, StorageAccount, SystemClock};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{user}", row = "note_{id:6}")]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::{Entity, StorageAccount};
+use rowkey_emulator::{Operation, Server};
 use rowkey_patterns::series::Series;
-use rowkey_server::{Operation, Server};
 
 /// A day of a station, `seattle | 20100314`. It has no properties of its own: the hours are slots.
 #[derive(Clone, Debug, Entity)]

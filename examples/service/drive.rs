@@ -2,7 +2,7 @@
 
 use reqwest::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use serde_json::{Value, json};
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;

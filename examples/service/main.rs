@@ -15,7 +15,7 @@ use std::{env, future::pending, sync::Arc};
 
 use model::{Audited, Mail, Order, Revenue, User};
 use rowkey::{Container, Result, StorageAccount, Table};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::{Store, View};
 use rowkey_worker::Tasks;
 use rowkey_worker::worker::{Attempt, Done, Worker};

@@ -5,8 +5,8 @@
 
 use futures_util::TryStreamExt as _;
 use rowkey::{ClientOptions, Entity, ErrorKind, ManualClock, RetryOptions, StorageAccount};
+use rowkey_emulator::{Server, Targets};
 use rowkey_patterns::spread::{Spread, Traffic};
-use rowkey_server::{Server, Targets};
 
 /// A reading of a device. The RowKey grows with time, so within a bucket all goes to the end.
 #[derive(Clone, Debug, Entity)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rowkey::blob::Conditions;
 use rowkey::{Container, DynamicEntity, Entity, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Deciding;
 use rowkey_worker::inbox::Inbox;
 use rowkey_worker::steps::{self, Steps};

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Credential, Entity, ErrorCode, Result, StorageAccount, Table, answers};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer};
 

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rowkey::{
     Continuation, Cost, ErrorCode, Match, Outcome, ScanPolicy, StorageAccount, Table, Transaction,
 };
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use tokio::time::Instant;
 
 use crate::airport::{Airport, Place};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rowkey::sas::{TablePermissions, TableSas};
 use rowkey::table::AccessPolicy;
 use rowkey::{Entity, ErrorCode, Match, StorageAccount};
+use rowkey_emulator::Server;
 use rowkey_patterns::vending::Vending;
-use rowkey_server::Server;
 
 /// A note, in the partition of its author.
 #[derive(Clone, Debug, Entity)]

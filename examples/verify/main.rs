@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::select;
 use futures_util::stream;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount, Table};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::Store;
 use rowkey_store::job::{Job, Report};
 use tokio::sync::Notify;

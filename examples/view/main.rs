@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rowkey::edm::DateTime;
 use rowkey::{Entity, ErrorCode, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Store, View};
 
 /// Employees lie in the partition of their region.

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 
 use rowkey::{Entity, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::Store;
 
 // ANCHOR: declare
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let rows =
-        || server.snapshot().table("temperatures").map_or(0, rowkey_server::StoredTable::len);
+        || server.snapshot().table("temperatures").map_or(0, rowkey_emulator::StoredTable::len);
 
     // ANCHOR: write
     let years = Store::<Temperatures>::builder(account.table("temperatures")).build()?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use rowkey::queue::Body;
 use rowkey::{Clock, Entity, ManualClock, StorageAccount, Table};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_worker::dead_letters::Selection;
 use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
 use rowkey_worker::{Task, Tasks};

@@ -19,7 +19,7 @@ use rowkey::{
     AccessToken, Credential, CredentialSlot, ErrorCode, ErrorKind, ManualClock, Match,
     StorageAccount, StorageAccountBuilder, Table, TokenError, TokenProvider,
 };
-use rowkey_server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
+use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
 use rowkey_tests::{TestResult, trusting};
 
 use crate::model::{Badge, Employee, employee};

@@ -5,7 +5,7 @@ use rowkey::{
     ClientOptions, Continuation, DynamicEntity, Entity, ErrorKind, Filter, Key, Outcome, Page,
     Partition, Projection, Query, Result, Table,
 };
-use rowkey_server::{Operation, Pages};
+use rowkey_emulator::{Operation, Pages};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};

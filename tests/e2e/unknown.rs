@@ -2,7 +2,7 @@
 
 use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{DynamicEntity, Entity, Key};
-use rowkey_server::{Fault, Injected, Operation, Server};
+use rowkey_emulator::{Fault, Injected, Operation, Server};
 use rowkey_tests::{Arm, Fixture, TestResult, arm, sweep};
 
 /// What the old program knows of an entity.

@@ -1,6 +1,6 @@
 //! Encrypted fields in blobs: what the container shows, what is refused, and what a new key leaves alone.
 
-use rowkey_server::Snapshot;
+use rowkey_emulator::Snapshot;
 
 use super::*;
 

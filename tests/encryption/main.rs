@@ -22,8 +22,8 @@ use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, Outcome, Result,
     ScanPolicy, StorageAccount, Table,
 };
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::{Op, Sealer, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use rowkey::blob::Check;
 use rowkey::{Outcome, StorageAccount};
-use rowkey_server::{Fault, JournalEntry, Operation, Snapshot};
+use rowkey_emulator::{Fault, JournalEntry, Operation, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{Runs, once, sweep};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::{ErrorCode, ErrorKind, Match, StorageAccount, edm};
-use rowkey_server::{Fault, Operation, Server, Targets};
+use rowkey_emulator::{Fault, Operation, Server, Targets};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, waiting};
 
@@ -90,7 +90,7 @@ async fn copies_of_a_server_go_their_own_ways() -> TestResult {
     table.upsert(&Counter { count: 7, ..counter("a", 1) }).await?;
     copy.replace(&stored.map(|counter| counter.count = 8)).await?;
     copy.insert(&counter("a", 2)).await?;
-    let count = |snapshot: &rowkey_server::Snapshot| {
+    let count = |snapshot: &rowkey_emulator::Snapshot| {
         let table = snapshot.table("Counters").unwrap();
         (table.len(), table.entity("a", "0001").unwrap().get("Count").unwrap())
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::{ErrorCode, ErrorKind, Outcome};
-use rowkey_server::{Fault, Operation, Service};
+use rowkey_emulator::{Fault, Operation, Service};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 

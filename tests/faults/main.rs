@@ -9,7 +9,7 @@ mod pages;
 mod queues;
 
 use rowkey::{Entity, StorageAccount, Table};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_tests::sweep::account;
 
 /// Something that is counted.

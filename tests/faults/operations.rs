@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rowkey::{ErrorKind, Match, Outcome, Result};
-use rowkey_server::{Server, Snapshot, StoredTable, Sweep, SweepFault};
+use rowkey_emulator::{Server, Snapshot, StoredTable, Sweep, SweepFault};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{Runs, account, once, sweep};
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use futures_util::TryStreamExt;
 use rowkey::blob::Entry;
 use rowkey::{Continuation, Filter, StorageAccount};
-use rowkey_server::{Fault, Operation, Pages};
+use rowkey_emulator::{Fault, Operation, Pages};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, sweep};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::queue::Body;
-use rowkey_server::{Fault, Operation};
+use rowkey_emulator::{Fault, Operation};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rowkey::edm::DateTime;
 use rowkey::{DynamicEntity, Entity, EntitySet, Filter, Key, KeyPart, Partition, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_tests::{Fixture, TestResult};
 
 use rowkey_tests::random::{Random, seeds};

@@ -7,7 +7,7 @@ use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{
     DynamicEntity, Entity, EntitySet, ErrorKind, Key, Match, Partition, StorageAccount, Table,
 };
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::Store;
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
@@ -455,7 +455,7 @@ async fn an_update_that_upgrades_is_whole_or_not_whichever_request_fails() -> Te
         account.table("staff").update(key(), raise).await?;
         Ok(())
     };
-    let invariants = |snapshot: &rowkey_server::Snapshot, _: &rowkey::Result<()>| {
+    let invariants = |snapshot: &rowkey_emulator::Snapshot, _: &rowkey::Result<()>| {
         let row = snapshot.table("staff").unwrap().entity("sales", "id_000001").unwrap();
         assert_eq!(row.get("EntityVersion"), Some(Value::Int32(3)));
         assert_eq!(row.get("Cents"), Some(Value::Int64(100_000)));

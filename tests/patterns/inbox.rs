@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::{Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::{ClientOptions, Clock, ErrorKind, ManualClock, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{once, sweep, waiting};

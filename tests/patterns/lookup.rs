@@ -10,8 +10,8 @@ use rowkey::{
     ClientOptions, Entity, EntitySet, ErrorKind, Key, ManualClock, Match, ScanPolicy,
     StorageAccount, Table,
 };
+use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_patterns::lookup::Lookup;
-use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_tests::sweep::{once, sweep, waiting};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -307,7 +307,7 @@ async fn a_reading_of_several_pages_is_whole_or_an_error_whichever_request_fails
         assert_eq!(scenario(account).await?, 23);
         Ok(())
     };
-    let unchanged = |snapshot: &rowkey_server::Snapshot, _: &rowkey::Result<usize>| {
+    let unchanged = |snapshot: &rowkey_emulator::Snapshot, _: &rowkey::Result<usize>| {
         assert_eq!(snapshot.table("states").unwrap().len(), 23);
     };
     let _chaos = server.chaos(chaos);

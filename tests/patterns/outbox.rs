@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::select;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Outcome, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::{Settled, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};

@@ -9,8 +9,8 @@ use rowkey::table::Stream;
 use rowkey::{
     DynamicEntity, Entity, ErrorKind, Match, Outcome, Partition, Query, ScanPolicy, Table,
 };
+use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_patterns::parallel::{Checkpoint, Failure, Found, Parallel, key_ranges};
-use rowkey_server::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};

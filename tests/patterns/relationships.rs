@@ -1,7 +1,7 @@
 //! One-to-many in one partition: the count and the rows that are counted agree through every failure.
 
 use rowkey::{Entity, EntitySet, ErrorKind, Outcome, StorageAccount, Table};
-use rowkey_server::{Operation, Server, Snapshot};
+use rowkey_emulator::{Operation, Server, Snapshot};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use rowkey::{Entity, ErrorCode, ManualClock, Outcome, Result, StorageAccount, Table};
+use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot};
 use rowkey_patterns::rollover::{Period, Rollover};
-use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult, unique_name};
@@ -64,7 +64,7 @@ async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestR
     let before = server.journal();
     log.now().insert(&line("web", 1)).await?;
     let journal = server.journal().since(&before);
-    let sent: Vec<_> = journal.iter().map(rowkey_server::JournalEntry::operation).collect();
+    let sent: Vec<_> = journal.iter().map(rowkey_emulator::JournalEntry::operation).collect();
     let insert = Operation::InsertEntity;
     assert_eq!(sent, [insert, Operation::CreateTable, insert]);
 
@@ -283,7 +283,7 @@ async fn write_all(log: &Rollover) -> Result<()> {
 }
 
 fn written(snapshot: &Snapshot) -> usize {
-    snapshot.tables().map(rowkey_server::StoredTable::len).sum()
+    snapshot.tables().map(rowkey_emulator::StoredTable::len).sum()
 }
 
 #[tokio::test]

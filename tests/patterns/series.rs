@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome};
+use rowkey_emulator::{Fault, Operation, Pages, Server};
 use rowkey_patterns::series::Series;
-use rowkey_server::{Fault, Operation, Pages, Server};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -161,8 +161,12 @@ async fn it_costs_what_the_page_says() -> TestResult {
     let mut before = server.journal();
     let mut sent = || {
         let now = server.journal();
-        let sent: Vec<_> =
-            now.clone().since(&before).iter().map(rowkey_server::JournalEntry::operation).collect();
+        let sent: Vec<_> = now
+            .clone()
+            .since(&before)
+            .iter()
+            .map(rowkey_emulator::JournalEntry::operation)
+            .collect();
         before = now;
         sent
     };

@@ -8,8 +8,8 @@ use rowkey::edm::Value;
 use rowkey::{
     ClientOptions, Continuation, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table,
 };
+use rowkey_emulator::{Operation, Pages, Server, Targets};
 use rowkey_patterns::spread::{Found, Gather, Order, Spread, Traffic};
-use rowkey_server::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rowkey::blob::Conditions;
 use rowkey::{Container, Entity, Error, ErrorKind, Key, Outcome, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rowkey::queue::Body;
 use rowkey::telemetry::{Telemetry, TraceParent};
 use rowkey::{ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::Settled;
 use rowkey_tests::TestResult;
 use rowkey_worker::outbox::Outbox as _;

@@ -14,8 +14,8 @@ use rowkey::{
     Clock as _, Credential, CredentialSlot, DynamicEntity, Entity, ErrorCode, ErrorKind, Key,
     ManualClock, Match, Outcome, Partition, StorageAccount, Table,
 };
+use rowkey_emulator::Server;
 use rowkey_patterns::vending::Vending;
-use rowkey_server::Server;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 

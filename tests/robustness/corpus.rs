@@ -5,7 +5,7 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rowkey_server::Service;
+use rowkey_emulator::Service;
 use serde_json::Value;
 
 /// The name of the table, the queue and the container that requests are for, instead of the

@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use rowkey_server::{Server, Service};
+use rowkey_emulator::{Server, Service};
 
 use crate::corpus::{self, NAME, Request};
 use crate::exchange::{self, Access, Answer, Connection, Signer};

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::num::NonZeroUsize;
 use std::thread;
 
-use rowkey_server::{Server, Service};
+use rowkey_emulator::{Server, Service};
 
 use crate::corpus::Request;
 use crate::exchange::{Access, Answer, Connection, Signer};

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use rowkey_server::{Server, Service};
+use rowkey_emulator::{Server, Service};
 
 use crate::corpus::Request;
 use crate::exchange::{Access, Connection, Signer};

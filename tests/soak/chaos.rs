@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Result;
-use rowkey_server::{ErrorCode, Fault, Injected, Server, Service};
+use rowkey_emulator::{ErrorCode, Fault, Injected, Server, Service};
 use rowkey_tests::random::Random;
 
 use crate::clock::Advancing;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey::{Clock, SystemClock};
-use rowkey_server::ServerClock;
+use rowkey_emulator::ServerClock;
 
 /// How often those that wait are looked at.
 const TICK: Duration = Duration::from_millis(4);

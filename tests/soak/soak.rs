@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rowkey::{Clock as _, ScanPolicy, SystemClock};
-use rowkey_server::{Server, ServerClock};
+use rowkey_emulator::{Server, ServerClock};
 
 use crate::Result;
 use crate::chaos::Chaos;

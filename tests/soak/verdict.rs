@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rowkey::edm::Value as Property;
 use rowkey::{Clock as _, Entity, SystemClock};
-use rowkey_server::{Server, Snapshot, StoredEntity, StoredQueue};
+use rowkey_emulator::{Server, Snapshot, StoredEntity, StoredQueue};
 use rowkey_store::{Store, Worked};
 use rowkey_worker::inbox::Inbox;
 use rowkey_worker::worker::Step;

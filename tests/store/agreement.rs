@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use rowkey::ClientOptions;
-use rowkey_server::{ErrorCode, Fault, Operation, Service};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Settled, Transaction};
 use rowkey_tests::{TestResult, sweep};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowkey::StorageAccount;
+use rowkey_emulator::{ErrorCode, Fault, Service};
 use rowkey_large::LeaseLock;
-use rowkey_server::{ErrorCode, Fault, Service};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
 use rowkey_worker::janitor::{Chore, Janitor};

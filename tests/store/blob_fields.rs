@@ -11,7 +11,7 @@ use rowkey::edm::Value;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Projection, StorageAccount,
 };
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot, Sweep};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, Sweep};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};

@@ -9,7 +9,7 @@ use rowkey::edm::Value;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, ScanPolicy, StorageAccount,
 };
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_store::job::Verdict;
 use rowkey_tests::TestResult;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{future, stream};
 use rowkey::{Entity, ErrorCode, ErrorKind, Match, StorageAccount, Table};
-use rowkey_server::{Fault, Operation, Pages, Server, Snapshot};
+use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_store::job::{Checkpoint, Interrupted, Job, Pace, Report, Walk};
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -47,7 +47,7 @@ async fn start() -> Result<(Server, Table), Box<dyn std::error::Error>> {
 
 fn stored(snapshot: &Snapshot) -> BTreeSet<(String, u32)> {
     let table = snapshot.table("events").unwrap();
-    let key = |e: rowkey_server::StoredEntity<'_>| {
+    let key = |e: rowkey_emulator::StoredEntity<'_>| {
         (e.partition_key().to_owned(), e.row_key().parse().unwrap())
     };
     table.entities().map(key).collect()

@@ -43,7 +43,7 @@ impl Contributor<Order> for Count {
     }
 }
 
-fn counts(snapshot: &rowkey_server::Snapshot) -> (usize, i32) {
+fn counts(snapshot: &rowkey_emulator::Snapshot) -> (usize, i32) {
     let rows = snapshot.table("orders").unwrap();
     let heads = rows.entities().filter(|row| row.row_key().starts_with("order_")).count();
     let count = rows.entities().find(|row| row.row_key() == "count_ada");

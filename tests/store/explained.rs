@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rowkey::{Entity, ErrorKind};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::{Explanation, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;

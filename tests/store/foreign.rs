@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::{DynamicEntity, Entity, Key};
-use rowkey_server::{Fault, Operation};
+use rowkey_emulator::{Fault, Operation};
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
@@ -132,7 +132,7 @@ async fn a_repair_tells_indexes_apart_that_begin_alike() -> TestResult {
         Store::<Guest>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
     let (hotel, name, city) = ("north".to_owned(), "King".to_owned(), "Leeds".to_owned());
     guests.insert(&Guest { hotel, id: 7, name, city }).await?;
-    let rows = || server.snapshot().table("orders").map(rowkey_server::StoredTable::len);
+    let rows = || server.snapshot().table("orders").map(rowkey_emulator::StoredTable::len);
     assert_eq!(rows(), Some(3));
     let report = guests.repair().run().await?;
     assert_eq!((report.total.drifted(), report.is_clean()), (0, true), "{report:?}");
@@ -271,7 +271,7 @@ async fn a_drain_leaves_the_rows_of_live_writers_alone() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let _down = server
-        .inject(Fault::on(Operation::PutMessage).reject(rowkey_server::ErrorCode::SERVER_BUSY));
+        .inject(Fault::on(Operation::PutMessage).reject(rowkey_emulator::ErrorCode::SERVER_BUSY));
     let held = server.inject(Fault::on(Operation::Transaction).times(1).hold());
     let one = order(1);
     let drained = async {

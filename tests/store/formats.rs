@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::Entity;
 use rowkey::edm::Guid;
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Error, Outcome, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Matching, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Matching, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, is_in_sample, once};

@@ -48,7 +48,7 @@ async fn a_load_takes_few_transactions() -> TestResult {
     let all = (0..330).map(plain);
     orders.load(stream::iter(all)).run().await?;
     let sent = server.journal().since(&before);
-    let transactions = sent.of(rowkey_server::Operation::Transaction).len();
+    let transactions = sent.of(rowkey_emulator::Operation::Transaction).len();
     // 99 operations besides the op row hold 33 orders with two copies each.
     assert_eq!(transactions - 330, 10, "one for each 33 orders, and one for each copy elsewhere");
     Ok(())
@@ -124,7 +124,7 @@ async fn a_row_that_does_not_decode_is_named_and_the_job_goes_on() -> TestResult
 async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
-    let fault = rowkey_server::Fault::on(rowkey_server::Operation::Transaction);
+    let fault = rowkey_emulator::Fault::on(rowkey_emulator::Operation::Transaction);
     let held = server.inject(fault.hold());
     {
         let one = order(1);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
 use rowkey::{ManualClock, Outcome, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Service};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 

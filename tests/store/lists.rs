@@ -2,7 +2,7 @@
 
 use futures_util::stream;
 use rowkey::{DynamicEntity, ErrorKind, Key, Match};
-use rowkey_server::Pages;
+use rowkey_emulator::Pages;
 use rowkey_store::{Query, Version};
 use rowkey_tests::TestResult;
 

@@ -7,7 +7,7 @@ use futures_util::{TryStreamExt as _, join};
 use rowkey::edm::Value;
 use rowkey::index::{IndexRange, SamePartition};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, Partition, Projection, Table};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Store, Versioned};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{Arm, Fixture, TestResult, TestTable, arm};

@@ -4,7 +4,7 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Entity, Key, StorageAccount};
-use rowkey_server::{Fault, Operation, Server};
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Copies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_store::{Change, Contribution, Contributor, Stage, Store};
 use rowkey_tests::{TestResult, sweep};
 

@@ -4,7 +4,7 @@
 use futures_util::stream;
 use rowkey::edm::Value;
 use rowkey::{ClientOptions, DynamicEntity, Result};
-use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 

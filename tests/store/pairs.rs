@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
+use rowkey_emulator::{Server, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_server::{Server, Sweep};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};

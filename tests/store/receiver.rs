@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use futures_util::future::{BoxFuture, join};
 use rowkey::{Clock, ManualClock, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;

@@ -2,7 +2,7 @@
 
 use futures_util::future::join;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Outcome};
-use rowkey_server::{Fault, Operation};
+use rowkey_emulator::{Fault, Operation};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rowkey::{ClientOptions, DynamicEntity, Entity, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Service};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use rowkey::edm::Value;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
-use rowkey_server::{Server, Snapshot};
+use rowkey_emulator::{Server, Snapshot};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, stopped_at_every_request, sweep_every_way};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, StorageAccount};
-use rowkey_server::{Server, Snapshot, StoredEntity};
+use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_store::{Change, Contribution, Contributor, Store};
 
 /// An order with everything that a type can declare: an index in its partition that is unique, one

@@ -2,7 +2,7 @@
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
-use rowkey_server::{Server, Snapshot};
+use rowkey_emulator::{Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_sample};

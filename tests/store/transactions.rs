@@ -78,7 +78,7 @@ async fn two_entities_change_places_in_one_transaction() -> TestResult {
 }
 
 /// What [`agreed`] finds without the rows of desks.
-fn agreed_orders(server: &rowkey_server::Server) -> Vec<String> {
+fn agreed_orders(server: &rowkey_emulator::Server) -> Vec<String> {
     let snapshot = server.snapshot();
     let rows = snapshot.table("orders").unwrap();
     let heads = rows.entities().filter(|row| row.row_key().starts_with("order_"));

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use rowkey::{ClientOptions, Entity, ErrorKind, ScanPolicy, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;

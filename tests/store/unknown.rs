@@ -2,7 +2,7 @@
 
 use rowkey::edm::Value;
 use rowkey::{Column, DynamicEntity, Entity, ErrorKind, Key, Match, Properties, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 

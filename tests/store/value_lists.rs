@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::Value;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ListKey, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, stopped_at_every_request, sweep_every_way};

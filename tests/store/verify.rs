@@ -2,7 +2,7 @@
 
 use futures_util::future::{join, try_join_all};
 use rowkey::{DynamicEntity, Entity, Error, Key, Match, Table};
-use rowkey_server::{Fault, Operation, Pages, Server};
+use rowkey_emulator::{Fault, Operation, Pages, Server};
 use rowkey_store::Store;
 use rowkey_store::job::Job;
 use rowkey_tests::random::{Random, Seed, seeds};

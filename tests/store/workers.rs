@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, select};
 use rowkey::queue::Body;
 use rowkey::{Clock, Entity, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Service};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};

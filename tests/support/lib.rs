@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rowkey::{StorageAccount, Table};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 
 /// The variable with the connection string of the account in Azure.
 pub const AZURE_VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
@@ -39,7 +39,7 @@ pub enum Arm {
     Azure,
     /// The emulator that most people use.
     Azurite,
-    /// A `rowkey-server` in this process.
+    /// A `rowkey-emulator` in this process.
     Ours,
 }
 

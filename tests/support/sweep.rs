@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey::{ClientOptions, Clock, ManualClock, RetryOptions, StorageAccount};
-use rowkey_server::{Server, Snapshot, Sweep, SweepFault};
+use rowkey_emulator::{Server, Snapshot, Sweep, SweepFault};
 
 use crate::TestResult;
 

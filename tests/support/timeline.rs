@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey::Clock;
-use rowkey_server::ServerClock;
+use rowkey_emulator::ServerClock;
 
 /// A clock for tests of throttling, deadlines and back-off, which a server shares.
 ///

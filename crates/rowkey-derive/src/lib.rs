@@ -427,7 +427,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let staff = account.table("staff");
 /// # staff.create().await?;

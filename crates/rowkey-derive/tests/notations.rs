@@ -311,7 +311,7 @@ async fn a_range_of_numbers_without_zeros_misses_none() {
         number: u32,
         rank: i32,
     }
-    let server = rowkey_server::Server::start().await.unwrap();
+    let server = rowkey_emulator::Server::start().await.unwrap();
     let account = StorageAccount::from_connection_string(server.connection_string()).unwrap();
     let table = account.table("sales");
     table.create().await.unwrap();

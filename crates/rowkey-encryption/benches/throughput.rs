@@ -32,7 +32,7 @@ struct Patient {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     // The first write stores a branch key; all others send nothing.
-    let server = rowkey_server::Server::start().await?;
+    let server = rowkey_emulator::Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let table = account.table("patients");
     table.create().await?;

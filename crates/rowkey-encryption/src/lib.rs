@@ -22,7 +22,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = rowkey_server::Server::start().await?;
+//! # let server = rowkey_emulator::Server::start().await?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
 //! // From where secrets are kept: a key that wraps, and another one that signs what was wrapped.
 //! let signer = || MacKey::new("records", [9; 32]);

@@ -25,7 +25,7 @@ const FENCE: &str = "fence";
 /// use rowkey_large::lease_lock::Guarded;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
 /// # let locks = account.container("locks");
 /// # locks.create().await?;

@@ -43,7 +43,7 @@ const LIMIT: usize = 10_000;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let table = account.table("states");
 /// # table.create().await?;
@@ -53,7 +53,7 @@ const LIMIT: usize = 10_000;
 /// let washington = states.get(&State::key("WA")).await?.ok_or("not there")?;
 /// assert_eq!(washington.name, "Washington");
 /// assert!(states.get(&State::key("XX")).await?.is_none());
-/// assert_eq!(server.journal().count(rowkey_server::Operation::QueryEntities), 1);
+/// assert_eq!(server.journal().count(rowkey_emulator::Operation::QueryEntities), 1);
 /// # Ok(())
 /// # }
 /// ```

@@ -21,7 +21,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> rowkey::Result<()> {
-//! # let server = rowkey_server::Server::start().await.unwrap();
+//! # let server = rowkey_emulator::Server::start().await.unwrap();
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
 //! let table = account.table("temperatures");
 //! table.create().await?;

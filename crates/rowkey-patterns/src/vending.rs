@@ -50,7 +50,7 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// # account.table("notes").create().await?;
 /// let vending = Vending::new(&account, |user| {

@@ -7,13 +7,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::thread;
-#[cfg(feature = "durable")]
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
-#[cfg(feature = "durable")]
-use rowkey_server::SyncPolicy;
-use rowkey_server::{Server, ServerBuilder};
+use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
 
 use azurite::Azurite;
 
@@ -154,13 +151,6 @@ impl Flags {
 
     /// The server that the flags describe, or which of them it cannot do.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
-        if self.location.is_some() && !cfg!(feature = "durable") {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "--location: this program was built without the feature `durable` and keeps \
-                 nothing on disk; build it with that feature, or leave the flag out",
-            ));
-        }
         let certificate = self.certificate()?;
         let mut builder = Server::builder()
             .journal(false)
@@ -171,7 +161,6 @@ impl Flags {
             .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
         builder = self.azurite.apply(builder);
-        #[cfg(feature = "durable")]
         if let Some(location) = self.location {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
             builder = builder.location(location, sync);
@@ -217,7 +206,6 @@ fn usual_threads() -> NonZeroUsize {
     NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)
 }
 
-#[cfg(feature = "durable")]
 impl From<Sync> for SyncPolicy {
     fn from(sync: Sync) -> Self {
         match sync {
@@ -301,13 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn data_is_kept_where_the_program_can_keep_it_and_synced_as_it_is_told() {
+    fn data_is_kept_in_the_location_and_synced_as_it_is_told() {
         let parse = |flags: &[&str]| Flags::try_parse_from([&["rowkey-server"], flags].concat());
-        let built = parse(&["--location", "x"]).unwrap().builder();
-        assert_eq!(built.is_ok(), cfg!(feature = "durable"));
-        if let Err(error) = built {
-            assert!(error.to_string().contains("the feature `durable`"), "{error}");
-        }
+        assert!(parse(&["--location", "x"]).unwrap().builder().is_ok());
         for (text, sync) in [
             ("always", Sync::Always),
             ("interval", Sync::Interval(None)),

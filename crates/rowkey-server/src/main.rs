@@ -7,12 +7,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use rowkey_server::{DEVELOPMENT_KEY, Server};
+use rowkey_emulator::{DEVELOPMENT_KEY, Server};
 
 use flags::Flags;
 
 // Entities come and go in all sizes: the system's allocator keeps what a dropped table leaves.
-#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -23,7 +22,7 @@ async fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "{error}");
         return ExitCode::FAILURE;
     }
-    #[cfg(all(unix, feature = "program"))]
+    #[cfg(unix)]
     {
         if flags.location.is_some() {
             // What is kept is for the server's user only.
@@ -44,9 +43,8 @@ async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
     }
-    #[cfg(feature = "durable")]
     if let (true, Some(location)) = (flags.repair, &flags.location) {
-        let repaired = rowkey_server::repair(location)?.to_string();
+        let repaired = rowkey_emulator::repair(location)?.to_string();
         repaired.lines().for_each(|line| tracing::warn!("{line}"));
         return Ok(());
     }
@@ -62,7 +60,7 @@ async fn run(flags: Flags) -> io::Result<()> {
 
 /// Each connection takes a descriptor, and many systems give a program 1,024 that does not ask for
 /// more. Only connections beyond them notice if it gets none.
-#[cfg(all(unix, feature = "program"))]
+#[cfg(unix)]
 fn take_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
 

@@ -1,7 +1,7 @@
 //! What goes over the wire between a client and the Azure Table, Queue and Blob services.
 //!
 //! This crate turns intent into bytes and bytes into intent. It knows nothing of sockets, clocks
-//! or randomness, so the client (`rowkey`) and the in-memory server (`rowkey-server`) share it
+//! or randomness, so the client (`rowkey`) and the in-memory server (`rowkey-emulator`) share it
 //! without sharing any behaviour: *formats* live here, *semantics* (what a merge does, when a 412
 //! is due) live in the server alone.
 //!

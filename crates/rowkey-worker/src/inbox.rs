@@ -45,7 +45,7 @@ const EXPIRES: &str = "InboxExpires";
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let balances = Deciding::new(&account.table("balances"));
 /// balances.table().create().await?;

@@ -47,7 +47,7 @@ use crate::task::{SealedTask, Task, Tasks, written};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let mails = Tasks::<Welcome>::new(account.queue("welcome"));
 /// let staff = Store::<Employee>::builder(account.table("staff"))

@@ -14,7 +14,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = rowkey_server::Server::start().await?;
+//! # let server = rowkey_emulator::Server::start().await?;
 //! # let connection_string = server.connection_string();
 //! let account = StorageAccount::from_connection_string(connection_string)?;
 //! let staff = account.table("staff");

@@ -1,6 +1,6 @@
 //! What the server keeps on disk: journals, lists of files, and rows.
 
-use rowkey_server::fuzzing;
+use rowkey_emulator::fuzzing;
 
 /// The journal and the lists that name sorted files.
 pub fn journal(input: &[u8]) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 use rowkey_worker::dead_letters::Selection;
 use rowkey_worker::worker::Step;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use rowkey::queue::Body;
 use rowkey::{Entity, Error, ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::{Fault, Operation, Server, Snapshot, StoredQueue};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot, StoredQueue};
 use rowkey_tests::{TestResult, sweep};
 use rowkey_worker::dead_letters::{Cause, DeadLetter, DeadLetters, Inspected, Selection};
 use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Key, Match, StorageAccount};
-use rowkey_server::Server;
+use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
 
 use rowkey_tests::random::{Random, seeds};

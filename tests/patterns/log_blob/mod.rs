@@ -12,9 +12,9 @@ use futures_util::TryStreamExt as _;
 use futures_util::future::join;
 use rowkey::blob::{BlobType, Container};
 use rowkey::{ErrorKind, ManualClock, Outcome, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_large::BlobLog;
 use rowkey_large::log_blob::{LogLine, LogWriter};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::sweep::once;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 
@@ -192,7 +192,7 @@ async fn a_flush_is_one_request_and_a_blob_two_more() -> TestResult {
     let mut requests = || {
         let since = server.journal().since(&before);
         before = server.journal();
-        since.iter().map(rowkey_server::JournalEntry::operation).collect::<Vec<_>>()
+        since.iter().map(rowkey_emulator::JournalEntry::operation).collect::<Vec<_>>()
     };
     let first = log.writer()?;
     first.flush().await?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::TryStreamExt as _;
+use rowkey_emulator::{ErrorCode, Fault, Server};
 use rowkey_large::BlobLog;
 use rowkey_large::log_blob::LogWriter;
-use rowkey_server::{ErrorCode, Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::account;

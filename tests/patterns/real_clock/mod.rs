@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use rowkey::StorageAccount;
-use rowkey_server::{JournalEntry, Server};
+use rowkey_emulator::{JournalEntry, Server};
 
 /// After this time a loop is taken for one that does not end.
 const NEVER: Duration = Duration::from_secs(60);

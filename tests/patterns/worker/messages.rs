@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::{ErrorKind, Outcome};
-use rowkey_server::{ErrorCode, Fault, JournalEntry, Operation};
+use rowkey_emulator::{ErrorCode, Fault, JournalEntry, Operation};
 use rowkey_tests::TestResult;
 use rowkey_worker::Task;
 use rowkey_worker::Tasks;

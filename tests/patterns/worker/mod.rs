@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rowkey::edm;
 use rowkey::{Clock, Entity, Error, ErrorKind, ManualClock, StorageAccount, Table};
-use rowkey_server::{Server, Snapshot, StoredQueue};
+use rowkey_emulator::{Server, Snapshot, StoredQueue};
 use rowkey_tests::sweep;
 use rowkey_worker::dead_letters::{Selection, Summary};
 use rowkey_worker::worker::{Attempt, Done, Handler, Worker};

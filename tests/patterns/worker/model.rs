@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::StorageAccount;
-use rowkey_server::{ErrorCode, Fault, Server};
+use rowkey_emulator::{ErrorCode, Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{self, once};

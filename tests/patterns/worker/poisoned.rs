@@ -7,7 +7,7 @@ use futures_util::TryStreamExt as _;
 use futures_util::future::{Either, select};
 use rowkey::queue::Body;
 use rowkey::{ErrorKind, StorageAccount};
-use rowkey_server::{Fault, JournalEntry, Operation, Server};
+use rowkey_emulator::{Fault, JournalEntry, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
 use rowkey_worker::worker::Step;

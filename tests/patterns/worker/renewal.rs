@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, pending};
 use rowkey::{ManualClock, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Operation, Server};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::ErrorKind;
-use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 use rowkey_worker::worker::{Attempt, Done, Handler, Worker};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use rowkey::queue::Body;
 use rowkey::{Credential, Error, ErrorKind, ManualClock, StorageAccount};
-use rowkey_server::{Operation, Server};
+use rowkey_emulator::{Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 use rowkey_worker::dead_letters::Selection;

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Injected, Server, StoredQueue};
+use rowkey_emulator::{ErrorCode, Fault, Injected, Server, StoredQueue};
 use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};

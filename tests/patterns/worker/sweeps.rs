@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rowkey::StorageAccount;
 use rowkey::queue::Body;
-use rowkey_server::{Server, Snapshot};
+use rowkey_emulator::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
 use rowkey_worker::worker::Step;

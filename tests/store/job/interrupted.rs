@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use rowkey::{ClientOptions, Result, ScanPolicy, StorageAccount};
-use rowkey_server::{ErrorCode, Fault, Server};
+use rowkey_emulator::{ErrorCode, Fault, Server};
 use rowkey_store::job::{Interrupted, Report};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};

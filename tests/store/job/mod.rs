@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use futures_util::stream;
 use rowkey::{DynamicEntity, Filter, Operator, Page, Result, StorageAccount, Table, Transaction};
-use rowkey_server::{Server, Snapshot};
+use rowkey_emulator::{Server, Snapshot};
 use rowkey_store::job::{
     Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
 };

@@ -8,7 +8,7 @@ use rowkey::{
     Clock as _, Credential, DynamicEntity, Error, ErrorKind, Page, StorageAccount, Table,
     Transaction,
 };
-use rowkey_server::{ErrorCode, Fault, Operation};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_store::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;

@@ -16,8 +16,8 @@ use rowkey::edm::Value;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, StorageAccount,
 };
+use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_server::{Fault, Operation, Pages, Server, Snapshot, Sweep};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
@@ -76,7 +76,7 @@ fn shown(rows: &[(&str, usize)]) -> Vec<(String, usize)> {
 }
 
 /// What was sent since `begun`, by operation.
-fn sent(server: &Server, begun: &rowkey_server::Journal) -> [usize; 4] {
+fn sent(server: &Server, begun: &rowkey_emulator::Journal) -> [usize; 4] {
     let sent = server.journal().since(begun);
     let of = |operation| sent.count(operation);
     let (get, query) = (of(Operation::GetEntity), of(Operation::QueryEntities));

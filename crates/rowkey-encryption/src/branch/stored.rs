@@ -62,7 +62,7 @@ impl KeyRing {
     /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
     /// # let table = account.table("patients");
     /// # table.create().await?;

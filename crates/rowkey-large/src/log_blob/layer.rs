@@ -33,7 +33,7 @@ impl LogWriter {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
     /// # let container = account.container("logs");
     /// # container.create().await?;

@@ -18,7 +18,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = rowkey_server::Server::start().await?;
+//! # let server = rowkey_emulator::Server::start().await?;
 //! # let jobs = StorageAccount::from_connection_string(server.connection_string())?.table("jobs");
 //! # jobs.create().await?;
 //! # let mut row = DynamicEntity::new("mail", "1");

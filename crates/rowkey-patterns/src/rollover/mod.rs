@@ -43,7 +43,7 @@ const SEPARATOR: char = 'x';
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let log = Rollover::new(account, "log", Period::Day);
 /// log.now().insert(&Line { service: "web".into(), number: 1, text: "up".into() }).await?;

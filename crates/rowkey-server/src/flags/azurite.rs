@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use rowkey_server::{ServerBuilder, Service};
+use rowkey_emulator::{ServerBuilder, Service};
 
 /// Flags that scripts written for Azurite give. Each is spelled as Azurite spells it, and in kebab
 /// case.

@@ -43,7 +43,7 @@ impl Job<'static, Walking<Keys, Deletion>> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// let events = account.table("events");
     /// events.create_if_missing().await?;

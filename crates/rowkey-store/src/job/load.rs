@@ -76,7 +76,7 @@ where
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # account.table("events").create().await?;
     /// let events = paced(&account.table("events"));

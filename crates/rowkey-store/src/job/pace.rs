@@ -49,7 +49,7 @@ const SWEEP_AT: usize = 4096;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let pace = Pace::new(&account).entities_per_second(500);
 /// let table = paced(&account.table("events"));

@@ -86,7 +86,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// let table = account.table("readings");
     /// table.create_if_missing().await?;

@@ -47,7 +47,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// let users = Store::<User>::builder(account.table("users")).build()?;
     /// users.create_if_missing().await?;

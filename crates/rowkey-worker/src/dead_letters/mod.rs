@@ -55,7 +55,7 @@ const MAX_CAUSES: usize = 8;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
 /// let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
 /// tasks.create_if_missing().await?;

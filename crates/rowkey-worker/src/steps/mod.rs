@@ -17,7 +17,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> rowkey::Result<()> {
-//! # let server = rowkey_server::Server::start().await.map_err(|_| rowkey::Error::refused(rowkey::ErrorKind::Unavailable, "no server"))?;
+//! # let server = rowkey_emulator::Server::start().await.map_err(|_| rowkey::Error::refused(rowkey::ErrorKind::Unavailable, "no server"))?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
 //! // What decides is read on the primary.
 //! let current = Deciding::new(&account.table("current"));

@@ -86,7 +86,7 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
 /// let tasks = Tasks::<ArchiveEmployee>::new(account.queue("archive"));
 /// tasks.create_if_missing().await?;

@@ -89,7 +89,7 @@ impl<T: Task> Tasks<T> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
     /// let table = account.table("keys");
     /// table.create_if_missing().await?;

@@ -46,7 +46,7 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
 /// let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
 /// tasks.create_if_missing().await?;

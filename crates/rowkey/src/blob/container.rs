@@ -34,7 +34,7 @@ use crate::transport::{Call, Pipeline, Reply, Safety};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let photos = account.container("photos");
 /// photos.create_if_missing().await?;

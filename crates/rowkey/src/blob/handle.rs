@@ -35,7 +35,7 @@ use crate::transport::{Call, Pipeline, Reply, Safety};
 /// # use rowkey::StorageAccount;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// # let container = account.container("indexes");
 /// # container.create().await?;

@@ -24,7 +24,7 @@ use crate::transport::{Host, Reply};
 /// # use rowkey::StorageAccount;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// for name in ["jobs-a", "jobs-b", "mail"] {
 ///     account.queue(name).create().await?;

@@ -27,7 +27,7 @@ impl Table {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_server::Server::start().await?;
+    /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// let orders = account.table("orders");
     /// orders.create().await?;

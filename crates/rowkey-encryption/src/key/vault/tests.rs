@@ -343,8 +343,8 @@ fn note(number: u32) -> Note {
     Note { number, text: format!("hush {number}") }
 }
 
-async fn notes(name: &str) -> (rowkey_server::Server, rowkey::Table) {
-    let server = rowkey_server::Server::start().await.unwrap();
+async fn notes(name: &str) -> (rowkey_emulator::Server, rowkey::Table) {
+    let server = rowkey_emulator::Server::start().await.unwrap();
     let account = rowkey::StorageAccount::from_connection_string(server.connection_string());
     let table = account.unwrap().table(name);
     table.create().await.unwrap();

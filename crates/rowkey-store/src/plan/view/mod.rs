@@ -74,7 +74,7 @@ const VIEW: &str = "View";
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = rowkey_server::Server::start().await?;
+/// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let summaries = account.table("departments");
 /// summaries.create_if_missing().await?;

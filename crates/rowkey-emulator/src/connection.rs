@@ -1,0 +1,191 @@
+//! One connection: from bytes to requests and back.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Request};
+use hyper::body::{Body, Incoming};
+use hyper::rt;
+use hyper::server::conn::http1;
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tracing::debug;
+
+use crate::pace::{Pace, Paced};
+use crate::route;
+use crate::service::{self, Service};
+use crate::spelling::{Connection, Heads};
+use crate::state::State;
+use crate::tls::{Acceptor, Https};
+
+/// How long connections may be idle, by service. By default, as long as clients like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeepAlive {
+    blob: Option<Duration>,
+    queue: Option<Duration>,
+    table: Option<Duration>,
+}
+
+impl KeepAlive {
+    pub(crate) fn set(&mut self, service: Service, limit: Duration) {
+        let own = match service {
+            Service::Blob => &mut self.blob,
+            Service::Queue => &mut self.queue,
+            Service::Table => &mut self.table,
+        };
+        *own = Some(limit);
+    }
+
+    fn of(self, service: Service) -> Option<Duration> {
+        match service {
+            Service::Blob => self.blob,
+            Service::Queue => self.queue,
+            Service::Table => self.table,
+        }
+    }
+
+    /// Whether any service has a limit. Otherwise nothing needs a timer.
+    pub(crate) fn is_limited(self) -> bool {
+        self.blob.or(self.queue).or(self.table).is_some()
+    }
+}
+
+/// What a connection with a limit on its idleness keeps.
+#[derive(Clone)]
+struct Idleness {
+    limit: Duration,
+    /// Whether the last request has been answered and no other has come.
+    is_idle: watch::Sender<bool>,
+    /// What answers say of it, so that clients do not reuse a connection that is about to close.
+    header: HeaderValue,
+}
+
+impl Idleness {
+    fn new(limit: Duration) -> Self {
+        let header = HeaderValue::from_str(&format!("timeout={}", limit.as_secs()));
+        let header = header.unwrap_or(HeaderValue::from_static("timeout=0"));
+        // Before the first request a connection is new, not idle.
+        Self { limit, is_idle: watch::Sender::new(false), header }
+    }
+
+    /// Waits until the connection has been idle for as long as it may.
+    async fn expired(&self) {
+        let mut is_idle = self.is_idle.subscribe();
+        loop {
+            let until_changed = is_idle.changed();
+            if *self.is_idle.borrow() {
+                if tokio::time::timeout(self.limit, until_changed).await.is_err() {
+                    return;
+                }
+            } else {
+                let _ = until_changed.await;
+            }
+        }
+    }
+}
+/// The most bytes that a connection buffers, and the longest head of a request: twice what an
+/// address may have.
+const MAX_BUFFER: usize = 128 * 1024;
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(
+    state: Arc<State>,
+    tls: Option<Acceptor>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    service: Service,
+) {
+    let _open = state.connections.enter();
+    let Some(tls) = tls else { return requests(&state, stream, peer, service, false).await };
+    match tls.accept(stream).await {
+        Ok(stream) => requests(&state, stream, peer, service, true).await,
+        Err(error) => debug!(%error, "a connection is not made secure"),
+    }
+}
+
+async fn requests(
+    state: &Arc<State>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    service: Service,
+    is_https: bool,
+) {
+    // Tables have no metadata, whose names are all that is lost of heads.
+    let heads = (service != Service::Table).then(Heads::default);
+    let spelled = heads.clone();
+    let pace = Pace::default();
+    let stream = Paced::new(stream, pace.clone());
+    let shared = Arc::clone(state);
+    let idleness = state.keep_alive.of(service).map(Idleness::new);
+    let watched = idleness.clone();
+    let handle = service_fn(move |mut request: Request<Incoming>| {
+        if is_https {
+            request.extensions_mut().insert(Https);
+        }
+        if let Some(heads) = &heads {
+            heads.arrived(&mut request);
+        }
+        let (state, heads, pace) = (Arc::clone(&shared), heads.clone(), pace.clone());
+        let watched = watched.clone();
+        route::settle(&state, &mut request);
+        async move {
+            if let Some(Idleness { is_idle, .. }) = &watched {
+                is_idle.send_replace(false);
+            }
+            let mut answer = service::answer(&state, service, peer.ip(), request, pace).await?;
+            if let Some(Idleness { is_idle, header, .. }) = watched {
+                answer.headers_mut().insert("keep-alive", header);
+                is_idle.send_replace(true);
+            }
+            if let Some(heads) = &heads {
+                heads.answered(&mut answer);
+            }
+            Ok::<_, io::Error>(answer)
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.max_buf_size(MAX_BUFFER);
+    // A client that has said all it has to say may end its half of the connection, and still waits
+    // for its answer. A test that gives up a request looks just the same, and means that it is gone.
+    http.half_close(state.control.is_idle());
+    let ended = match spelled {
+        Some(heads) => {
+            let connection = TokioIo::new(Connection::new(stream, heads));
+            drive(http.serve_connection(connection, handle), idleness).await
+        }
+        None => drive(http.serve_connection(TokioIo::new(stream), handle), idleness).await,
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection ended");
+    }
+}
+
+/// Serves a connection until it ends, or has been idle for as long as it may. An answer that is still
+/// being sent then is sent to its end.
+async fn drive<I, S, B>(
+    connection: http1::Connection<I, S>,
+    idleness: Option<Idleness>,
+) -> hyper::Result<()>
+where
+    I: rt::Read + rt::Write + Unpin,
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let Some(idleness) = idleness else { return connection.await };
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = idleness.expired() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await
+}

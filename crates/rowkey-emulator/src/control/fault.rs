@@ -1,0 +1,198 @@
+//! Faults: which requests they meet, and what happens to those.
+
+use std::fmt;
+use std::time::Duration;
+
+use rowkey_wire::auth::Service;
+use rowkey_wire::code::ErrorCode;
+
+use crate::operation::{Operation, Subject};
+
+/// Something that goes wrong with certain requests, for [`Server::inject`](crate::Server::inject).
+///
+/// First come the requests, then what happens to them:
+///
+/// ```
+/// # use rowkey_emulator::{Fault, Operation};
+/// let lost = Fault::on(Operation::InsertEntity).resource("staff").nth(2).close_after_commit();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "nothing goes wrong before it is injected"]
+pub struct Fault {
+    pub(super) matching: Matching,
+    pub(super) action: Action,
+}
+
+/// The requests that a [`Fault`] meets. It becomes one when it is said what happens to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "say what happens to these requests"]
+pub struct Matching {
+    operation: Option<Operation>,
+    service: Option<Service>,
+    resource: Option<String>,
+    pub(super) nth: Option<u64>,
+    times: Option<u64>,
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    CloseAfterCommit,
+    CloseBeforeCommit,
+    Delay(Duration),
+    Hold,
+    Reject(ErrorCode),
+    Truncate(usize),
+}
+
+impl Fault {
+    /// Requests of one operation.
+    pub fn on(operation: Operation) -> Matching {
+        Matching { operation: Some(operation), ..Self::any() }
+    }
+
+    /// Requests to one service.
+    pub fn service(service: Service) -> Matching {
+        Matching { service: Some(service), ..Self::any() }
+    }
+
+    /// All requests.
+    pub fn any() -> Matching {
+        Matching { operation: None, service: None, resource: None, nth: None, times: None }
+    }
+}
+
+impl Matching {
+    /// Only requests about this table, queue or container (with everything in it), or, written
+    /// `container/name`, this blob. Names are compared without case.
+    ///
+    /// An entity group transaction is about the table that its first part names.
+    pub fn resource(mut self, name: impl Into<String>) -> Self {
+        self.resource = Some(name.into());
+        self
+    }
+
+    /// Only the `k`-th of these requests, counted from 1. With [`times`](Self::times): from the
+    /// `k`-th on.
+    ///
+    /// Requests that an earlier fault met are not counted.
+    pub fn nth(mut self, k: u64) -> Self {
+        self.nth = Some(k);
+        self
+    }
+
+    /// At most this many of them. Without this, and without [`nth`](Self::nth), it is all.
+    pub fn times(mut self, n: u64) -> Self {
+        self.times = Some(n);
+        self
+    }
+
+    /// They are refused with this code and the status that goes with it, and change nothing.
+    pub fn reject(self, code: ErrorCode) -> Fault {
+        self.then(Action::Reject(code))
+    }
+
+    /// They are answered when the server's clock is this much past their arrival. What they change is
+    /// changed at once, and no other request waits.
+    pub fn delay(self, duration: Duration) -> Fault {
+        self.then(Action::Delay(duration))
+    }
+
+    /// The connection is closed and nothing is changed.
+    pub fn close_before_commit(self) -> Fault {
+        self.then(Action::CloseBeforeCommit)
+    }
+
+    /// They are executed, their answers are made, and the connection is closed without sending
+    /// them.
+    pub fn close_after_commit(self) -> Fault {
+        self.then(Action::CloseAfterCommit)
+    }
+
+    /// They are executed, and the connection is closed after the head of the answer and this number of
+    /// bytes of its body. An answer without a body is closed before its head.
+    pub fn truncate(self, bytes: usize) -> Fault {
+        self.then(Action::Truncate(bytes))
+    }
+
+    /// They wait, before they are executed, until [`Injected::release`](crate::Injected::release).
+    ///
+    /// One whose client closes the connection meanwhile is not executed, unless the server had
+    /// neither a journal nor a fault when the connection was made.
+    pub fn hold(self) -> Fault {
+        self.then(Action::Hold)
+    }
+
+    /// Whether the request that matched as number `count` is met, after `hits` were.
+    pub(super) fn meets(&self, count: u64, hits: u64) -> bool {
+        let times = self.times.unwrap_or(if self.nth.is_some() { 1 } else { u64::MAX });
+        count >= self.nth.unwrap_or(1) && hits < times
+    }
+
+    pub(super) fn matches(&self, subject: &Subject<'_>) -> bool {
+        self.operation.is_none_or(|operation| operation == subject.operation)
+            && self.service.is_none_or(|service| service == subject.operation.service())
+            && self.resource.as_deref().is_none_or(|name| is_about(&subject.resource, name))
+    }
+
+    fn then(self, action: Action) -> Fault {
+        Fault { matching: self, action }
+    }
+}
+
+impl fmt::Display for Matching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.operation, self.service) {
+            (Some(operation), _) => write!(f, "{operation:?}")?,
+            (None, Some(service)) => write!(f, "any request to the {service:?} service")?,
+            (None, None) => f.write_str("any request")?,
+        }
+        if let Some(resource) = &self.resource {
+            write!(f, " about {resource}")?;
+        }
+        self.nth.map_or(Ok(()), |nth| write!(f, " (number {nth})"))
+    }
+}
+
+/// Whether a resource is this one, or lies in it.
+pub(super) fn is_about(resource: &str, name: &str) -> bool {
+    let (resource, name) = (resource.as_bytes(), name.as_bytes());
+    resource.len() >= name.len()
+        && resource[..name.len()].eq_ignore_ascii_case(name)
+        && matches!(resource.get(name.len()), None | Some(b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_about_what_it_lies_in() {
+        for (resource, name) in
+            [("Staff", "staff"), ("c", "c"), ("c/a", "c"), ("c/a/b", "c/a/b"), ("", "")]
+        {
+            assert!(is_about(resource, name), "{resource} {name}");
+        }
+        for (resource, name) in [("staff2", "staff"), ("c", "c/a"), ("c/ab", "c/a"), ("c", "")] {
+            assert!(!is_about(resource, name), "{resource} {name}");
+        }
+    }
+
+    #[test]
+    fn nth_is_one_request_unless_more_are_asked_for() {
+        let met = |matching: Matching| {
+            let mut hits = 0;
+            let mut is_met = |count: &u64| {
+                let met = matching.meets(*count, hits);
+                hits += u64::from(met);
+                met
+            };
+            (1..=5).filter(&mut is_met).collect::<Vec<_>>()
+        };
+        assert_eq!(met(Fault::any()), [1, 2, 3, 4, 5]);
+        assert_eq!(met(Fault::any().times(2)), [1, 2]);
+        assert_eq!(met(Fault::any().nth(1)), [1]);
+        assert_eq!(met(Fault::any().nth(3)), [3]);
+        assert_eq!(met(Fault::any().nth(3).times(2)), [3, 4]);
+    }
+}

@@ -1,0 +1,226 @@
+//! The accept loops, and the threads that serve what they accept.
+//!
+//! Each thread has a runtime of its own, and serves the connections it was given from their first
+//! request to their last: nothing is handed over between threads while a request is answered, which
+//! would cost more than most answers do.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tracing::warn;
+
+use crate::connection::serve;
+use crate::service::Service;
+use crate::state::State;
+use crate::tls::Acceptor;
+
+/// How long to wait when the system has no descriptor for another connection.
+const BREATHER: Duration = Duration::from_millis(50);
+
+/// Sockets that are bound, and what is served on each.
+pub(crate) type Listeners = Vec<(TcpListener, Service)>;
+
+/// A running server: its threads end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Whether anything needs a timer.
+    is_timed: bool,
+}
+
+/// Serves on `listeners` until the result is dropped, with `threads` threads.
+pub(crate) fn start(
+    state: Arc<State>,
+    listeners: Listeners,
+    tls: Option<Acceptor>,
+    threads: NonZeroUsize,
+) -> io::Result<Running> {
+    for (listener, _) in &listeners {
+        listener.set_nonblocking(true)?;
+    }
+    let (stop, stopped) = oneshot::channel();
+    let is_timed = state.keep_alive.is_limited();
+    let mut running = Running { stop: Some(stop), threads: Vec::new(), is_timed };
+    let mut others = Vec::new();
+    for _ in 1..threads.get() {
+        let (send, given) = mpsc::unbounded_channel();
+        let open = Arc::<AtomicUsize>::default();
+        others.push(Other { send, open: Arc::clone(&open) });
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        running.thread(move || serve_given(state, tls, given, open))?;
+    }
+    let crew = Crew { state, tls, open: Arc::default(), others: others.into() };
+    running.thread(move || accept_all(crew, listeners, stopped))?;
+    Ok(running)
+}
+
+impl Running {
+    fn thread<F: Future<Output = ()>>(
+        &mut self,
+        work: impl FnOnce() -> F + Send + 'static,
+    ) -> io::Result<()> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_io();
+        if self.is_timed {
+            runtime.enable_time();
+        }
+        let runtime = runtime.build()?;
+        let builder = thread::Builder::new().name("rowkey-server".to_owned());
+        self.threads.push(builder.spawn(move || runtime.block_on(work()))?);
+        Ok(())
+    }
+
+    /// Waits for the server to end, which it does by itself only when it fails.
+    pub(crate) fn wait(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // The loops wait for nothing but sockets and this signal, so they end at once.
+        self.join();
+    }
+}
+
+/// Who serves what is accepted.
+#[derive(Clone)]
+struct Crew {
+    state: Arc<State>,
+    tls: Option<Acceptor>,
+    /// How many connections the thread has that accepts them.
+    open: Arc<AtomicUsize>,
+    others: Arc<[Other]>,
+}
+
+/// A thread that accepts nothing itself.
+struct Other {
+    send: mpsc::UnboundedSender<Accepted>,
+    /// How many connections it has.
+    open: Arc<AtomicUsize>,
+}
+
+/// A connection for another thread, whose runtime is to wait for it.
+type Accepted = (std::net::TcpStream, SocketAddr, Service);
+
+impl Crew {
+    /// The thread with the fewest connections, if that is not the one which accepts.
+    fn fewest(&self) -> Option<&Other> {
+        let count = |open: &AtomicUsize| open.load(Ordering::Relaxed);
+        let other = self.others.iter().min_by_key(|other| count(&other.open))?;
+        (count(&other.open) < count(&self.open)).then_some(other)
+    }
+}
+
+/// Accepts on every listener until told to stop. Open connections are cut off then.
+async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver<()>) {
+    let mut loops = JoinSet::new();
+    for (listener, service) in listeners {
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => {
+                loops.spawn(accept(crew.clone(), listener, service));
+            }
+            Err(error) => warn!(%error, "cannot listen"),
+        }
+    }
+    let _ = stopped.await;
+}
+
+async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service) {
+    let mut connections = JoinSet::new();
+    let mut is_full = false;
+    loop {
+        // Connections that ended are forgotten at once, however long no new one comes.
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => {
+                crew.open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_the_peer(&error) => continue,
+            Err(error) => {
+                // Those that come wait in the socket's queue meanwhile.
+                if !is_full {
+                    warn!(%error, "no more connections can be accepted before others end");
+                }
+                is_full = true;
+                breathe().await;
+                continue;
+            }
+        };
+        is_full = false;
+        // Answers are small, and clients wait for them.
+        let _ = stream.set_nodelay(true);
+        if let Some(other) = crew.fewest() {
+            if let Ok(stream) = stream.into_std() {
+                other.open.fetch_add(1, Ordering::Relaxed);
+                let _ = other.send.send((stream, peer, service));
+            }
+        } else {
+            crew.open.fetch_add(1, Ordering::Relaxed);
+            let (state, tls) = (Arc::clone(&crew.state), crew.tls.clone());
+            connections.spawn(serve(state, tls, stream, peer, service));
+        }
+    }
+}
+
+/// Serves the connections that are given to this thread, until no listener gives any.
+async fn serve_given(
+    state: Arc<State>,
+    tls: Option<Acceptor>,
+    mut given: mpsc::UnboundedReceiver<Accepted>,
+    open: Arc<AtomicUsize>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, peer, service) = tokio::select! {
+            accepted = given.recv() => match accepted {
+                Some(accepted) => accepted,
+                None => return,
+            },
+            Some(_) = connections.join_next() => {
+                open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+        };
+        let (state, tls) = (Arc::clone(&state), tls.clone());
+        connections.spawn(async move {
+            match TcpStream::from_std(stream) {
+                Ok(stream) => serve(state, tls, stream, peer, service).await,
+                Err(error) => warn!(%error, "a connection cannot be served"),
+            }
+        });
+    }
+}
+
+/// Whether a connection was over before it was accepted, which says nothing of others.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Waits a moment on another thread: a runtime that keeps time itself would ask for it whenever it
+/// goes to sleep.
+async fn breathe() {
+    #[expect(clippy::disallowed_methods, reason = "not a wait for something, but for the system")]
+    let _ = tokio::task::spawn_blocking(|| thread::sleep(BREATHER)).await;
+}

@@ -1,0 +1,67 @@
+//! The second region: the same account, or what it held a while ago.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::server::Server;
+use crate::state::{Account, State};
+
+/// The account that a request is about: at the secondary endpoint it may be an old copy.
+#[derive(Debug)]
+pub(crate) enum Served<'a> {
+    /// What it holds now.
+    Live(&'a Account),
+    /// What it held when the secondary was held back.
+    Behind(Arc<Account>),
+}
+
+impl Deref for Served<'_> {
+    type Target = Account;
+
+    fn deref(&self) -> &Account {
+        match self {
+            Self::Live(account) => account,
+            Self::Behind(account) => account,
+        }
+    }
+}
+
+/// Holds the secondary back, see [`Server::hold_back_secondary`].
+#[derive(Debug)]
+#[must_use = "the secondary catches up when this is dropped"]
+pub struct HeldBack {
+    state: Arc<State>,
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        for account in &self.state.accounts {
+            account.catch_up();
+        }
+    }
+}
+
+impl Server {
+    /// Lets the secondary endpoints lag: until the result is dropped they show what there is now,
+    /// whatever is written, and their statistics say that they were last in step now.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::Server;
+    ///
+    /// let server = Server::start().await?;
+    /// let behind = server.hold_back_secondary();
+    /// // … what is written now cannot be read at the secondary …
+    /// drop(behind);
+    /// // … and now it can.
+    /// # Ok(()) }
+    /// ```
+    pub fn hold_back_secondary(&self) -> HeldBack {
+        let now = self.state.now();
+        for account in &self.state.accounts {
+            account.hold_back(now);
+        }
+        HeldBack { state: Arc::clone(&self.state) }
+    }
+}

@@ -1,0 +1,480 @@
+//! [`Server`]: starts, says where it is, ends when it is dropped.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::odata::parse::Strictness;
+
+use crate::clock::ServerClock;
+use crate::connection::KeepAlive;
+use crate::control::{Control, Targets};
+use crate::hosts::Hosts;
+use crate::listener::{self, Listeners, Running};
+use crate::service::Service;
+use crate::state::State;
+use crate::store::Names;
+use crate::tls::Scheme;
+
+/// The name of the account that emulators have.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+
+/// The published key of [`DEVELOPMENT_ACCOUNT`]. It protects nothing.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// Where a manual clock begins.
+const MANUAL_START: &str = "2026-01-01T00:00:00Z";
+
+/// Connections to a service that may wait to be accepted.
+const WAITING: i32 = 4096;
+
+/// A running server. Dropping it ends it and cuts its connections off.
+#[must_use = "the server ends when it is dropped"]
+pub struct Server {
+    pub(crate) state: Arc<State>,
+    /// How it was started, its accounts included.
+    pub(crate) builder: ServerBuilder,
+    endpoints: Endpoints,
+    connection_string: String,
+    running: Running,
+}
+
+/// How a server is to be. `Server::builder().….start()`.
+#[derive(Clone)]
+#[must_use = "nothing is started before `start`"]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub struct ServerBuilder {
+    accounts: Vec<(String, Vec<String>)>,
+    blob: (String, u16),
+    queue: (String, u16),
+    table: (String, u16),
+    strict: Strictness,
+    names: Names,
+    clock: Option<ServerClock>,
+    journal: bool,
+    targets: Option<Targets>,
+    scheme: Scheme,
+    oauth: bool,
+    allowed_hosts: Vec<String>,
+    debug_signing: bool,
+    keep_alive: KeepAlive,
+    product_style: bool,
+    threads: NonZeroUsize,
+    #[cfg(feature = "durable")]
+    location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
+}
+
+#[derive(Clone, Debug)]
+struct Endpoints {
+    blob: String,
+    queue: String,
+    table: String,
+}
+
+impl Server {
+    /// Starts a server with the development account on free ports of 127.0.0.1.
+    pub async fn start() -> io::Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// A server that is different in something.
+    pub fn builder() -> ServerBuilder {
+        let any = ("127.0.0.1".to_owned(), 0);
+        ServerBuilder {
+            accounts: Vec::new(),
+            blob: any.clone(),
+            queue: any.clone(),
+            table: any,
+            strict: Strictness::Strict,
+            names: Names::Blocked,
+            clock: None,
+            journal: true,
+            targets: None,
+            scheme: Scheme::default(),
+            oauth: false,
+            allowed_hosts: Vec::new(),
+            debug_signing: false,
+            keep_alive: KeepAlive::default(),
+            product_style: true,
+            threads: NonZeroUsize::MIN,
+            #[cfg(feature = "durable")]
+            location: None,
+        }
+    }
+
+    /// The connection string of the first account, for any client of Azure storage.
+    pub fn connection_string(&self) -> &str {
+        &self.connection_string
+    }
+
+    /// The address of the Table service for the first account,
+    /// `http://127.0.0.1:10002/devstoreaccount1`.
+    pub fn table_endpoint(&self) -> &str {
+        &self.endpoints.table
+    }
+
+    /// The address of the Queue service for the first account,
+    /// `http://127.0.0.1:10001/devstoreaccount1`.
+    pub fn queue_endpoint(&self) -> &str {
+        &self.endpoints.queue
+    }
+
+    /// The address of the Blob service for the first account.
+    pub fn blob_endpoint(&self) -> &str {
+        &self.endpoints.blob
+    }
+
+    /// The certificate that the server shows, in PEM, if it speaks HTTPS. One that was made at the
+    /// start no system trusts, so clients have to be told to.
+    #[cfg(feature = "tls")]
+    pub fn certificate(&self) -> Option<&str> {
+        self.builder.scheme.certificate()
+    }
+
+    /// The server's clock.
+    pub fn clock(&self) -> &ServerClock {
+        &self.state.clock
+    }
+
+    /// Waits until the server ends, which it does only when its sockets fail.
+    pub fn wait(self) {
+        self.running.wait();
+    }
+}
+
+impl ServerBuilder {
+    /// Adds an account with one key or two, in base64. Without any, it is the development account.
+    pub fn account(
+        mut self,
+        name: impl Into<String>,
+        keys: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.accounts.push((name.into(), keys.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Where the Blob service listens. Port 0 is a free one.
+    pub fn blob(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.blob = (host.into(), port);
+        self
+    }
+
+    /// Where the Queue service listens. Port 0 is a free one.
+    pub fn queue(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.queue = (host.into(), port);
+        self
+    }
+
+    /// Where the Table service listens. Port 0 is a free one.
+    pub fn table(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.table = (host.into(), port);
+        self
+    }
+
+    /// Whether names of deleted tables, queues and containers can be used again at once. Default:
+    /// no. As in the service, creating a table is then refused for 40 s after one of its name was
+    /// deleted (409 `TableBeingDeleted`), a queue or container for 30 s (409 `QueueBeingDeleted`,
+    /// `ContainerBeingDeleted`), by [`Server::clock`].
+    ///
+    /// Suites that were written for another emulator delete and create under one name; code that
+    /// will run against the service must wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::builder().reuse_names(true).start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn reuse_names(mut self, reuse_names: bool) -> Self {
+        self.names = if reuse_names { Names::Reused } else { Names::Blocked };
+        self
+    }
+
+    /// Does not enforce the service's limits on entities and filters:
+    ///
+    /// - 252 properties of an entity;
+    /// - 64 KiB in a property's value, 1 MiB in an entity;
+    /// - 15 comparisons in a filter.
+    ///
+    /// Names of what was deleted stay blocked, see [`reuse_names`](Self::reuse_names).
+    pub fn loose(mut self) -> Self {
+        self.strict = Strictness::Loose;
+        self
+    }
+
+    /// A clock that stands at the beginning of 2026 until [`ServerClock::advance`] moves it.
+    ///
+    /// Requests must then be dated by that clock, too: the service refuses dates that are more
+    /// than 15 minutes from its own.
+    pub fn manual_clock(self) -> Self {
+        self.clock(ServerClock::manual(MANUAL_START.parse().unwrap_or(DateTime::MIN)))
+    }
+
+    /// The clock to go by, such as one that other servers go by, too. Default:
+    /// [`ServerClock::real`].
+    pub fn clock(mut self, clock: ServerClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Whether requests are written down for [`Server::journal`]. Default: yes.
+    pub fn journal(mut self, journal: bool) -> Self {
+        self.journal = journal;
+        self
+    }
+
+    /// Answers 503 `ServerBusy` with `Retry-After` to what is more than these targets. Without
+    /// this, nothing is.
+    pub fn throttle(mut self, targets: Targets) -> Self {
+        self.targets = Some(targets);
+        self
+    }
+
+    /// Speaks HTTPS, and not HTTP, with a certificate that is made at the start: for `localhost`
+    /// and for the hosts that the services listen on. See [`Server::certificate`].
+    #[cfg(feature = "tls")]
+    pub fn https(mut self) -> Self {
+        self.scheme = Scheme::Made;
+        self
+    }
+
+    /// Speaks HTTPS, and not HTTP, with this certificate and its key, both in PEM.
+    #[cfg(feature = "tls")]
+    pub fn certificate(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
+        self.scheme = Scheme::given(certificate.into(), key.into());
+        self
+    }
+
+    /// Takes bearer tokens, over HTTPS and from the same machine. Their shape, times, issuer and
+    /// audience are checked and their signature is not, so anybody can make one.
+    pub fn oauth(mut self) -> Self {
+        self.oauth = true;
+        self
+    }
+
+    /// Adds a host name, such as `storage.test`, under which pages of other origins reach the server.
+    ///
+    /// A request with an `Origin` is refused with 403 `AuthorizationFailure` unless its `Host` is an
+    /// IP address, `localhost` or below it, `account.table.core.windows.net`, the host that a
+    /// service listens on, or a name that is allowed here. That keeps pages from reaching the
+    /// server by a name of their own (DNS rebinding). Programs send no `Origin` and may use any
+    /// name.
+    pub fn allow_host(mut self, name: impl Into<String>) -> Self {
+        self.allowed_hosts.push(name.into());
+        self
+    }
+
+    /// Whether the strings to sign of requests that are refused for their signature are logged, at
+    /// the level `info`. They hold the keys of entities, the names of blobs and the parameters of
+    /// requests. Default: no.
+    pub fn debug_signing(mut self, debug_signing: bool) -> Self {
+        self.debug_signing = debug_signing;
+        self
+    }
+
+    /// How long connections to a service may be idle, from an answer to the next request. Default:
+    /// without limit, because a client that reuses a connection as it is closed fails for no reason.
+    ///
+    /// Answers then tell the limit in the header `Keep-Alive: timeout=`, in whole seconds.
+    pub fn keep_alive_timeout(mut self, service: Service, limit: Duration) -> Self {
+        self.keep_alive.set(service, limit);
+        self
+    }
+
+    /// Whether the host of a request may name the account, as in
+    /// `http://account.table.localhost:10002/things`. Default: yes, for hosts whose first label is an
+    /// account of this server, or whose second one is `blob`, `queue` or `table`. Without it, the
+    /// account is always the first segment of the path.
+    pub fn product_style(mut self, product_style: bool) -> Self {
+        self.product_style = product_style;
+        self
+    }
+
+    /// How many threads answer requests. Default: one, which costs the least processor time for each
+    /// request; more of them answer more requests in a second where cores are idle. A connection
+    /// stays with one thread.
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Keeps the data in a directory: what is acknowledged survives the end of the process, however
+    /// it ends, and is there when a server is next started with the directory.
+    ///
+    /// The directory is made if it is not there. One that is not empty and not a server's, or that
+    /// another server uses, or that was written by another version in another format, is an error
+    /// of [`start`](Self::start), and is left as it is. Accounts are known by their names.
+    ///
+    /// When its data is damaged, the server does not start, and changes nothing: see
+    /// [`repair`](crate::repair). While the disk takes no changes, they are answered
+    /// `InsufficientStorage`, and reads as before.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::{Server, SyncPolicy};
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("rowkey-doc-{}", std::process::id()));
+    /// let server = Server::builder().location(&directory, SyncPolicy::default()).start().await?;
+    /// // … what a client is told was written …
+    /// drop(server);
+    /// let server = Server::builder().location(&directory, SyncPolicy::Always).start().await?;
+    /// // … is there.
+    /// # drop(server);
+    /// # std::fs::remove_dir_all(&directory)
+    /// # }
+    /// ```
+    #[cfg(feature = "durable")]
+    pub fn location(
+        mut self,
+        directory: impl Into<std::path::PathBuf>,
+        sync: crate::durable::SyncPolicy,
+    ) -> Self {
+        self.location = Some((directory.into(), sync));
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// Fails when an address cannot be listened on, when a key is not base64, or when a certificate
+    /// or its key cannot be used.
+    #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
+    pub async fn start(mut self) -> io::Result<Server> {
+        if self.accounts.is_empty() {
+            let keys = vec![DEVELOPMENT_KEY.to_owned()];
+            self.accounts.push((DEVELOPMENT_ACCOUNT.to_owned(), keys));
+        }
+        let clock = self.clock.take().unwrap_or_else(ServerClock::real);
+        self.serve(clock, |_| {})
+    }
+
+    /// Starts a server whose state `prepare` has seen before anybody else.
+    pub(crate) fn serve(
+        mut self,
+        clock: ServerClock,
+        prepare: impl FnOnce(&State),
+    ) -> io::Result<Server> {
+        let mut state = State::new(&self.accounts, clock, self.strict, self.names)?;
+        state.control = Control::new(self.journal, self.targets);
+        state.debug_signing = self.debug_signing;
+        state.keep_alive = self.keep_alive;
+        state.product_style = self.product_style;
+        let listening = [&self.blob.0, &self.queue.0, &self.table.0];
+        let hosts = listening.into_iter().chain(&self.allowed_hosts);
+        state.hosts = Hosts::new(hosts.map(String::as_str));
+        for account in &mut state.accounts {
+            account.takes_tokens = self.oauth;
+        }
+        // A certificate that cannot be used is reported before anything is opened.
+        let mut tls = self.scheme.acceptor()?;
+        #[cfg(feature = "durable")]
+        if let Some((location, sync)) = &self.location {
+            crate::durable::open::attach(&mut state, location, *sync)?;
+        }
+        prepare(&state);
+        let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));
+        let [blob, queue, table] = bound;
+        let bound = [(blob?, Service::Blob), (queue?, Service::Queue), (table?, Service::Table)];
+        let hosts = || {
+            let mut hosts = vec![self.blob.0.clone(), self.queue.0.clone(), self.table.0.clone()];
+            // Most clients let a `*` stand before two labels at least.
+            for (name, _) in &self.accounts {
+                hosts.extend(["", "-secondary"].map(|suffix| format!("{name}{suffix}.localhost")));
+            }
+            for (listener, _) in &bound {
+                hosts.push(reachable(listener.local_addr()?).ip().to_string());
+            }
+            Ok(hosts)
+        };
+        if tls.is_none() {
+            self.scheme.make(hosts)?;
+            tls = self.scheme.acceptor()?;
+        }
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (name, keys) = &self.accounts[0];
+        let endpoint = |listener: &TcpListener| -> io::Result<String> {
+            Ok(format!("{scheme}://{}/{name}", reachable(listener.local_addr()?)))
+        };
+        let [(blob, _), (queue, _), (table, _)] = &bound;
+        let endpoints =
+            Endpoints { blob: endpoint(blob)?, queue: endpoint(queue)?, table: endpoint(table)? };
+        let listeners = Listeners::from(bound);
+        let key = keys.first().map(String::as_str).unwrap_or_default();
+        let connection_string = format!(
+            "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};\
+             BlobEndpoint={};QueueEndpoint={};TableEndpoint={};",
+            endpoints.blob, endpoints.queue, endpoints.table
+        );
+        let state = Arc::new(state);
+        let running = listener::start(Arc::clone(&state), listeners, tls, self.threads)?;
+        Ok(Server { state, builder: self, endpoints, connection_string, running })
+    }
+
+    /// The same on free ports, and keeping nothing.
+    pub(crate) fn apart(mut self) -> Self {
+        #[cfg(feature = "durable")]
+        {
+            self.location = None;
+        }
+        for (_, port) in [&mut self.blob, &mut self.queue, &mut self.table] {
+            *port = 0;
+        }
+        self
+    }
+}
+
+/// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
+/// send to.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
+// Without the accounts' keys, the connection string and what the server holds.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("blob_endpoint", &self.endpoints.blob)
+            .field("queue_endpoint", &self.endpoints.queue)
+            .field("table_endpoint", &self.endpoints.table)
+            .finish_non_exhaustive()
+    }
+}
+
+// Without the accounts' keys.
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("blob", &self.blob)
+            .field("queue", &self.queue)
+            .field("table", &self.table)
+            .field("strict", &self.strict)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot resolve {host}: {error}")))?
+        .collect();
+    let listen = || {
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        // The standard library lets 128 connections wait, and a client whose connection finds no
+        // place tries again after a second.
+        socket2::SockRef::from(&listener).listen(WAITING)?;
+        Ok(listener)
+    };
+    listen().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
+    })
+}

@@ -1,0 +1,16 @@
+//! The server over real sockets, by a client that shares nothing with the real one.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod batch;
+mod blob;
+mod blob_batch;
+mod blob_tags;
+mod blob_tiers;
+mod front;
+mod logs;
+mod queue;
+mod requests;
+mod server;
+mod support;
+mod tokens;

@@ -1,0 +1,13 @@
+//! The program in a process of its own, and directories that outlive it, by a client that shares nothing with
+//! the real one.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[cfg(unix)]
+mod descriptors;
+#[cfg(unix)]
+mod durable;
+mod program;
+#[path = "../../../rowkey-emulator/tests/http/support.rs"]
+#[expect(dead_code, reason = "the emulator's tests need all of it")]
+mod support;

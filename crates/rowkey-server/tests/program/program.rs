@@ -1,0 +1,118 @@
+//! The program in a process of its own: what its flags do, and what its ready line shows.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use rowkey_emulator::{DEVELOPMENT_KEY, ServerClock, Service};
+
+use crate::support::{Answer, Client};
+
+/// A program on free ports, which is killed when this is dropped.
+struct Program {
+    child: Child,
+    ready: String,
+}
+
+impl Program {
+    fn start(flags: &[&str], accounts: Option<&str>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey-server"));
+        command
+            .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
+            .args(flags)
+            .env_remove("AZURITE_ACCOUNTS")
+            .envs(accounts.map(|accounts| ("AZURITE_ACCOUNTS", accounts)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(!ready.is_empty(), "it does not start: {:?}", child.wait());
+        Self { child, ready }
+    }
+
+    fn connect(&self, service: Service) -> Client {
+        let name = match service {
+            Service::Blob => "\"blob\":\"",
+            Service::Queue => "\"queue\":\"",
+            Service::Table => "\"table\":\"",
+        };
+        let (_, endpoint) = self.ready.split_once(name).unwrap();
+        let (endpoint, _) = endpoint.split_once('"').unwrap();
+        Client::at(service, endpoint, &ServerClock::real()).unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What comes of creating, deleting and creating again under one name: a table, a queue, a container.
+fn create_again(program: &Program) -> [Answer; 3] {
+    let mut tables = program.connect(Service::Table);
+    tables.create("things");
+    assert_eq!(tables.send("DELETE", "/Tables('things')", &[], "").status, 204);
+    let table = tables.send("POST", "/Tables", &[], r#"{"TableName":"things"}"#);
+    let [queue, container] =
+        [(Service::Queue, "/things"), (Service::Blob, "/things?restype=container")].map(
+            |(service, target)| {
+                let mut client = program.connect(service);
+                assert_eq!(client.send("PUT", target, &[], "").status, 201);
+                assert!([202, 204].contains(&client.send("DELETE", target, &[], "").status));
+                client.send("PUT", target, &[], "")
+            },
+        );
+    [table, queue, container]
+}
+
+#[test]
+fn names_can_be_used_again_at_once_unless_it_is_strict() {
+    for answer in create_again(&Program::start(&[], None)) {
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    let codes = ["TableBeingDeleted", "QueueBeingDeleted", "ContainerBeingDeleted"];
+    for (answer, code) in create_again(&Program::start(&["--strict"], None)).iter().zip(codes) {
+        assert_eq!((answer.status, answer.code()), (409, code), "{answer:?}");
+        assert!(answer.body.contains("without the program's --strict"), "{answer:?}");
+    }
+}
+
+#[test]
+fn the_ready_line_shows_no_key_of_a_users_account_unless_told_to() {
+    let account = "contoso:c2VjcmV0c2VjcmV0:b3RoZXI=";
+    let ready = Program::start(&[], Some(account)).ready.clone();
+    assert!(ready.contains("AccountName=contoso;BlobEndpoint=http://127.0.0.1:"), "{ready}");
+    assert!(!ready.contains("AccountKey") && !ready.contains("c2VjcmV0"), "{ready}");
+    let ready = Program::start(&["--show-keys"], Some(account)).ready.clone();
+    assert!(ready.contains("AccountName=contoso;AccountKey=c2VjcmV0c2VjcmV0;"), "{ready}");
+    let ready = Program::start(&[], None).ready.clone();
+    assert!(ready.contains(&format!("AccountKey={DEVELOPMENT_KEY};")), "{ready}");
+}
+
+#[test]
+fn the_debug_log_goes_to_the_file_that_is_named() {
+    let directory = std::env::temp_dir().join(format!("rowkey-debug-{}", std::process::id()));
+    let file = directory.join("logs/debug.log");
+    let program = Program::start(&["--silent", "--debug", file.to_str().unwrap()], None);
+    let answer = program.connect(Service::Table).send("GET", "/none", &[], "");
+    assert_eq!(answer.status, 404);
+    let log = fs::read_to_string(&file).unwrap();
+    drop(program);
+    fs::remove_dir_all(&directory).unwrap();
+    assert!(log.contains("DEBUG") && log.contains("TableNotFound"), "{log}");
+}
+
+#[test]
+fn a_server_on_all_addresses_names_one_that_works() {
+    let program = Program::start(&["--tableHost", "0.0.0.0"], None);
+    assert!(program.ready.contains("TableEndpoint=http://127.0.0.1:"), "{}", program.ready);
+    let mut client = program.connect(Service::Table);
+    client.create("things");
+    for host in ["127.0.0.1:1", "0.0.0.0:1", "emulator:10002", "emulator.default.svc", "[::1]"] {
+        let answer = client.send("GET", "/things()", &[("host", host)], "");
+        assert_eq!(answer.status, 200, "{host}: {answer:?}");
+    }
+}
