@@ -8,8 +8,8 @@ use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::blob::{block_list, marker::Marker};
 use rowkey_wire::error::ErrorBody;
 use rowkey_wire::limits::MAX_MESSAGE;
+use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::parse::{self, Keys, Strictness};
-use rowkey_wire::odata::{Fields, decode};
 use rowkey_wire::table::{parse::Options, token};
 use rowkey_wire::xml::Element;
 use rowkey_wire::{auth, batch, blob, filter, queue, xml};
@@ -80,9 +80,9 @@ fn entities() {
             let _ = parse::entity(&fields, Keys::Body, Strictness::Strict);
             let _ = parse::entity(&fields, Keys::Address, Strictness::Loose);
         }
-        let _ = decode::entity(text.as_bytes(), &mut Fields::default());
-        let _ = decode::page(text.as_bytes(), |_| Ok::<_, ()>(()));
-        let _ = decode::tables(text.as_bytes());
+        let _ = fuzzing::entity(text.as_bytes(), &mut Fields::default());
+        let _ = fuzzing::page(text.as_bytes(), |_| ());
+        let _ = fuzzing::tables(text.as_bytes());
         let _ = ErrorBody::decode(text.as_bytes());
     }
 }
@@ -150,7 +150,7 @@ fn batches() {
     ] {
         let body = Bytes::from(text);
         let _ = batch::parse_request(content_type, &body);
-        let _ = batch::decode_response(content_type, &body);
+        let _ = fuzzing::batch(content_type, &body);
         let dashes = format!("multipart/mixed; boundary={}", "-".repeat(60_000));
         let _ = batch::parse_request(&dashes, &body);
     }

@@ -17,8 +17,8 @@
 //! | [`etag`] | entity tags and the `If-Match` condition |
 //! | [`code`] | service error codes |
 //! | [`filter`] | the `$filter` language: tree, printer, parser |
-//! | [`odata`] | entities as JSON, both halves |
-//! | [`batch`] | entity group transactions as `multipart/mixed`, both halves |
+//! | [`odata`] | entities as JSON: what both halves read with, and the server's half |
+//! | [`batch`] | entity group transactions as `multipart/mixed`: what both halves read with, and the server's half |
 //! | [`xml`] | ACL, service properties, statistics |
 //! | [`error`] | the three shapes of an error body |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
@@ -26,7 +26,6 @@
 //! | [`blob`] | the operations of the Blob service: the server's half, and what both share |
 //! | [`queue`] | the operations of the Queue service: the server's half |
 //! | [`metadata`] | the names and values that queues, containers and blobs are described with |
-//! | [`request`] | a request before it is dated and signed |
 //! | [`serial`] | values in the formats of serde, such as the JSON of an API |
 //! | [`headers`] | header names, versions, dates |
 
@@ -48,7 +47,6 @@ pub mod limits;
 pub mod metadata;
 pub mod odata;
 pub mod queue;
-pub mod request;
 pub mod serial;
 pub mod table;
 pub mod xml;

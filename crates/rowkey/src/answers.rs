@@ -41,13 +41,14 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::ETag;
-use rowkey_wire::odata::render::{self, Origin, Prefix};
-use rowkey_wire::odata::{Fields, Metadata, decode};
+use rowkey_wire::odata::render::{self, Origin};
+use rowkey_wire::odata::{Fields, Metadata};
 use rowkey_wire::table::{render as tables_of, token};
 
 use crate::entity::Entity;
 use crate::error::{Error, Result};
 use crate::table::handle::Row;
+use crate::table::wire::odata::decode;
 
 /// When everything in a stub was written, unless a test says otherwise.
 pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
@@ -184,15 +185,7 @@ fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
         }
         let value = field.value().map_err(|error| Error::decode(error.to_string()))?;
         let Some(value) = value else { continue };
-        let annotate = match &value {
-            rowkey_wire::edm::ValueRef::Double(number) => !number.is_finite(),
-            other => render::is_annotated(other.edm_type()),
-        };
-        let mut text = String::new();
-        let plain = Prefix::write(&mut text, &field.name, value.edm_type());
-        let prefix = Prefix { annotated: &text, plain: &text[plain..] };
-        out.extend_from_slice(prefix.at(Metadata::Minimal, annotate).as_bytes());
-        render::value(out, &value);
+        render::property(out, &field.name, &value);
     }
     out.push(b'}');
     Ok(())

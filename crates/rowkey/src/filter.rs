@@ -8,12 +8,12 @@ use std::marker::PhantomData;
 use rowkey_wire::edm::{DateTime, Type, Value, ValueRef};
 use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
-use rowkey_wire::odata::encode::is_valid_name;
 
 use self::typed::Stored;
 use crate::arg::Arg;
 use crate::entity::{Property, PropertyError, convert};
 use crate::error::{Error, Result};
+use crate::table::wire::odata::encode::is_valid_name;
 
 mod numbers;
 mod typed;

@@ -1,7 +1,13 @@
 //! Decoders of responses, for fuzz targets and tests of robustness: no part of what is promised.
 
-use http::HeaderMap;
+use std::convert::Infallible;
 
+use http::HeaderMap;
+use rowkey_wire::batch::multipart::BatchError;
+use rowkey_wire::odata::Fields;
+
+use crate::table::wire::batch;
+use crate::table::wire::odata::decode;
 use crate::{blob, queue, table};
 
 /// Gives `headers` to every decoder of headers. Whether a continuation and a length of 1024 were read.
@@ -34,4 +40,30 @@ pub fn containers(body: &[u8]) -> bool {
 /// Whether it is a list of blobs.
 pub fn blobs(body: &[u8]) -> bool {
     blob::wire::decode::blobs(body).is_ok()
+}
+
+/// The bodies in the response to a batch, whose headers are read, too.
+pub fn batch<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<&'a [u8]>, BatchError> {
+    let _ = batch::failure(content_type, body);
+    let parts = batch::decode_response(content_type, body)?;
+    Ok(parts.iter().map(|part| (part.header("Location"), part.body).1).collect())
+}
+
+/// Whether it is an entity, which is read into `fields`.
+pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> bool {
+    decode::entity(body, fields).is_ok()
+}
+
+/// Whether it is a page of entities, each of which is given to `see`.
+pub fn page<'de>(body: &'de [u8], mut see: impl FnMut(&Fields<'de>)) -> bool {
+    let page = decode::page(body, |fields| {
+        see(fields);
+        Ok::<_, Infallible>(())
+    });
+    page.is_ok()
+}
+
+/// Whether it is a page of names of tables.
+pub fn tables(body: &[u8]) -> bool {
+    decode::tables(body).is_ok()
 }

@@ -1,10 +1,9 @@
 //! The halves of an operation that need no request, for `cargo bench`: no part of what is promised.
 
-use rowkey_wire::odata::decode;
-
 use crate::entity::{Entity, Projection, Stored};
 use crate::error::{Error, Result};
 use crate::table::handle::{Row, decode_body};
+use crate::table::wire::odata::decode;
 
 /// The body of an insert.
 pub fn encode<E: Entity>(entity: &E) -> Result<Vec<u8>> {

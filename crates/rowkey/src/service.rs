@@ -8,7 +8,6 @@ pub(crate) mod progress;
 use std::time::Duration;
 
 pub use listing::{Listing, ListingContinuation, ListingPage};
-use rowkey_wire::request::Request;
 use rowkey_wire::xml;
 pub use rowkey_wire::xml::{
     CorsRule, GeoStatus, Logging, Metrics, ServiceProperties, ServiceStats,
@@ -16,6 +15,7 @@ pub use rowkey_wire::xml::{
 
 use crate::account::StorageAccount;
 use crate::error::{Error, Result, is_being_deleted};
+use crate::transport::Request;
 use crate::transport::{Call, Host, Reply, Safety};
 
 pub(crate) async fn properties(

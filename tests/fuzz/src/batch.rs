@@ -1,6 +1,7 @@
 //! Entity group transactions as `multipart/mixed`, and the errors in their responses.
 
 use bytes::Bytes;
+use rowkey::fuzzing;
 use rowkey_wire::batch;
 use rowkey_wire::error::ErrorBody;
 
@@ -14,7 +15,6 @@ pub fn all(input: &[u8]) {
     let content_type = format!("multipart/mixed; boundary={boundary}");
     let _ = (request(&content_type, input), response(&content_type, input), error(input));
     let _ = batch::table(input);
-    let _ = batch::failure(&content_type, input);
 }
 
 /// Whether it is a request; asserts that faults are placed within the body, and reads every part.
@@ -42,10 +42,10 @@ pub fn request(content_type: &str, input: &[u8]) -> bool {
 
 /// Whether it is a response; asserts that faults are placed within the body.
 pub fn response(content_type: &str, input: &[u8]) -> bool {
-    match batch::decode_response(content_type, input) {
-        Ok(parts) => {
-            for part in parts {
-                let _ = (part.header("Location"), error(part.body));
+    match fuzzing::batch(content_type, input) {
+        Ok(bodies) => {
+            for body in bodies {
+                let _ = error(body);
             }
             true
         }

@@ -2,7 +2,7 @@
 //!
 //! One pass over the lines of the body. Lines end with CRLF or with LF alone, which several
 //! clients send. A body that stops before its last message does is an error: its messages may be
-//! fewer than were sent. Requests need not close the outermost level, see `Ending`.
+//! fewer than were sent. Requests need not close the outermost level, see [`Ending`].
 
 use std::fmt;
 use std::ops::Range;
@@ -41,7 +41,8 @@ pub enum BatchFault {
 }
 
 impl BatchError {
-    pub(super) const fn new(at: usize, fault: BatchFault) -> Self {
+    /// The fault that is at this byte of the body.
+    pub const fn new(at: usize, fault: BatchFault) -> Self {
         Self { at, fault }
     }
 }
@@ -67,16 +68,22 @@ impl fmt::Display for BatchError {
 impl std::error::Error for BatchError {}
 
 /// A part of the outermost level.
-pub(super) enum Part {
-    /// A changeset, from `at`, and the extent of each message in it.
-    Changeset { at: usize, messages: Vec<Range<usize>> },
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// A changeset.
+    Changeset {
+        /// Where it begins.
+        at: usize,
+        /// The extent of each message in it.
+        messages: Vec<Range<usize>>,
+    },
     /// A message by itself.
     Message(Range<usize>),
 }
 
 /// How the outermost level may end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
     /// With `--boundary--`: all responses do, and one that does not was cut short.
     Closed,
     /// With anything behind a changeset that is itself closed. The service takes requests that end
@@ -85,11 +92,7 @@ pub(super) enum Ending {
 }
 
 /// The parts of a body. At least one.
-pub(super) fn parts(
-    content_type: &str,
-    body: &[u8],
-    ending: Ending,
-) -> Result<Vec<Part>, BatchError> {
+pub fn parts(content_type: &str, body: &[u8], ending: Ending) -> Result<Vec<Part>, BatchError> {
     let outer = boundary(content_type).ok_or(BatchError::new(0, BatchFault::NoBoundary))?;
     let mut reader = Reader::new(body, 0);
     let mut parts = Vec::new();
@@ -121,11 +124,15 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// A message taken apart: the start line, the header lines, and the body.
-pub(super) struct Message {
-    pub(super) start_line: Range<usize>,
-    pub(super) headers: Range<usize>,
-    pub(super) body: Range<usize>,
+/// A message taken apart, each piece as its extent in the bytes.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The request line or the status line.
+    pub start_line: Range<usize>,
+    /// The header lines.
+    pub headers: Range<usize>,
+    /// The body.
+    pub body: Range<usize>,
 }
 
 /// The header lines of a message.
@@ -138,17 +145,26 @@ pub(super) struct Head {
 
 /// A header line: its name, its value without the white space around it, and where both are.
 #[derive(Clone)]
-pub(super) struct Header<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) value: &'a [u8],
+pub struct Header<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
     /// Where the line begins.
-    pub(super) at: usize,
+    pub at: usize,
     /// Where the value is. It never leaves the line, not even when it is empty.
-    pub(super) value_at: Range<usize>,
+    pub value_at: Range<usize>,
+}
+
+impl fmt::Debug for Header<'_> {
+    /// Shows neither the name nor the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header").field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 /// Takes apart the message that has this extent, which [`parts`] found. `see` is shown each header.
-pub(super) fn message<'a>(
+pub fn message<'a>(
     bytes: &'a [u8],
     extent: Range<usize>,
     see: impl FnMut(Header<'a>) -> Result<(), BatchError>,
@@ -200,7 +216,7 @@ pub(super) fn head<'a>(
 }
 
 /// The header lines in `range`, as name and value.
-pub(super) fn headers(
+pub fn headers(
     bytes: &[u8],
     range: Range<usize>,
 ) -> impl Iterator<Item = Result<(&[u8], &[u8]), BatchError>> {

@@ -118,7 +118,7 @@ impl<'de> Fields<'de> {
     }
 
     /// Reads one JSON object, replacing what was there.
-    pub(super) fn read(&mut self, scanner: &mut Scanner<'de>) -> Result<(), Malformed> {
+    pub fn read(&mut self, scanner: &mut Scanner<'de>) -> Result<(), Malformed> {
         self.etag = None;
         self.list.clear();
         // Enough for most entities, in one go.

@@ -11,7 +11,7 @@ use std::fmt::{self, Write as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Metadata, encode};
+use super::Metadata;
 use crate::edm::{DateTime, Guid, Iso, Type, ValueRef, double};
 use crate::etag::write_etag;
 use crate::key;
@@ -140,12 +140,20 @@ pub const fn is_annotated(edm_type: Type) -> bool {
     matches!(edm_type, Type::Binary | Type::DateTime | Type::Guid | Type::Int64)
 }
 
+/// Whether a value needs its type beside it.
+pub const fn is_annotated_value(value: &ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Double(number) => !number.is_finite(),
+        other => is_annotated(other.edm_type()),
+    }
+}
+
 /// Appends a property with a comma before it, with its type where JSON would not tell it.
 pub fn property(out: &mut Vec<u8>, name: &str, property: &ValueRef<'_>) {
     let mut text = String::new();
     let plain = Prefix::write(&mut text, name, property.edm_type());
     let prefix = Prefix { annotated: &text, plain: &text[plain..] };
-    let prefix = prefix.at(Metadata::Minimal, encode::is_annotated(property));
+    let prefix = prefix.at(Metadata::Minimal, is_annotated_value(property));
     out.extend_from_slice(prefix.as_bytes());
     value(out, property);
 }

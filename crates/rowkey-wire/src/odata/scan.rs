@@ -14,35 +14,35 @@ use super::fields::Scalar;
 
 /// A place in a JSON text.
 #[derive(Clone, Debug)]
-pub(super) struct Scanner<'de> {
+pub struct Scanner<'de> {
     text: &'de str,
     at: usize,
 }
 
 /// What is not JSON, or not what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
 type Result<T> = std::result::Result<T, Malformed>;
 
 impl<'de> Scanner<'de> {
     /// At the beginning of a text.
-    pub(super) fn new(text: &'de str) -> Self {
+    pub fn new(text: &'de str) -> Self {
         Self::at(text, 0)
     }
 
     /// At another place of it, which [`place`](Self::place) gave.
-    pub(super) fn at(text: &'de str, at: usize) -> Self {
+    pub fn at(text: &'de str, at: usize) -> Self {
         Self { text, at }
     }
 
     /// How far it came, in bytes; after an error, where that is.
-    pub(super) fn place(&self) -> usize {
+    pub fn place(&self) -> usize {
         self.at
     }
 
     /// Whether everything was read, but for white space.
-    pub(super) fn is_at_end(&mut self) -> bool {
+    pub fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }
 
@@ -79,13 +79,13 @@ impl<'de> Scanner<'de> {
 
     /// Takes `byte`, which must come next.
     #[inline]
-    pub(super) fn expect(&mut self, byte: u8) -> Result<()> {
+    pub fn expect(&mut self, byte: u8) -> Result<()> {
         if self.takes(byte) { Ok(()) } else { Err(Malformed) }
     }
 
     /// Takes a comma before the next element, or `end`; whether there is an element.
     #[inline]
-    pub(super) fn goes_on(&mut self, is_first: bool, end: u8) -> Result<bool> {
+    pub fn goes_on(&mut self, is_first: bool, end: u8) -> Result<bool> {
         match self.peek() {
             Some(b',') if !is_first => {
                 self.step(1);
@@ -102,7 +102,7 @@ impl<'de> Scanner<'de> {
 
     /// The name of a member, and the colon behind it.
     #[inline]
-    pub(super) fn name(&mut self) -> Result<Cow<'de, str>> {
+    pub fn name(&mut self) -> Result<Cow<'de, str>> {
         let name = self.string()?;
         self.expect(b':')?;
         Ok(name)
@@ -140,7 +140,7 @@ impl<'de> Scanner<'de> {
 
     /// Any value. Of an object or a list nothing is kept.
     #[inline]
-    pub(super) fn scalar(&mut self) -> Result<Scalar<'de>> {
+    pub fn scalar(&mut self) -> Result<Scalar<'de>> {
         match self.peek() {
             Some(b'"') => self.string().map(Scalar::Text),
             Some(b'-' | b'0'..=b'9') => self.number(),

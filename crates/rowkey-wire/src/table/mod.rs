@@ -11,5 +11,3 @@ pub mod op;
 pub mod parse;
 pub mod render;
 pub mod token;
-
-pub use crate::request::Request;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire};
+use crate::transport::Request;
 use rowkey_wire::blob::name;
 use rowkey_wire::blob::op::PublicAccess;
-use rowkey_wire::request::Request;
 use rowkey_wire::xml;
 
 use super::conditions::Conditions;

@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
+use crate::transport::Request;
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::name;
-use rowkey_wire::request::Request;
 
 use super::append::Append;
 use super::conditions::{Conditions, safety};

@@ -1,7 +1,7 @@
 //! An entity of any properties.
 
 use rowkey_wire::edm::Value;
-use rowkey_wire::odata::{Fields, decode};
+use rowkey_wire::odata::Fields;
 
 use super::properties::Properties;
 use super::property::Property;
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
 use crate::table::FailedRow;
 use crate::table::handle::{Row, body_error, key_error, property_error};
+use crate::table::wire::odata::decode;
 
 /// An entity whose properties are known only at run time.
 ///

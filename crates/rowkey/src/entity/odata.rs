@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use rowkey_wire::edm::ValueRef;
 use rowkey_wire::etag::ETag;
-use rowkey_wire::odata::decode::{self, BodyError};
 use rowkey_wire::odata::{Field, Fields, Scalar, render};
 
 use super::dynamic::DynamicEntity;
@@ -12,6 +11,7 @@ use super::properties::Properties;
 use super::row::DecodeError;
 use super::stored::Stored;
 use crate::error::{Error, Result};
+use crate::table::wire::odata::decode::{self, BodyError};
 
 const PARTITION_KEY: &str = "PartitionKey";
 const ROW_KEY: &str = "RowKey";

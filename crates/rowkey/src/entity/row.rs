@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use rowkey_wire::edm::{DateTime, Type, Value, ValueRef};
-use rowkey_wire::odata::{EntityWriter, FieldError, Fields};
+use rowkey_wire::odata::{FieldError, Fields};
 
 use super::convert;
 use super::dynamic::DynamicEntity;
@@ -14,6 +14,7 @@ use super::properties::Rest;
 use super::property::{Property, PropertyError};
 use crate::index::{INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT};
 use crate::key::{KeyReadError, KeyWriter};
+use crate::table::wire::odata::encode::EntityWriter;
 
 /// The property that tells the type where the rows do not, unless the type names another one.
 pub(crate) const KIND: &str = "EntityType";

@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::queue::wire::{decode, encode};
+use crate::transport::Request;
 use rowkey_wire::queue::name;
-use rowkey_wire::request::Request;
 use rowkey_wire::{metadata, xml};
 
 use crate::account::StorageAccount;

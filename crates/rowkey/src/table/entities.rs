@@ -8,7 +8,6 @@ use std::vec;
 
 use futures_util::StreamExt as _;
 use rowkey_wire::odata::Fields;
-use rowkey_wire::odata::decode::{self, PageReader, Place};
 use tokio::task::coop;
 
 use super::ahead::{Ahead, Answer};
@@ -17,6 +16,7 @@ use super::handle::body_error;
 use super::pages::{Reader, Source, Stream, failed};
 use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
+use crate::table::wire::odata::decode::{self, PageReader, Place};
 
 /// After how many entities the next page is looked after: its answer comes in only while it is.
 const TURN: usize = 16;

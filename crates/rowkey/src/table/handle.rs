@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::table::wire::decode as headers;
 use crate::table::wire::encode::{self, Flavor};
+use crate::table::wire::odata::decode::{self, BodyError};
+use crate::table::wire::odata::encode::{EntityError, EntityWriter};
 use bytes::Bytes;
 use rowkey_wire::etag::{ETag, Match};
-use rowkey_wire::odata::decode::{self, BodyError};
-use rowkey_wire::odata::encode::EntityError;
-use rowkey_wire::odata::{EntityWriter, Fields};
+use rowkey_wire::odata::Fields;
 use rowkey_wire::table::name;
 
 use super::failed::FailedRow;
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::key::{Key, Partition};
 use crate::options::ClientOptions;
 use crate::service;
-use crate::transport::{Call, Pipeline, Reply, Safety};
+use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A table of an account.
 ///
@@ -329,11 +329,7 @@ impl Table {
     }
 
     /// Checks the table's name and sends.
-    pub(crate) async fn send(
-        &self,
-        request: rowkey_wire::request::Request,
-        call: Call<'_>,
-    ) -> Result<Reply> {
+    pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.check_name(call.operation)?;
         self.pipeline().send(request, call).await
     }

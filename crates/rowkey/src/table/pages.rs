@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::table::wire::odata::decode::{self, PageError};
 use crate::table::wire::{decode as headers, encode};
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
 use rowkey_wire::odata::Fields;
-use rowkey_wire::odata::decode::{self, PageError};
 
 use super::azurite;
 use super::continuation::Continuation;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::table::wire::odata::decode;
 use crate::table::wire::{decode as headers, encode};
 use futures_util::TryStreamExt as _;
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 use rowkey_wire::limits::MAX_PAGE;
-use rowkey_wire::odata::decode;
 
 use super::handle::{Table, body_error};
 use super::pages::Stream;

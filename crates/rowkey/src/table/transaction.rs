@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::table::wire::encode::{self, Flavor};
-use rowkey_wire::batch::{BatchWriter, decode_response, encode_query};
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 
 use super::encoded::EncodedRow;
 use super::handle::{Row, Table, decode_body, is_missing_entity, key_error, not_of_a_store};
+use super::wire::batch::{BatchWriter, PartResponse, decode_response, encode_query};
+use super::wire::encode::{self, Flavor};
 use crate::entity::{Entity, Stored, Write};
 use crate::error::{Error, Result};
 use crate::key::Key;
@@ -432,10 +432,7 @@ fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Op
     Ok(parts.into_iter().map(|part| part.etag.map(ETag::new)).collect())
 }
 
-fn parts<'a>(
-    reply: &'a Reply,
-    call: &Call<'_>,
-) -> Result<Vec<rowkey_wire::batch::PartResponse<'a>>> {
+fn parts<'a>(reply: &'a Reply, call: &Call<'_>) -> Result<Vec<PartResponse<'a>>> {
     decode_response(content_type(&reply.headers), &reply.body).map_err(|error| {
         Error::decode("the answer to the batch cannot be read")
             .with_source(error)

@@ -2,6 +2,7 @@
 //!
 //! - [`call`]: [`Call`], what the pipeline must know about an operation, and [`Reply`]
 //! - [`pipeline`]: [`Pipeline::send`], the loop over attempts
+//! - [`request`]: [`Request`], an operation before it is dated and signed
 //! - [`policy`]: what a program adds to every request
 //! - [`retry`]: which failures are repeated, and after which wait
 //! - [`sign`]: what is new on every attempt: date, request id, authorization
@@ -14,6 +15,7 @@ pub(crate) mod http;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod redact;
+mod request;
 pub(crate) mod retry;
 pub(crate) mod sign;
 pub(crate) mod trace;
@@ -23,3 +25,4 @@ mod tests;
 
 pub(crate) use call::{Call, Host, Reply, Safety};
 pub(crate) use pipeline::{Pipeline, Shared};
+pub(crate) use request::Request;

@@ -7,9 +7,7 @@ use std::time::Duration;
 use http::header::SERVER;
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::Service;
-use rowkey_wire::batch;
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::request::Request;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -24,7 +22,9 @@ use crate::clock::Clock;
 use crate::credential::{Authority, Credential, Scope};
 use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
 use crate::options::ClientOptions;
+use crate::table::wire::batch;
 use crate::telemetry::Hook;
+use crate::transport::Request;
 
 /// Sends requests: signs them, retries them, and knows what a failure leaves open.
 ///

@@ -10,7 +10,6 @@ use reqwest::Url;
 use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::limits::MAX_URL;
-use rowkey_wire::request::Request;
 
 use super::policy::{Additions, Attempt};
 use super::retry::Jitter;
@@ -18,6 +17,7 @@ use crate::account::Endpoint;
 use crate::clock::Clock;
 use crate::credential::{Authority, Credential, SharedKey};
 use crate::error::{Error, Result};
+use crate::transport::Request;
 
 /// Dates, names and signs requests.
 #[derive(Debug)]

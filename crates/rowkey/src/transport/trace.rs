@@ -9,7 +9,6 @@
 use std::time::Duration;
 
 use rowkey_wire::auth::Service;
-use rowkey_wire::request::Request;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
@@ -19,6 +18,7 @@ use super::sign::Signed;
 use crate::account::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
+use crate::transport::Request;
 
 /// The span of an operation.
 pub(crate) fn operation(

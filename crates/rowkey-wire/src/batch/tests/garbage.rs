@@ -54,13 +54,9 @@ fn scraps_of_batches_are_read_or_refused_within_bounds() {
         body.push_str(tail);
         let body = Bytes::from(body);
         let content_type = "multipart/mixed; boundary=b";
-        for error in
-            [parse_request(content_type, &body).err(), decode_response(content_type, &body).err()]
-        {
-            match error {
-                Some(error) => assert!(error.at <= body.len(), "{error:?} {body:?}"),
-                None => read += 1,
-            }
+        match parse_request(content_type, &body) {
+            Err(error) => assert!(error.at <= body.len(), "{error:?} {body:?}"),
+            Ok(_) => read += 1,
         }
     }
     assert!(read > 100, "the scraps must sometimes make a batch");
@@ -86,12 +82,8 @@ fn recordings_with_bytes_changed_do_not_panic() {
                 }
             }
             let body = Bytes::from(body);
-            for error in [
-                parse_request(recorded.content_type, &body).err(),
-                decode_response(recorded.content_type, &body).err(),
-            ] {
-                assert!(error.is_none_or(|error| error.at <= body.len()));
-            }
+            let error = parse_request(recorded.content_type, &body).err();
+            assert!(error.is_none_or(|error| error.at <= body.len()));
         }
     }
 }

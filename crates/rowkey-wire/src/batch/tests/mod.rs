@@ -1,14 +1,10 @@
-//! Each half against recorded bytes (`vectors/batch-*.http`), and against bytes that no client sends.
-//!
-//! | | requests | responses |
-//! |---|---|---|
-//! | written | [`encode`] | [`render`] |
-//! | read | [`parse`] | [`decode`] |
-//! | damaged | [`garbage`] | [`garbage`] |
+//! The server's half against recorded bytes (`vectors/batch-*.http`), and against bytes that no client
+//! sends.
 
 use bytes::Bytes;
 use http::Method;
 
+use super::multipart::BatchFault;
 use super::*;
 
 /// A recording: a line with its source, the `Content-Type`, an empty line, and the body.
@@ -30,8 +26,6 @@ macro_rules! recording {
     };
 }
 
-mod decode;
-mod encode;
 mod garbage;
 mod parse;
 mod render;
@@ -51,10 +45,6 @@ fn parse_changes(content_type: &str, body: &str) -> Vec<PartRequest<'static>> {
 fn fault(content_type: &str, body: &str) -> (BatchFault, usize) {
     let error = parse_request(content_type, &Bytes::copy_from_slice(body.as_bytes())).unwrap_err();
     (error.fault, error.at)
-}
-
-fn decode(recording: &Recording) -> Vec<PartResponse<'static>> {
-    decode_response(recording.content_type, recording.body.as_bytes()).unwrap()
 }
 
 /// The text between two marks.

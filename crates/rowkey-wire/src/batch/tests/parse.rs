@@ -359,3 +359,9 @@ fn no_prefix_of_a_batch_is_a_batch() {
         assert!(parse_request(recorded.content_type, &body.slice(..whole)).is_ok());
     }
 }
+
+#[test]
+fn debug_shows_no_contents() {
+    let shown = format!("{:?}", parse(&recording!("legacy-all-request")));
+    assert!(!shown.contains("PartitionKey"), "{shown}");
+}

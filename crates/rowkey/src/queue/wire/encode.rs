@@ -11,8 +11,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::metadata::{self, MetadataError};
-use rowkey_wire::request::Request;
 use rowkey_wire::xml::{SignedIdentifier, Writer, encode_acl};
+
+use crate::transport::Request;
 
 /// What stands as it is in a path or in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -15,7 +15,8 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::etag::Match;
 use rowkey_wire::headers::{DATA_SERVICE_VERSION, HTTP_METHOD, PREFER};
 use rowkey_wire::key::write_address;
-use rowkey_wire::request::Request;
+
+use crate::transport::Request;
 
 /// What stands as it is in the value of a query parameter.
 const QUERY: &AsciiSet =

@@ -315,7 +315,7 @@ async fn a_shared_access_signature_goes_into_the_query_and_into_no_message() {
     let account = builder.options(options()).build().unwrap();
     let query = "/orders()?$top=1";
     send(&account, Safety::Read).await.unwrap();
-    let request = rowkey_wire::request::Request { target: query.to_owned(), ..get() };
+    let request = crate::transport::Request { target: query.to_owned(), ..get() };
     let call = Call::new("QueryEntities", "orders", Safety::Read);
     account.pipeline().send(request, call).await.unwrap();
     let error = send(&account, Safety::Read).await.unwrap_err();

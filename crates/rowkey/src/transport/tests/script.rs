@@ -9,12 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::auth::Service;
-use rowkey_wire::request::Request;
 
 use crate::account::{StorageAccount, StorageAccountBuilder};
 use crate::clock::ManualClock;
 use crate::credential::Credential;
 use crate::options::ClientOptions;
+use crate::transport::Request;
 
 /// What to do with the next connection.
 pub(super) enum Act {

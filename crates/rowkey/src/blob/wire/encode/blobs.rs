@@ -7,7 +7,8 @@ use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum,
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::{BlobType, ContentHeaders, Sums};
 use rowkey_wire::metadata::{self, MetadataError};
-use rowkey_wire::request::Request;
+
+use crate::transport::Request;
 
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 

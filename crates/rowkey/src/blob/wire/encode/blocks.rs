@@ -8,7 +8,8 @@ use rowkey_wire::blob::block_list::{self, Source};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, Sums};
 use rowkey_wire::metadata::{self, MetadataError};
-use rowkey_wire::request::Request;
+
+use crate::transport::Request;
 
 /// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is base64 of at
 /// most 64 bytes, for all blocks of a blob as many. Of the conditions only the lease counts.

@@ -7,8 +7,9 @@ use rowkey_wire::auth::delegation::{self, KeyInfo};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::PublicAccess;
 use rowkey_wire::metadata::{self, MetadataError};
-use rowkey_wire::request::Request;
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};
+
+use crate::transport::Request;
 
 /// Which containers a list asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use http::{HeaderValue, Method};
 use super::parts::{Conditions, Place, bare, blob, container, set};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::op::LeaseAction;
-use rowkey_wire::request::Request;
+
+use crate::transport::Request;
 
 /// What a lease is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use rowkey_wire::blob::op::ContentHeaders;
 use rowkey_wire::blob::{checksum, name};
 use rowkey_wire::etag::Match;
 use rowkey_wire::headers::http_date;
-use rowkey_wire::request::Request;
 use uuid::Uuid;
+
+use crate::transport::Request;
 
 /// What stands as it is in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -9,7 +9,8 @@ use rowkey_wire::blob::checksum;
 use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, LeaseAction, PublicAccess, Sums};
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::headers::parse_http_date;
-use rowkey_wire::request::Request;
+
+use crate::transport::Request;
 
 const PLACE: Place<'static> = Place { container: "utcontainer", blob: "blob1" };
 const NONE: [(&str, &str); 0] = [];

@@ -9,18 +9,19 @@ use bytes::Bytes;
 /// Writes the body of a batch request with one changeset.
 ///
 /// Every operation is appended to one buffer, in the shape that the official Python library sends.
-/// The limits of the service ([`limits`](crate::limits)) are the caller's to keep.
+/// The limits of the service ([`limits`](rowkey_wire::limits)) are the caller's to keep.
 #[derive(Debug)]
-pub struct BatchWriter {
+pub(crate) struct BatchWriter {
     id: String,
     body: Vec<u8>,
-    operations: usize,
+    /// How many operations have been added.
+    pub(super) operations: usize,
 }
 
 impl BatchWriter {
     /// An empty batch. `id` makes its boundaries, `batch_{id}` and `changeset_{id}`, so it must not
     /// appear in what is sent: a random UUID.
-    pub fn new(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         let mut body = Vec::with_capacity(1024);
         // Writing to a `Vec` cannot fail, here and below.
         let _ = write!(
@@ -31,7 +32,7 @@ impl BatchWriter {
     }
 
     /// Makes room for this many bytes of operations at once.
-    pub fn reserve(&mut self, bytes: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize) {
         self.body.reserve(bytes);
     }
 
@@ -40,7 +41,7 @@ impl BatchWriter {
     /// `target` is the absolute address of the table or entity. `Content-Length` is added behind
     /// `headers` when there is a body. Line breaks in a target or header are written as spaces, so that
     /// no value can add a header or an operation of its own.
-    pub fn operation(
+    pub(crate) fn operation(
         &mut self,
         method: &str,
         target: &str,
@@ -67,7 +68,7 @@ impl BatchWriter {
     /// How many bytes [`operation`](Self::operation) appends in a batch whose id has `id` bytes, with
     /// a target of `target` bytes, from the eleventh operation on; each of the first ten is one byte
     /// shorter.
-    pub fn operation_len(
+    pub(crate) fn operation_len(
         id: usize,
         method: &str,
         target: usize,
@@ -84,32 +85,22 @@ impl BatchWriter {
     }
 
     /// What a batch whose id has `id` bytes takes besides its operations.
-    pub const fn envelope_len(id: usize) -> usize {
+    pub(crate) const fn envelope_len(id: usize) -> usize {
         OPENING + CLOSING + 4 * id
     }
 
-    /// How many operations have been added.
-    pub const fn operations(&self) -> usize {
-        self.operations
-    }
-
     /// The length in bytes that the finished body has if nothing more is added.
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.body.len() + CLOSING + 2 * self.id.len()
     }
 
-    /// Whether no operation has been added.
-    pub const fn is_empty(&self) -> bool {
-        self.operations == 0
-    }
-
     /// The `Content-Type` of the request.
-    pub fn content_type(&self) -> String {
+    pub(crate) fn content_type(&self) -> String {
         format!("multipart/mixed; boundary=batch_{}", self.id)
     }
 
     /// The finished body.
-    pub fn finish(mut self) -> Bytes {
+    pub(crate) fn finish(mut self) -> Bytes {
         let id = &self.id;
         let _ = write!(self.body, "--changeset_{id}--\r\n\r\n--batch_{id}--\r\n");
         self.body.into()
@@ -141,7 +132,7 @@ impl BatchWriter {
 /// A batch of one point query, which has no changeset: its `Content-Type` and its body.
 ///
 /// `id` and `target` are as for [`BatchWriter`].
-pub fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String, Bytes) {
+pub(crate) fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String, Bytes) {
     let mut out = BatchWriter { id: id.to_owned(), body: Vec::with_capacity(512), operations: 1 };
     let _ = write!(
         out.body,

@@ -5,26 +5,26 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
-use super::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
+use rowkey_wire::batch::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
 /// The answer to one operation.
 ///
 /// Answers are in the order of the operations. Their `Content-ID` means nothing: the service leaves
 /// it out, or gives a failure the number of another operation.
 #[derive(Clone, Copy)]
-pub struct PartResponse<'a> {
+pub(crate) struct PartResponse<'a> {
     /// The status, such as 204.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The entity's new tag.
-    pub etag: Option<&'a str>,
+    pub(crate) etag: Option<&'a str>,
     /// The body: an entity or an error, or nothing.
-    pub body: &'a [u8],
+    pub(crate) body: &'a [u8],
     headers: &'a [u8],
 }
 
 impl<'a> PartResponse<'a> {
     /// The value of a header, whatever the case of its name; `None` also when it is not UTF-8.
-    pub fn header(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
         multipart::headers(self.headers, 0..self.headers.len())
             .filter_map(Result::ok)
             .find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
@@ -47,7 +47,7 @@ impl fmt::Debug for PartResponse<'_> {
 ///
 /// Takes answers within a changeset and by themselves (to a query), and CRLF or LF. A body that
 /// was cut short is an error, never fewer answers.
-pub fn decode_response<'a>(
+pub(crate) fn decode_response<'a>(
     content_type: &str,
     body: &'a [u8],
 ) -> Result<Vec<PartResponse<'a>>, BatchError> {
@@ -70,7 +70,7 @@ pub fn decode_response<'a>(
 ///
 /// Costs next to nothing when the batch succeeded, which the first answer shows. What cannot be read
 /// is no failure here, and an error in [`decode_response`].
-pub fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
+pub(crate) fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
     let line = memmem::find(body, b"HTTP/1.1 ")?;
     let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line.saturating_add(end));
     if status(&body[line..end]).is_some_and(is_success) {

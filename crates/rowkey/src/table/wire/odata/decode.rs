@@ -2,23 +2,22 @@
 
 use std::fmt;
 
-use super::fields::Fields;
-use super::scan::{Malformed, Scanner};
+use rowkey_wire::odata::{Fields, Malformed, Scanner};
 
 /// A response body that is not what it should be. Never shows the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BodyError {
+pub(crate) struct BodyError {
     /// The line in the body, from 1; 0 when there is none to tell.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The column in that line, from 1; 0 when there is none to tell.
-    pub column: usize,
+    pub(crate) column: usize,
     /// The body ends too early.
-    pub truncated: bool,
+    pub(crate) truncated: bool,
 }
 
 /// Why a page could not be read: its body, or the reader of one of its entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PageError<E> {
+pub(crate) enum PageError<E> {
     /// The body is not a page.
     Body(BodyError),
     /// The reader refused an entity.
@@ -26,7 +25,7 @@ pub enum PageError<E> {
 }
 
 /// Reads the body of a point get or of an insert that answers with content.
-pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), BodyError> {
+pub(crate) fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), BodyError> {
     let text = text(body)?;
     let mut scanner = Scanner::new(text);
     let whole = fields.read(&mut scanner).is_ok() && scanner.is_at_end();
@@ -34,7 +33,7 @@ pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), Body
 }
 
 /// Reads a page of entities, giving each to `read` in turn.
-pub fn page<'de, E>(
+pub(crate) fn page<'de, E>(
     body: &'de [u8],
     mut read: impl FnMut(&mut Fields<'de>) -> Result<(), E>,
 ) -> Result<(), PageError<E>> {
@@ -47,7 +46,7 @@ pub fn page<'de, E>(
 }
 
 /// The body as text. Checked at once, which is several times faster than text by text.
-pub fn text(body: &[u8]) -> Result<&str, BodyError> {
+pub(crate) fn text(body: &[u8]) -> Result<&str, BodyError> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     std::str::from_utf8(body).map_err(|error| BodyError {
         truncated: error.error_len().is_none(),
@@ -56,7 +55,7 @@ pub fn text(body: &[u8]) -> Result<&str, BodyError> {
 }
 
 /// The body as text that is kept, without a copy.
-pub fn owned_text(body: Vec<u8>) -> Result<String, BodyError> {
+pub(crate) fn owned_text(body: Vec<u8>) -> Result<String, BodyError> {
     let mut text = String::from_utf8(body).map_err(|error| BodyError {
         truncated: error.utf8_error().error_len().is_none(),
         ..BodyError::WITHOUT_PLACE
@@ -69,14 +68,14 @@ pub fn owned_text(body: Vec<u8>) -> Result<String, BodyError> {
 
 /// A page that is read entity by entity: an object whose `value` is the list of them.
 #[derive(Debug)]
-pub struct PageReader<'de> {
+pub(crate) struct PageReader<'de> {
     text: &'de str,
     place: Place,
 }
 
 /// How far a page was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub(crate) struct Place {
     at: usize,
     within: Within,
     /// Whether the next member or element is the first.
@@ -97,22 +96,22 @@ enum Within {
 
 impl<'de> PageReader<'de> {
     /// Begins with the body's [`text`].
-    pub fn new(text: &'de str) -> Self {
+    pub(crate) fn new(text: &'de str) -> Self {
         Self::resume(text, Place::default())
     }
 
     /// Goes on with the same text where another reader came to.
-    pub fn resume(text: &'de str, place: Place) -> Self {
+    pub(crate) fn resume(text: &'de str, place: Place) -> Self {
         Self { text, place }
     }
 
     /// How far it came.
-    pub fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         self.place
     }
 
     /// Reads the next entity; `false` when that was the last and the page is whole.
-    pub fn next(&mut self, fields: &mut Fields<'de>) -> Result<bool, BodyError> {
+    pub(crate) fn next(&mut self, fields: &mut Fields<'de>) -> Result<bool, BodyError> {
         let mut scanner = Scanner::at(self.text, self.place.at);
         let found = self.place.advance(&mut scanner, fields);
         self.place.at = scanner.place();
@@ -163,7 +162,7 @@ impl Place {
 }
 
 /// Reads the names of a page of tables.
-pub fn tables(body: &[u8]) -> Result<Vec<String>, BodyError> {
+pub(crate) fn tables(body: &[u8]) -> Result<Vec<String>, BodyError> {
     let mut names = Vec::new();
     page(body, |fields| {
         let name = fields.text("TableName").ok_or(BodyError::WITHOUT_PLACE)?;
@@ -235,7 +234,7 @@ mod tests {
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[0].0, "pk1");
         assert_eq!(seen[0].1, "W/\"datetime'2017-11-10T02%3A44%3A04.8767474Z'\"");
-        assert_eq!(seen[0].2, Some(crate::edm::Value::Int64(39)));
+        assert_eq!(seen[0].2, Some(rowkey_wire::edm::Value::Int64(39)));
         assert_eq!(seen[1].2, None);
     }
 

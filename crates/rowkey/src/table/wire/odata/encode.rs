@@ -8,13 +8,15 @@
 use std::fmt;
 use std::io::Write as _;
 
-use super::render;
-use crate::edm::{ValueRef, size};
-use crate::limits::{MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS};
+use rowkey_wire::edm::{ValueRef, size};
+use rowkey_wire::limits::{
+    MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS,
+};
+use rowkey_wire::odata::render;
 
 /// Writes one entity as the JSON of a request, property by property.
 #[derive(Debug)]
-pub struct EntityWriter {
+pub(crate) struct EntityWriter {
     body: Vec<u8>,
     properties: usize,
     size: usize,
@@ -24,7 +26,7 @@ pub struct EntityWriter {
 /// Why an entity cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum EntityError {
+pub(crate) enum EntityError {
     /// A property's name is not one the service takes.
     InvalidName {
         /// The name.
@@ -50,13 +52,8 @@ pub enum EntityError {
 }
 
 impl EntityWriter {
-    /// Begins an entity with its keys.
-    pub fn new(partition_key: &str, row_key: &str) -> Self {
-        Self::with_capacity(1024, partition_key, row_key)
-    }
-
-    /// The same with room for `capacity` bytes.
-    pub fn with_capacity(capacity: usize, partition_key: &str, row_key: &str) -> Self {
+    /// Begins an entity with its keys and room for `capacity` bytes.
+    pub(crate) fn with_capacity(capacity: usize, partition_key: &str, row_key: &str) -> Self {
         let mut body = Vec::with_capacity(capacity);
         body.extend_from_slice(b"{\"PartitionKey\":");
         write_string(&mut body, partition_key);
@@ -67,12 +64,12 @@ impl EntityWriter {
     }
 
     /// Writes a property, with its type where JSON would not tell it.
-    pub fn property(&mut self, name: &str, value: &ValueRef<'_>) {
+    pub(crate) fn property(&mut self, name: &str, value: &ValueRef<'_>) {
         self.properties += 1;
         self.size += size::of_property(name, value);
         self.check(name, value);
         self.body.push(b',');
-        if is_annotated(value) {
+        if render::is_annotated_value(value) {
             self.body.push(b'"');
             self.body.extend_from_slice(name.as_bytes());
             self.body.extend_from_slice(b"@odata.type\":\"");
@@ -87,7 +84,7 @@ impl EntityWriter {
     }
 
     /// Ends the entity: its JSON, or the first reason why it cannot be stored.
-    pub fn finish(mut self) -> Result<Vec<u8>, EntityError> {
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>, EntityError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -119,23 +116,12 @@ impl EntityWriter {
 
 /// Whether the service takes `name` for a property: an identifier of up to 255 UTF-16 units that is
 /// not one of the three it keeps for itself.
-pub fn is_valid_name(name: &str) -> bool {
+pub(crate) fn is_valid_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b >= 0x80);
     head && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80)
         && (name.len() <= MAX_PROPERTY_NAME || size::utf16_len(name) <= MAX_PROPERTY_NAME)
         && !matches!(name, "PartitionKey" | "RowKey" | "Timestamp")
-}
-
-/// Whether a value needs its type beside it.
-pub(super) fn is_annotated(value: &ValueRef<'_>) -> bool {
-    match value {
-        ValueRef::Binary(_) | ValueRef::DateTime(_) | ValueRef::Guid(_) | ValueRef::Int64(_) => {
-            true
-        }
-        ValueRef::Double(value) => !value.is_finite(),
-        ValueRef::Boolean(_) | ValueRef::Int32(_) | ValueRef::String(_) => false,
-    }
 }
 
 fn write_value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
@@ -210,7 +196,7 @@ mod tests {
     use super::*;
 
     fn json(name: &str, value: &ValueRef<'_>) -> String {
-        let mut out = EntityWriter::new("p", "r");
+        let mut out = EntityWriter::with_capacity(64, "p", "r");
         out.property(name, value);
         String::from_utf8(out.finish().unwrap()).unwrap()
     }
@@ -252,29 +238,29 @@ mod tests {
 
     #[test]
     fn what_the_service_would_refuse_is_refused_with_numbers() {
-        let mut out = EntityWriter::new("p", "r");
+        let mut out = EntityWriter::with_capacity(64, "p", "r");
         for i in 0..253 {
             out.property(&format!("P{i}"), &ValueRef::Int32(i));
         }
         assert_eq!(out.finish(), Err(EntityError::TooManyProperties { count: 253 }));
 
-        let mut out = EntityWriter::new("p", "r");
+        let mut out = EntityWriter::with_capacity(64, "p", "r");
         out.property("Text", &ValueRef::String("x".repeat(MAX_STRING_UNITS + 1).into()));
         let error = EntityError::ValueTooLarge { name: "Text".into(), size: 65_538 };
         assert_eq!(out.finish(), Err(error));
 
-        let mut out = EntityWriter::new("p", "r");
+        let mut out = EntityWriter::with_capacity(64, "p", "r");
         for i in 0..17 {
             out.property(&format!("P{i}"), &ValueRef::Binary(vec![0; MAX_BINARY].into()));
         }
         assert!(matches!(out.finish(), Err(EntityError::TooLarge { size }) if size > MAX_ENTITY));
 
         for name in ["", "1a", "a-b", "a b", "Timestamp", "a\"", "a@odata.type"] {
-            let mut out = EntityWriter::new("p", "r");
+            let mut out = EntityWriter::with_capacity(64, "p", "r");
             out.property(name, &ValueRef::Int32(1));
             assert_eq!(out.finish(), Err(EntityError::InvalidName { name: name.into() }));
         }
-        let mut out = EntityWriter::new("p", "r");
+        let mut out = EntityWriter::with_capacity(64, "p", "r");
         out.property("größe_日本1", &ValueRef::Int32(1));
         assert!(out.finish().is_ok());
     }

@@ -1,0 +1,15 @@
+//! The client's half of entity group transactions: several operations in one `multipart/mixed` body.
+//!
+//! - [`encode`]: [`BatchWriter`], [`encode_query`]
+//! - [`decode`]: [`decode_response`], [`failure`], on the parts that [`multipart`] finds
+//!
+//! [`multipart`]: rowkey_wire::batch::multipart
+
+mod decode;
+mod encode;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::{PartResponse, decode_response, failure};
+pub(crate) use encode::{BatchWriter, encode_query};
