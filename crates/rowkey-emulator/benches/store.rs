@@ -10,19 +10,41 @@ use divan::counter::ItemsCount;
 use rowkey_wire::edm::{DateTime, ValueRef};
 use rowkey_wire::filter;
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::odata::parse::{Entity, Strictness};
-use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 
 use store::account::Account;
 use store::filter::Compiled;
 use store::query::{Scan, Step, Window};
+use table::wire::entity::{self, Entity, Keys, Strictness};
+use table::wire::op::{Address, Change, ChangeKind, Condition};
 
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/clock.rs"]
 mod clock;
+#[path = "../src/options.rs"]
+mod options;
+#[path = "../src/rejection.rs"]
+mod rejection;
 #[expect(dead_code, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/store/mod.rs"]
 mod store;
+#[expect(dead_code, reason = "it is a part of the library")]
+#[path = "../src/table/wire/mod.rs"]
+mod table_wire;
+mod table {
+    pub(crate) use crate::table_wire as wire;
+}
+#[expect(dead_code, unused_imports, reason = "it is a part of the library")]
+#[path = "../src/queue/wire/mod.rs"]
+mod queue_wire;
+mod queue {
+    pub(crate) use crate::queue_wire as wire;
+}
+#[expect(dead_code, unused_imports, reason = "it is a part of the library")]
+#[path = "../src/blob/wire/mod.rs"]
+mod blob_wire;
+mod blob {
+    pub(crate) use crate::blob_wire as wire;
+}
 
 /// Allocations are shown beside the times.
 #[global_allocator]
@@ -36,6 +58,23 @@ const TABLE: &str = "readings";
 /// In partitions of `PER_PARTITION`.
 const ENTITIES: usize = 10_000;
 const PER_PARTITION: usize = 1_000;
+
+/// Ten properties of six types, about 1 KiB.
+const BODY: &str = concat!(
+    r#"{"PartitionKey":"north","RowKey":"0000007","Level":42,"Total@odata.type":"Edm.Int64","#,
+    r#""Total":"1099511627776","Ratio":0.1,"Active":true,"Measured@odata.type":"Edm.DateTime","#,
+    r#""Measured":"2026-11-20T12:34:56.7654321Z","Began@odata.type":"Edm.DateTime","#,
+    r#""Began":"2026-11-20T12:34:56.7654321Z","Name":"The third from the left","#,
+    r#""Site":"north-north-east, above the second stair","#,
+    r#""Notes":"ooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooo","#,
+    r#""Comment":"oooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooo"}"#
+);
+
+#[divan::bench]
+fn check_the_body_of_an_insert() -> usize {
+    let fields = entity::fields(black_box(BODY.as_bytes())).unwrap();
+    entity::entity(&fields, Keys::Body, Strictness::Strict).unwrap().properties.len()
+}
 
 #[divan::bench]
 fn insert(bencher: Bencher) {

@@ -2,12 +2,12 @@
 
 use http::{StatusCode, header};
 use rowkey_wire::error::Rejection;
-use rowkey_wire::queue::parse::invalid_document;
 use rowkey_wire::xml::{
     GeoStatus, ServiceProperties, ServiceStats, SignedIdentifier, parse_acl, parse_properties,
     render_acl, render_properties, render_stats,
 };
 
+use crate::rejection::invalid_document;
 use crate::respond::{self, Answer, NO_CACHE, Stamps};
 use crate::state::Account;
 

@@ -36,6 +36,7 @@
 //! | `server` | [`Server`], [`ServerBuilder`] |
 //! | `listener`, `connection`, `spelling`, `service` | sockets and threads, names whose case is kept, and what every request has |
 //! | `head`, `hosts`, `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
+//! | `options`, `rejection` | query strings and paths, decoded; refusals that the services share |
 //! | `request_body`, `pace`, `shown` | bodies, read when the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
 //! | `documents` | properties, statistics and policies: what the services say alike in XML |
@@ -57,12 +58,16 @@ mod control;
 mod cors;
 mod documents;
 mod durable;
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod hosts;
 mod listener;
 mod operation;
+mod options;
 mod pace;
 mod queue;
+mod rejection;
 mod request_body;
 mod respond;
 mod route;
@@ -81,8 +86,6 @@ mod tls;
 
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
-#[cfg(all(feature = "durable", fuzzing))]
-pub use durable::fuzzing;
 #[cfg(feature = "durable")]
 pub use durable::{Repair, SyncPolicy, repair};
 pub use operation::Operation;

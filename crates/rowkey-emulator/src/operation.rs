@@ -10,8 +10,8 @@ use http::header::{HeaderMap, HeaderName, IF_MATCH};
 use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::headers;
-use rowkey_wire::table::parse::decode_path;
 
+use crate::options::decode_path;
 use crate::route;
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-ms-copy-source");

@@ -12,11 +12,11 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, AUTHENTICATION_ERROR_DETAIL, Rejection};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::table::op::Prefer;
-use rowkey_wire::table::parse::Wanted;
 
 use crate::body::Body;
 use crate::clock::unix_seconds;
+use crate::table::wire::op::Prefer;
+use crate::table::wire::parse::Wanted;
 
 /// An answer as hyper sends it.
 pub(crate) type Answer = Response<AnswerBody>;

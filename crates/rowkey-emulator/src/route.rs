@@ -167,8 +167,8 @@ pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a s
 
 #[cfg(test)]
 mod tests {
+    use crate::table::wire::entity::Strictness;
     use http::Request;
-    use rowkey_wire::odata::parse::Strictness;
 
     use super::*;
     use crate::clock::ServerClock;

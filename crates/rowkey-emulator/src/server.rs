@@ -7,7 +7,6 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::odata::parse::Strictness;
 
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
@@ -17,6 +16,7 @@ use crate::listener::{self, Listeners, Running};
 use crate::service::Service;
 use crate::state::State;
 use crate::store::Names;
+use crate::table::wire::entity::Strictness;
 use crate::tls::Scheme;
 
 /// The name of the account that emulators have.

@@ -9,12 +9,14 @@ use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Request};
 use hyper::body::Incoming;
+
+use crate::options::Options;
+use crate::table::wire::parse;
 pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
-use rowkey_wire::table::parse::{self, Options};
 use tracing::{debug, error};
 
 use crate::blob::upload::Refused;

@@ -9,7 +9,6 @@ use rowkey_wire::auth::{Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::odata::parse::Strictness;
 use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 
 use crate::clock::ServerClock;
@@ -24,6 +23,7 @@ use crate::store;
 use crate::store::Names;
 use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
+use crate::table::wire::entity::Strictness;
 
 /// The shared state.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
 use rowkey_wire::edm::ValueRef;
 use rowkey_wire::filter;
-use rowkey_wire::odata::parse::{self, Keys, Strictness};
 use rowkey_wire::odata::{Fields, Scanner, render};
 
 /// Allocations are shown beside the times.
@@ -67,16 +66,6 @@ fn read_the_fields_of_an_answer(bencher: Bencher) {
         let mut fields = Fields::default();
         fields.read(&mut Scanner::new(black_box(&body))).unwrap();
         assert_eq!(fields.text("RowKey"), Some("0000007"));
-    });
-}
-
-/// What the server does with it.
-#[divan::bench]
-fn check_the_body_of_an_insert(bencher: Bencher) {
-    let body = body();
-    bencher.bench(|| {
-        let fields = parse::fields(black_box(body.as_bytes())).unwrap();
-        parse::entity(&fields, Keys::Body, Strictness::Strict).unwrap().properties.len()
     });
 }
 

@@ -70,3 +70,6 @@ pub const MAX_VISIBILITY_SECONDS: u32 = 7 * 24 * 60 * 60;
 
 /// Queues, containers or blobs in one page of a listing.
 pub const MAX_LISTING: u32 = 5000;
+
+/// Blocks that a blob may have.
+pub const MAX_BLOCKS: usize = 50_000;

@@ -1,9 +1,11 @@
-//! Decoders of responses, for fuzz targets and tests of robustness: no part of what is promised.
+//! Decoders of responses and encoders of bodies, for fuzz targets and tests of robustness: no part of what is
+//! promised.
 
 use std::convert::Infallible;
 
 use http::HeaderMap;
 use rowkey_wire::batch::multipart::BatchError;
+use rowkey_wire::blob::BlockSource;
 use rowkey_wire::odata::Fields;
 
 use crate::table::wire::batch;
@@ -66,4 +68,9 @@ pub fn page<'de>(body: &'de [u8], mut see: impl FnMut(&Fields<'de>)) -> bool {
 /// Whether it is a page of names of tables.
 pub fn tables(body: &[u8]) -> bool {
     decode::tables(body).is_ok()
+}
+
+/// The body that commits blocks; their ids are in base64.
+pub fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
+    blob::wire::encode::block_list(blocks)
 }

@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use rowkey::fuzzing;
+use rowkey_emulator::fuzzing::table_request;
 use rowkey_wire::batch;
 use rowkey_wire::error::ErrorBody;
-
-use crate::requests;
 
 /// Every decoder of batches. Those of 300 bytes matter as much as whole ones, so the boundary is taken
 /// from the first line, as a client would repeat it in the header.
@@ -24,13 +23,13 @@ pub fn request(content_type: &str, input: &[u8]) -> bool {
         Ok(batch::BatchRequest::Changes(parts)) => {
             for part in parts {
                 let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
-                requests::table(&part.method, path, query, &part.head.headers, part.body);
+                table_request(&part.method, path, query, &part.head.headers, part.body);
             }
             true
         }
         Ok(batch::BatchRequest::Query(part)) => {
             let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
-            requests::table(&part.method, path, query, &part.head.headers, part.body);
+            table_request(&part.method, path, query, &part.head.headers, part.body);
             true
         }
         Err(error) => {

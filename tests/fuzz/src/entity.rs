@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use rowkey::fuzzing;
-use rowkey_wire::odata::parse::{self, Keys, Strictness};
+use rowkey_emulator::fuzzing as server;
 use rowkey_wire::odata::{Fields, Scalar};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -18,13 +18,7 @@ pub fn all(input: &[u8]) {
 
 /// Whether it is an entity in a request.
 pub fn of_request(input: &[u8]) -> bool {
-    let Ok(fields) = parse::fields(input) else { return false };
-    for strict in [Strictness::Strict, Strictness::Loose] {
-        for keys in [Keys::Address, Keys::Body] {
-            let _ = parse::entity(&fields, keys, strict);
-        }
-    }
-    true
+    server::entity(input)
 }
 
 /// Whether it is a page of a query's result.

@@ -3,10 +3,10 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::table::op::{Address, ChangeKind, Op, Target};
 
 use crate::store::Key;
 use crate::store::query::Window;
+use crate::table::wire::op::{Address, ChangeKind, Op, Target};
 
 /// What the maker of a request may do.
 #[derive(Clone, Debug)]

@@ -8,14 +8,15 @@ use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{Sas, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::odata::parse::{Strictness, fields};
-use rowkey_wire::table::parse::{self, Options};
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::*;
 use crate::clock::ServerClock;
+use crate::options::Options;
 use crate::state::State;
 use crate::store::Names;
+use crate::table::wire::entity::{Strictness, fields};
+use crate::table::wire::parse;
 
 const KEY: &str = "YmFy";
 const NOW: &str = "2026-01-01T12:00:00Z";

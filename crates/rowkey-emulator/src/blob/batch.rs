@@ -12,24 +12,25 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
 use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
-use rowkey_wire::blob::batch::{
-    MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, boundary, parse as parse_batch,
-};
+use rowkey_wire::batch::multipart::boundary;
 use rowkey_wire::blob::checksum::Checksum;
-use rowkey_wire::blob::op::{BlobOp, Op, Target};
-use rowkey_wire::blob::parse;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_CLIENT_REQUEST_ID;
-use rowkey_wire::table::parse::{Options, decode_path};
 
 use super::call::Call;
 use super::change;
 use super::need::need;
 use super::upload::{self, Refused};
 use crate::auth::{self, Caller};
+use crate::blob::wire::batch::{
+    MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
+};
+use crate::blob::wire::op::{BlobOp, Op, Target};
+use crate::blob::wire::parse;
 use crate::head;
+use crate::options::{Options, decode_path};
 use crate::respond::{self, Answer, Stamps};
 use crate::route::{self, Place};
 use crate::tls::Https;

@@ -4,16 +4,15 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{
-    AppendLimits, ContentHeaders, Delete, Guard, LeaseAction, SetTier, Sums,
-};
-use rowkey_wire::blob::tag::Conditions;
-use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::{AppendLimits, ContentHeaders, LeaseAction, Sums};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, Refused};
+use crate::blob::wire::op::{Delete, Guard, SetTier};
+use crate::blob::wire::tag::Conditions;
+use crate::blob::wire::tags::Tags;
 use crate::respond::{self, Answer};
 use crate::store::blob::lease::Leased;
 

@@ -4,18 +4,17 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{
-    FindByTags, Guard, LeaseAction, ListBlobs, ListContainers, PublicAccess,
-};
-use rowkey_wire::blob::render::{self, BlobView, ContainerView, CopyView, Item};
-use rowkey_wire::blob::tag::Conditions;
-use rowkey_wire::blob::unsupported::check_properties;
+use rowkey_wire::blob::{LeaseAction, PublicAccess};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, versioned, write_version};
 use super::change::write_lease;
 use super::upload::{self, Refused};
+use crate::blob::wire::op::{FindByTags, Guard, ListBlobs, ListContainers};
+use crate::blob::wire::render::{self, BlobView, ContainerView, CopyView, Item};
+use crate::blob::wire::tag::Conditions;
+use crate::blob::wire::unsupported::check_properties;
 use crate::documents;
 use crate::respond::{self, Answer};
 use crate::store::blob::Container;

@@ -8,12 +8,12 @@ use rowkey_wire::auth::sas::parse_time;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::queue::parse::invalid_document;
 
 use super::call::Call;
 use super::upload::{self, Refused};
 use crate::auth::{self, Access};
 use crate::documents;
+use crate::rejection::invalid_document;
 use crate::respond::Answer;
 
 /// How long a key is good, at most.

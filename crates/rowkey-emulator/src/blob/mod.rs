@@ -11,6 +11,7 @@
 //! | [`read`] | blobs and what describes them, in headers |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
 //! | [`containers`] | containers, lists, and the service's documents |
+//! | [`wire`] | the formats: operations, requests, answers |
 //! | [`need`] | what each operation needs of a shared access signature |
 
 mod batch;
@@ -22,4 +23,5 @@ mod delegation;
 mod need;
 mod read;
 pub(crate) mod upload;
+pub(crate) mod wire;
 mod write;

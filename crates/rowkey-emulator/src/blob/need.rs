@@ -1,8 +1,9 @@
 //! What each operation needs of a shared access signature, and what everybody may do.
 
-use rowkey_wire::blob::op::{AccountOp, BlobOp, ContainerOp, Op, PublicAccess, Put, Target};
+use rowkey_wire::blob::PublicAccess;
 
 use crate::auth::Need;
+use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 use crate::state::Account;
 
 /// Any permission at all.

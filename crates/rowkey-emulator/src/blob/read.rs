@@ -1,23 +1,24 @@
 //! Blobs and what describes them: Get Blob, its properties, its metadata, its blocks.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use rowkey_wire::blob::block_list;
+use rowkey_wire::blob::BlobType;
 use rowkey_wire::blob::checksum::{self, Checksum};
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{BlobType, BlockLists, Guard, Range, Read};
-use rowkey_wire::blob::render::{TAGS, TIERS};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::table::parse::Wanted;
 
 use super::call::{Call, Names, TRUE, write_version};
+use super::wire;
 use super::write::CONTENT_MD5;
+use crate::blob::wire::op::{BlockLists, Guard, Range, Read};
+use crate::blob::wire::render::{TAGS, TIERS};
 use crate::body::Body;
 use crate::documents;
 use crate::respond::{self, Answer, Failure};
 use crate::store::blob::{Blob, Kind};
+use crate::table::wire::parse::Wanted;
 
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const BLOCK_BLOB: HeaderValue = HeaderValue::from_static(BlobType::Block.as_str());
@@ -159,7 +160,7 @@ pub(super) fn block_list(
     };
     let committed = committed.iter().map(|(id, size)| (&**id, *size));
     let staged = staged.into_iter().map(|(id, content)| (id, content.len()));
-    let mut answer = documents::document(block_list::render(
+    let mut answer = documents::document(wire::block_list::render(
         (lists != BlockLists::Uncommitted).then_some(committed),
         (lists != BlockLists::Committed).then_some(staged),
     ));

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use rowkey_wire::blob::Sums;
 use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
-use rowkey_wire::blob::op::Sums;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 

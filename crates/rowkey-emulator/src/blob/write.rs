@@ -2,17 +2,19 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
-use rowkey_wire::blob::block_list::{self, MAX_BLOCKS};
 use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{AppendLimits, BlobType, Description, Guard, Put, Sums};
+use rowkey_wire::blob::{AppendLimits, BlobType, Sums};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::queue::parse::invalid_document;
+use rowkey_wire::limits::MAX_BLOCKS;
 use rowkey_wire::xml::XmlError;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, MAX_BODY, Refused, Upload};
+use super::wire;
+use crate::blob::wire::op::{Description, Guard, Put};
+use crate::rejection::invalid_document;
 use crate::respond::{self, Answer};
 use crate::store::blob::Container;
 
@@ -99,7 +101,7 @@ pub(super) async fn put_block_list(
     let headers = &call.request.headers;
     let (document, upload) = upload::receive_document(body, headers, checksum).await?;
     upload::verify(sums, &upload)?;
-    let list = block_list::parse(&document).map_err(|error| match error {
+    let list = wire::block_list::parse(&document).map_err(|error| match error {
         XmlError::TooMany { limit: MAX_BLOCKS, .. } => {
             Rejection::new(ErrorCode::BLOCK_LIST_TOO_LONG)
         }

@@ -4,10 +4,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use http::HeaderValue;
-use rowkey_wire::blob::op::{ContentHeaders, PublicAccess};
-use rowkey_wire::blob::tag::Tag;
-use rowkey_wire::blob::tags::Tags;
-use rowkey_wire::blob::tier::{AccessTier, RehydratePriority};
+use rowkey_wire::blob::{ContentHeaders, PublicAccess};
 use uuid::Uuid;
 
 use super::code::{In, Out, invalid};
@@ -15,6 +12,9 @@ use super::contents::{self, Contents, Segment, Stored};
 use super::held::Record;
 use super::journal::{Space, Unit};
 use super::names::{self, Desk, Kind, Known};
+use crate::blob::wire::tag::Tag;
+use crate::blob::wire::tags::Tags;
+use crate::blob::wire::tier::{AccessTier, RehydratePriority};
 use crate::store::blob::account::Touch;
 use crate::store::blob::container::Touch as ContainerTouch;
 use crate::store::blob::entry::Copied;

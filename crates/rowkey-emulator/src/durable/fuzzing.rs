@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::odata::parse::Strictness;
 
 use super::check;
 use super::frames::{self, Scan};
@@ -12,6 +11,7 @@ use super::open;
 use crate::clock::ServerClock;
 use crate::state::State;
 use crate::store::Names;
+use crate::table::wire::entity::Strictness;
 
 /// The name of the account whose rows are read.
 const ACCOUNT: &str = "a";

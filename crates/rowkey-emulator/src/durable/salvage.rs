@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::odata::parse::Strictness;
 
 use super::code::{Out, invalid};
 use super::disk::Disk;
@@ -17,6 +16,7 @@ use super::{blobs, contents, queues, tables};
 use crate::server::DEVELOPMENT_ACCOUNT;
 use crate::store::queue::Queues;
 use crate::store::{Account, Key, Names};
+use crate::table::wire::entity::Strictness;
 
 /// The start of 1970, for what has lost its time.
 const LONG_AGO: i64 = 621_355_968_000_000_000;

@@ -8,14 +8,14 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
-use rowkey_wire::queue::op::{Op, Target};
-use rowkey_wire::queue::parse;
-use rowkey_wire::table::parse::{Options, decode_path};
 
 use super::need::need;
 use super::{message, queues};
 use crate::auth::{self, Caller};
 use crate::blob::upload::Refused;
+use crate::options::{Options, decode_path};
+use crate::queue::wire::op::{Op, Target};
+use crate::queue::wire::parse;
 use crate::request_body::RequestBody;
 use crate::respond::{Answer, Stamps};
 use crate::route::Place;

@@ -3,14 +3,14 @@
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{POP_RECEIPT, TIME_NEXT_VISIBLE};
-use rowkey_wire::queue::op::Handle;
-use rowkey_wire::queue::render::{self, Messages};
-use rowkey_wire::queue::{parse, receipt};
 use uuid::fmt::Hyphenated;
 
 use super::call::Call;
 use super::queues::drop_apart;
 use crate::documents;
+use crate::queue::wire::op::Handle;
+use crate::queue::wire::render::{self, Messages};
+use crate::queue::wire::{parse, receipt};
 use crate::respond::{self, Answer};
 use crate::store::queue::Message;
 

@@ -5,9 +5,11 @@
 //! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
 //! | [`message`] | messages: put, get, peek, update, delete, clear |
 //! | [`queues`] | the queues themselves, and the service's documents |
+//! | [`wire`] | the formats: operations, requests, answers |
 //! | [`need`] | what each operation needs of a shared access signature |
 
 pub(crate) mod call;
 mod message;
 mod need;
 mod queues;
+pub(crate) mod wire;

@@ -1,8 +1,7 @@
 //! What each operation needs of a shared access signature.
 
-use rowkey_wire::queue::op::Op;
-
 use crate::auth::Need;
+use crate::queue::wire::op::Op;
 
 /// The letters that an operation needs.
 pub(super) fn need(op: &Op<'_>) -> Need {

@@ -5,12 +5,12 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::APPROXIMATE_COUNT;
 use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::queue::op::Listing;
-use rowkey_wire::queue::render;
 use rowkey_wire::xml::ServiceProperties;
 
 use super::call::Call;
 use crate::documents;
+use crate::queue::wire::op::Listing;
+use crate::queue::wire::render;
 use crate::respond::{self, Answer, NO_CACHE};
 use crate::store::properties;
 use crate::store::queue::Queue;

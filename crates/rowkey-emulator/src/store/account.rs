@@ -9,10 +9,11 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::filter::{Comparison, Filter, Operator};
 use rowkey_wire::limits::MAX_PAGE;
-use rowkey_wire::odata::parse::Strictness;
-use rowkey_wire::table::op::{Change, TableQuery};
-use rowkey_wire::table::parse::check_table_name;
 use rowkey_wire::xml::ServiceProperties;
+
+use crate::table::wire::entity::Strictness;
+use crate::table::wire::op::{Change, TableQuery};
+use crate::table::wire::parse::check_table_name;
 #[cfg(feature = "durable")]
 use rowkey_wire::xml::SignedIdentifier;
 

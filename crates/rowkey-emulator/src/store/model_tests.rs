@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rowkey_wire::edm::{DateTime, Value, ValueRef};
 use rowkey_wire::filter;
-use rowkey_wire::odata::parse::{Entity, Strictness};
-use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 
 use super::account::Account;
 use super::filter::Compiled;
 use super::names::Names;
 use super::query::{Scan, Step, Window};
+use crate::table::wire::entity::{Entity, Strictness};
+use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
 
 /// Few keys, so that operations meet. They order differently as bytes and as UTF-16.
 const KEYS: [&str; 7] =

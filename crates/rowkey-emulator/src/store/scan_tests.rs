@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use rowkey_wire::edm::ValueRef;
-use rowkey_wire::table::op::{Change, ChangeKind, Condition};
 
 use super::account::Account;
 use super::filter::Compiled;
 use super::query::{STEP, Scan, Step, Window};
 use super::tests::{account, at, entity, everything, insert, later, start};
+use crate::table::wire::op::{Change, ChangeKind, Condition};
 
 /// A scan of the table that has paused once, and the keys of what it has found.
 fn paused(account: &Account) -> (Scan, Vec<String>) {

@@ -10,13 +10,14 @@ use std::ops::Bound;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, ValueRef};
 use rowkey_wire::error::Rejection;
-use rowkey_wire::odata::parse::{self, Entity, Strictness};
-use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::partition::{Key, Partition};
 use super::row::Row;
 use super::shape::Shapes;
+use crate::table::wire::entity as parse;
+use crate::table::wire::entity::{Entity, Strictness};
+use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
 
 /// The entities of a table.
 #[derive(Clone, Debug)]

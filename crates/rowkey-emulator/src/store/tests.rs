@@ -3,14 +3,14 @@
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, Value, ValueRef};
 use rowkey_wire::filter;
-use rowkey_wire::odata::parse::{Entity, Strictness};
-use rowkey_wire::table::op::{Address, Change, ChangeKind, Condition};
 
 use super::account::Account;
 use super::filter::Compiled;
 use super::names::Names;
 use super::partition::Key;
 use super::query::{Scan, Step, Window};
+use crate::table::wire::entity::{Entity, Strictness};
+use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
 
 pub(super) fn start() -> DateTime {
     "2026-01-01T00:00:00Z".parse().unwrap()

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::odata::parse::Strictness;
-use rowkey_wire::table::op::Change;
 
 use super::table::Table;
+use crate::table::wire::entity::Strictness;
+use crate::table::wire::op::Change;
 
 /// Why a transaction was not made, and which of its changes was the reason.
 #[derive(Debug)]

@@ -12,17 +12,20 @@ use rowkey_wire::edm::{DateTime, IsoWriter};
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::write_etag;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
-use rowkey_wire::odata::{Fields, Metadata, parse as odata};
-use rowkey_wire::table::op::{Change, ChangeKind, Op, Prefer};
-use rowkey_wire::table::parse::{self, Options};
-use rowkey_wire::table::render::write_entity_location;
+use rowkey_wire::odata::{Fields, Metadata};
 
 use super::call::Call;
 use super::entity::{self, View};
 use super::page;
 use crate::control::hub::NotCommitted;
+use crate::options;
+use crate::options::Options;
 use crate::respond::{self, Answer, Failure};
 use crate::store::table::Table;
+use crate::table::wire::entity as odata;
+use crate::table::wire::location::write_entity_location;
+use crate::table::wire::op::{Change, ChangeKind, Op, Prefer};
+use crate::table::wire::parse;
 use crate::{head, route};
 
 const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
@@ -159,7 +162,7 @@ struct Address<'a> {
 impl<'a> Address<'a> {
     fn of(part: &PartRequest<'a>, prefix: &str) -> Result<Self, Rejection> {
         let (path, query) = route::inner(part.target, prefix)?;
-        Ok(Self { path: parse::decode_path(path)?, options: Options::parse(query)? })
+        Ok(Self { path: options::decode_path(path)?, options: Options::parse(query)? })
     }
 }
 

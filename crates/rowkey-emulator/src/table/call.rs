@@ -10,19 +10,21 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_BATCH_BYTES;
 use rowkey_wire::odata::Fields;
-use rowkey_wire::odata::parse as odata;
 use rowkey_wire::odata::render::Origin;
-use rowkey_wire::table::op::{Address, Op, Target};
-use rowkey_wire::table::parse::{self, Options, Wanted};
 
 use super::{batch, entity, page, service, tables};
 use crate::auth::{self, Access, Caller};
+use crate::options;
+use crate::options::Options;
 use crate::request_body::RequestBody;
 use crate::respond::{Answer, Failure, Stamps};
 use crate::route::Place;
 use crate::secondary::Served;
 use crate::service::too_large;
 use crate::state::{Account, State};
+use crate::table::wire::entity as odata;
+use crate::table::wire::op::{Address, Op, Target};
+use crate::table::wire::parse::{self, Wanted};
 
 /// A request whose maker is known.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +95,7 @@ impl Admitted<'_> {
     /// Refuses by the head what the sender may not do.
     fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
         if let Access::Sas(_) = &self.access {
-            let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
+            let path = options::decode_path(place.path).map_err(Failure::front_end)?;
             let target = parse::target(&path, &self.options).map_err(Failure::data)?;
             self.access.check_target(&target).map_err(layer(&target))?;
         }
@@ -111,7 +113,7 @@ impl Admitted<'_> {
         let Self { served, options, access } = self;
         let account = &**served;
         let wanted = parse::wanted(options, &request.headers);
-        let path = parse::decode_path(place.path).map_err(Failure::front_end)?;
+        let path = options::decode_path(place.path).map_err(Failure::front_end)?;
         let target = parse::target(&path, options).map_err(Failure::data)?;
         let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
         let layer = layer(&target);

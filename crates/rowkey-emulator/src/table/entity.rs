@@ -9,12 +9,12 @@ use rowkey_wire::etag::{ETAG_LEN, write_etag};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, Origin};
-use rowkey_wire::table::op::{Address, Change, ChangeKind, Prefer, Select};
-use rowkey_wire::table::render::entity_location;
 
 use super::call::Call;
 use crate::respond::{self, Answer, Failure};
 use crate::store::Row;
+use crate::table::wire::location::entity_location;
+use crate::table::wire::op::{Address, Change, ChangeKind, Prefer, Select};
 
 /// Get Entity.
 pub(super) fn get(

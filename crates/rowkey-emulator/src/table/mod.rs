@@ -7,6 +7,7 @@
 //! | [`page`] | queries for entities, in steps |
 //! | [`batch`] | entity group transactions |
 //! | [`tables`] | the tables themselves |
+//! | [`wire`] | the formats: operations, requests, answers |
 //! | [`service`] | access policies, service properties, statistics |
 
 mod batch;
@@ -15,3 +16,4 @@ mod entity;
 mod page;
 mod service;
 mod tables;
+pub(crate) mod wire;

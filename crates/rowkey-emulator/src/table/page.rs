@@ -5,7 +5,6 @@ use rowkey_wire::edm::{DateTime, IsoWriter};
 use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::odata::render;
-use rowkey_wire::table::op::EntityQuery;
 use rowkey_wire::table::token;
 
 use super::call::Call;
@@ -14,6 +13,7 @@ use crate::respond::{self, Answer, Failure};
 use crate::store::Key;
 use crate::store::filter::Compiled;
 use crate::store::query::{Cut, Scan, Step};
+use crate::table::wire::op::EntityQuery;
 
 /// How long the service looks for the rows of one page: 5 s in ticks.
 const PAGE_TIME: i64 = 5 * 10_000_000;

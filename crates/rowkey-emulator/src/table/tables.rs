@@ -3,11 +3,12 @@
 use http::StatusCode;
 use http::header;
 use rowkey_wire::headers;
-use rowkey_wire::table::op::{Prefer, TableQuery};
 use rowkey_wire::table::{render, token};
 
 use super::call::Call;
+use super::wire::location;
 use crate::respond::{self, Answer, Failure};
+use crate::table::wire::op::{Prefer, TableQuery};
 
 /// From this many entities on a deleted table is freed on a thread of its own.
 const LARGE: usize = 10_000;
@@ -21,7 +22,7 @@ pub(super) fn create(
     let mut store = call.account.store();
     store.create_table(name, call.stamps.now).map_err(Failure::data)?;
     drop(store);
-    let location = respond::value(render::table_location(&call.place.endpoint, name));
+    let location = respond::value(location::table_location(&call.place.endpoint, name));
     let mut answer = if prefer == Some(Prefer::NoContent) {
         let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
         answer.headers_mut().insert(headers::DATA_SERVICE_ID, location.clone());

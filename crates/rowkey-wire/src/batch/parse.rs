@@ -11,9 +11,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use memchr::{memmem, memrchr};
+use percent_encoding::percent_decode_str;
 
 use super::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
-use crate::table::parse::decode_path;
 
 /// What a batch asks for.
 #[derive(Clone, Debug)]
@@ -203,5 +203,5 @@ pub fn table(body: &[u8]) -> Option<Cow<'_, str>> {
     let (_, target) = line.split_once(' ')?;
     // Keys, which may hold anything, and options.
     let path = target.split(['(', '?']).next().unwrap_or(target);
-    decode_path(path.rsplit('/').next()?).ok()
+    percent_decode_str(path.rsplit('/').next()?).decode_utf8().ok()
 }

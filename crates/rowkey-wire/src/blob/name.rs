@@ -16,7 +16,6 @@ const MAX_SEGMENTS: usize = 254;
 
 /// Why a name is not one of a container or a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum NameError {
     /// Something other than lower-case letters, digits and single hyphens between them.
     ContainerCharacters,

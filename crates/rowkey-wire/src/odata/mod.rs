@@ -3,12 +3,10 @@
 //! - [`Metadata`]: the three metadata levels
 //! - [`Fields`]: one JSON object read into named, typed, unconverted fields; both readers use it
 //! - [`Scanner`]: the JSON in which they are
-//! - [`parse`]: an entity out of a request body, with the service's checks (the server's half)
 //! - [`render`]: values, which both halves write, and response bodies at each level (the server's half)
 
 mod fields;
 mod meta;
-pub mod parse;
 pub mod render;
 mod scan;
 

@@ -5,7 +5,6 @@
 //! objects within entities, is left to `serde_json`.
 
 use std::borrow::Cow;
-
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

@@ -5,7 +5,6 @@ use std::fmt;
 /// A name that no queue can have: 3 to 63 lower-case letters, digits and single dashes between
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum NameError {
     /// A character other than lower-case ASCII letters, digits and dashes; or a dash at either
     /// end, or next to another.

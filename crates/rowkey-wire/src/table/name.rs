@@ -4,7 +4,6 @@ use std::fmt;
 
 /// A name that no table can have: 3 to 63 letters and digits, a letter first, and not `tables`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum NameError {
     /// A character other than ASCII letters and digits, or a digit first.
     Characters,

@@ -1,10 +1,6 @@
 //! Tables and addresses as the service writes them (the server's half). Entities are rendered by
 //! [`crate::odata::render`].
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
-
-use super::op::Address;
-use crate::key;
 use crate::odata::Metadata;
 use crate::odata::render::Origin;
 
@@ -40,25 +36,6 @@ pub fn tables<'a>(
     }
     out.push_str("]}");
     out.into_bytes()
-}
-
-/// The address of a table, as `Location` and `DataServiceId` have it.
-pub fn table_location(endpoint: &str, name: &str) -> String {
-    format!("{endpoint}/Tables('{name}')")
-}
-
-/// The address of an entity, as `Location` and `DataServiceId` have it.
-pub fn entity_location(endpoint: &str, table: &str, address: &Address<'_>) -> String {
-    let keys = address.partition_key.len() + address.row_key.len();
-    let mut out = String::with_capacity(endpoint.len() + table.len() + keys + 64);
-    write_entity_location(&mut out, endpoint, table, address);
-    out
-}
-
-/// Appends the address of an entity.
-pub fn write_entity_location(out: &mut String, endpoint: &str, table: &str, address: &Address<'_>) {
-    push(out, &[endpoint, "/", table]);
-    key::write_address(out, &address.partition_key, &address.row_key);
 }
 
 /// The members of a table, after the opening brace. Names need no escapes.

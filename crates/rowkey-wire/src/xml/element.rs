@@ -400,7 +400,7 @@ impl Writer {
 
 /// Appends `text` with `<`, `>` and `&` escaped. A carriage return is, too: readers make a line
 /// feed of a bare one.
-pub(crate) fn push_escaped(text: &str, out: &mut String) {
+pub fn push_escaped(text: &str, out: &mut String) {
     let special = |byte: u8| matches!(byte, b'<' | b'>' | b'&' | b'\r');
     // Nearly all text has nothing to escape. Looking at every byte, rather than for the first that
     // is special, takes many at once.

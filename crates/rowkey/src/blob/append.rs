@@ -1,13 +1,13 @@
 //! Writing at the end of an append blob.
 
-use crate::blob::wire::{decode, encode};
 use bytes::Bytes;
-use rowkey_wire::blob::op;
+use rowkey_wire::blob as wire;
 use rowkey_wire::etag::ETag;
 
 use super::container::{incomplete, written};
 use super::handle::Blob;
 use super::put::{Check, sums};
+use crate::blob::wire::{decode, encode};
 use crate::error::{Error, Outcome, Result};
 use crate::transport::Safety;
 
@@ -17,7 +17,7 @@ use crate::transport::Safety;
 pub struct Append {
     blob: Blob,
     block: Bytes,
-    limits: op::AppendLimits,
+    limits: wire::AppendLimits,
     check: Option<Check>,
 }
 
@@ -35,7 +35,7 @@ pub struct Appended {
 
 impl Append {
     pub(super) fn new(blob: Blob, block: Bytes) -> Self {
-        Self { blob, block, limits: op::AppendLimits::default(), check: None }
+        Self { blob, block, limits: wire::AppendLimits::default(), check: None }
     }
 
     /// Only if the blob is exactly this long. Otherwise it fails with

@@ -3,11 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, Conditions as Wire};
-use crate::transport::Request;
-use rowkey_wire::blob::name;
-use rowkey_wire::blob::op::PublicAccess;
+use rowkey_wire::blob::{PublicAccess, name};
 use rowkey_wire::xml;
 
 use super::conditions::Conditions;
@@ -16,13 +12,15 @@ use super::lease::{Lease, Target};
 use super::listing::Blobs;
 use super::{ContainerProperties, Written};
 use crate::account::StorageAccount;
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
 use crate::service::policies::{self, policies};
 use crate::service::{self, unreadable};
 use crate::table::AccessPolicy;
-use crate::transport::{Call, Pipeline, Reply, Safety};
+use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A container of an account: blobs live in it.
 ///

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, Conditions as Wire, Place};
-use rowkey_wire::blob::op::LeaseAction;
+use rowkey_wire::blob::LeaseAction;
 use uuid::Uuid;
 
 use super::container::{Container, incomplete};
 use super::handle::{Blob, check};
 use crate::account::StorageAccount;
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire, Place};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::{Call, Reply, Safety};
 

@@ -38,7 +38,7 @@ pub use listing::{BlobItem, Blobs, Entry};
 pub use properties::{ContainerProperties, ContentHeaders, CopyStatus, LeaseState, Properties};
 pub use put::{Check, Insertion, Put};
 pub use read::{Content, Download, Read};
-pub use rowkey_wire::blob::op::{BlobType, PublicAccess};
+pub use rowkey_wire::blob::{BlobType, PublicAccess};
 pub use service::{BlobService, ContainerItem, Containers, UserDelegationKey};
 pub use upload::Upload;
 pub use wire::decode::Written;

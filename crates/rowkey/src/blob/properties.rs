@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::blob::wire::decode;
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderValue};
-use rowkey_wire::blob::op::{BlobType, PublicAccess};
-use rowkey_wire::blob::{checksum, op};
+use rowkey_wire::blob::{self as wire, BlobType, PublicAccess, checksum};
 use rowkey_wire::etag::ETag;
 
+use crate::blob::wire::decode;
 use crate::error::{Error, Result};
 
 /// The headers of HTTP that a blob answers with.
@@ -103,13 +102,13 @@ pub enum CopyStatus {
 
 impl ContentHeaders {
     /// The headers as requests carry them.
-    pub(super) fn wire(&self) -> Result<op::ContentHeaders> {
+    pub(super) fn wire(&self) -> Result<wire::ContentHeaders> {
         let value = |name: &str, text: &Option<String>| -> Result<Option<HeaderValue>> {
             text.as_deref().map(HeaderValue::from_str).transpose().map_err(|_| {
                 Error::invalid(format!("{name} has characters that no header can have"))
             })
         };
-        Ok(op::ContentHeaders {
+        Ok(wire::ContentHeaders {
             cache_control: value("Cache-Control", &self.cache_control)?,
             disposition: value("Content-Disposition", &self.content_disposition)?,
             encoding: value("Content-Encoding", &self.content_encoding)?,

@@ -1,14 +1,14 @@
 //! Writing a blob at once.
 
-use crate::blob::wire::encode;
 use bytes::Bytes;
-use rowkey_wire::blob::{checksum, op};
+use rowkey_wire::blob::{self as wire, checksum};
 use rowkey_wire::etag::Match;
 
 use super::conditions::safety;
 use super::container::written;
 use super::handle::Blob;
 use super::{ContentHeaders, Written};
+use crate::blob::wire::encode;
 use crate::error::{Outcome, Result};
 use crate::queue::handle::metadata_error;
 
@@ -120,8 +120,8 @@ pub(super) fn insertion(result: Result<Written>) -> Result<Insertion> {
     }
 }
 
-pub(super) fn sums(check: Option<Check>, body: &[u8]) -> op::Sums {
-    op::Sums {
+pub(super) fn sums(check: Option<Check>, body: &[u8]) -> wire::Sums {
+    wire::Sums {
         md5: (check == Some(Check::Md5)).then(|| checksum::md5(body)),
         crc64: (check == Some(Check::Crc64)).then(|| checksum::crc64(body)),
     }

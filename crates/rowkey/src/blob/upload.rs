@@ -3,15 +3,15 @@
 use std::fmt;
 use std::pin::Pin;
 
-use crate::blob::wire::encode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
+use rowkey_wire::blob::BlockSource;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::etag::Match;
+use rowkey_wire::limits::MAX_BLOCKS;
 use uuid::Uuid;
 
 use super::conditions::safety;
@@ -19,6 +19,7 @@ use super::container::written;
 use super::handle::Blob;
 use super::put::{self, About, Check, Insertion};
 use super::{ContentHeaders, Written};
+use crate::blob::wire::encode;
 use crate::error::{Error, Result};
 use crate::queue::handle::metadata_error;
 use crate::transport::Safety;
@@ -171,7 +172,7 @@ impl Sender {
         let call = blob.call("PutBlockList", safety(&blob.conditions)).expecting(&[409, 412]);
         let named = |error: Error| error.of(call.operation, call.resource);
         let headers = about.headers.wire().map_err(named)?;
-        let blocks = blocks.iter().map(|id| (Source::Latest, id.as_str()));
+        let blocks = blocks.iter().map(|id| (BlockSource::Latest, id.as_str()));
         let metadata = put::pairs(&about.metadata);
         let place = blob.place();
         let request = encode::put_block_list(place, blocks, &headers, metadata, &blob.conditions)

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use rowkey_wire::blob::op::{Guard, ListContainers, PublicAccess};
-use rowkey_wire::blob::tag::Tag;
+use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -15,6 +14,8 @@ use uuid::Uuid;
 use super::condition;
 use super::container::Container;
 use super::lease::Subject;
+use crate::blob::wire::op::{Guard, ListContainers};
+use crate::blob::wire::tag::Tag;
 use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;

@@ -1,8 +1,6 @@
 //! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
 
-use rowkey_wire::blob::op::{ContentHeaders, Delete, Guard, LeaseAction};
-use rowkey_wire::blob::tag::Conditions;
-use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::{ContentHeaders, LeaseAction};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -14,6 +12,9 @@ use super::condition;
 use super::container::{Container, Touch, blob_not_found};
 use super::entry::Blob;
 use super::lease::{Lease, Leased, Subject};
+use crate::blob::wire::op::{Delete, Guard};
+use crate::blob::wire::tag::Conditions;
+use crate::blob::wire::tags::Tags;
 
 impl Container {
     /// Replaces the headers that a blob answers with: those that are not given are gone.

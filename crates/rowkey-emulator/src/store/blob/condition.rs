@@ -1,14 +1,14 @@
 //! Conditions on tags and times, as reads and writes answer them.
 
 use http::StatusCode;
-use rowkey_wire::blob::tag::{Conditions, Match, Outcome};
-use rowkey_wire::blob::tags::Tags;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
 use super::account::Version;
 use super::container::Container;
 use super::entry::Blob;
+use crate::blob::wire::tag::{Conditions, Match, Outcome};
+use crate::blob::wire::tags::Tags;
 use crate::clock::unix_seconds;
 
 /// What conditions are compared with.

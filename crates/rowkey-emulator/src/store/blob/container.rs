@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use rowkey_wire::blob::op::{Guard, LeaseAction, PublicAccess};
-use rowkey_wire::blob::tag::Conditions;
-use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::{LeaseAction, PublicAccess};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -17,6 +15,9 @@ use super::account::Version;
 use super::condition;
 use super::entry::{Blob, Entry};
 use super::lease::{Lease, Leased, Subject};
+use crate::blob::wire::op::Guard;
+use crate::blob::wire::tag::Conditions;
+use crate::blob::wire::tags::Tags;
 use crate::store::touched::Touched;
 
 /// The state of a container.

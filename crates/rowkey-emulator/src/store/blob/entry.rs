@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rowkey_wire::blob::op::{BlobType, ContentHeaders};
-use rowkey_wire::blob::tags::Tags;
+use rowkey_wire::blob::{BlobType, ContentHeaders};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::metadata::Metadata;
 
@@ -11,6 +10,7 @@ use super::account::Version;
 use super::content::Content;
 use super::lease::Lease;
 use super::tier::Tier;
+use crate::blob::wire::tags::Tags;
 
 /// How long blocks are kept that no list takes up: a week in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;

@@ -1,10 +1,9 @@
 //! Searches for blobs by their tags, over an account or in one container.
 
-use rowkey_wire::blob::marker::Marker;
-use rowkey_wire::blob::op::FindByTags;
-use rowkey_wire::blob::render::FoundView;
-
 use super::account::Blobs;
+use crate::blob::wire::marker::Marker;
+use crate::blob::wire::op::FindByTags;
+use crate::blob::wire::render::FoundView;
 
 impl Blobs {
     /// A page of at most `room` blobs whose tags match, by container and name, and where the next

@@ -5,12 +5,13 @@
 //!
 //! Reference: [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob).
 
-use rowkey_wire::blob::op::LeaseAction;
-use rowkey_wire::blob::render::LeaseView;
+use rowkey_wire::blob::LeaseAction;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use uuid::Uuid;
+
+use crate::blob::wire::render::LeaseView;
 
 /// Ticks in a second.
 const SECOND: i64 = 10_000_000;

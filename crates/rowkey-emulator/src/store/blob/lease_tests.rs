@@ -1,7 +1,7 @@
 //! The state machine of leases, cell by cell: what each operation does in each state, and who may
 //! read and write then.
 
-use rowkey_wire::blob::op::LeaseAction;
+use rowkey_wire::blob::LeaseAction;
 use rowkey_wire::edm::DateTime;
 use uuid::Uuid;
 

@@ -2,12 +2,12 @@
 
 use std::ops::Bound;
 
-use rowkey_wire::blob::marker::Marker;
-use rowkey_wire::blob::op::ListBlobs;
 use rowkey_wire::edm::DateTime;
 
 use super::container::Container;
 use super::entry::{Blob, Entry};
+use crate::blob::wire::marker::Marker;
+use crate::blob::wire::op::ListBlobs;
 
 /// Entries in one page at most.
 pub(crate) const MAX_PAGE: u32 = 5000;

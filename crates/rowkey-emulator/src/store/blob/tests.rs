@@ -1,14 +1,8 @@
 //! What puts, blocks, appends, snapshots, conditions and lists do to containers.
 
 use bytes::Bytes;
-use rowkey_wire::blob::block_list::Source;
-use rowkey_wire::blob::op::{
-    AppendLimits, BlobType, Copy, Delete, Description, Guard, LeaseAction, ListBlobs,
-    ListContainers,
-};
-use rowkey_wire::blob::tag::{Conditions, Match, Tag};
-use rowkey_wire::blob::tags::Tags;
-use rowkey_wire::blob::tier::RehydratePriority;
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::blob::{AppendLimits, BlobType, LeaseAction};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
@@ -20,6 +14,10 @@ use super::content::Content;
 use super::entry::{Copied, Kind};
 use super::list::Listed;
 use super::write::{Appended, copy_source};
+use crate::blob::wire::op::{Copy, Delete, Description, Guard, ListBlobs, ListContainers};
+use crate::blob::wire::tag::{Conditions, Match, Tag};
+use crate::blob::wire::tags::Tags;
+use crate::blob::wire::tier::RehydratePriority;
 use crate::store::Names;
 
 const A: Uuid = Uuid::from_u128(0xA);
@@ -87,7 +85,7 @@ fn stage(blobs: &mut Blobs, name: &str, id: &str, text: &str, now: i64) -> Strin
     code(container.put_block(name, id, bytes(text), &Guard::default(), at(now)))
 }
 
-fn commit(blobs: &mut Blobs, name: &str, list: &[(Source, &str)], now: i64) -> String {
+fn commit(blobs: &mut Blobs, name: &str, list: &[(BlockSource, &str)], now: i64) -> String {
     let list: Vec<_> = list.iter().map(|(source, id)| (*source, (*id).to_owned())).collect();
     let (container, version) = blobs.container_mut("c", at(now)).unwrap();
     let description = Description::default();
@@ -172,7 +170,7 @@ fn blocks_become_a_blob_when_a_list_says_so() {
     assert_eq!(stage(&mut blobs, "b", "MQ==", "one", 1), "ok");
     assert_eq!(stage(&mut blobs, "b", "Mg==", "two", 1), "ok");
     assert!(container(&blobs).blob("b", None).is_err());
-    let latest = |id| (Source::Latest, id);
+    let latest = |id| (BlockSource::Latest, id);
     assert_eq!(
         commit(&mut blobs, "b", &[latest("MQ=="), latest("NA==")], 2),
         "400 InvalidBlockList"
@@ -183,10 +181,10 @@ fn blocks_become_a_blob_when_a_list_says_so() {
 
     // Blocks of before can be taken again, beside new ones of the same id.
     assert_eq!(stage(&mut blobs, "b", "MQ==", "ONE", 3), "ok");
-    let list = [(Source::Committed, "MQ=="), latest("MQ=="), (Source::Committed, "Mg==")];
+    let list = [(BlockSource::Committed, "MQ=="), latest("MQ=="), (BlockSource::Committed, "Mg==")];
     assert_eq!(commit(&mut blobs, "b", &list, 3), "ok");
     assert_eq!(text(&blobs, "b"), "oneONEtwo");
-    let uncommitted = [(Source::Uncommitted, "MQ==")];
+    let uncommitted = [(BlockSource::Uncommitted, "MQ==")];
     assert_eq!(commit(&mut blobs, "b", &uncommitted, 3), "400 InvalidBlockList");
     assert_eq!(commit(&mut blobs, "b", &[], 3), "ok");
     assert_eq!(text(&blobs, "b"), "");
@@ -202,7 +200,7 @@ fn blocks_have_ids_of_one_length_and_are_forgotten_after_a_week() {
     assert_eq!(container(&blobs).entry("b").unwrap().staged(at(week + 1)).len(), 0);
     assert_eq!(stage(&mut blobs, "b", "MTIzNA==", "2", week + 1), "ok");
     assert_eq!(
-        commit(&mut blobs, "b", &[(Source::Latest, "MQ==")], week + 2),
+        commit(&mut blobs, "b", &[(BlockSource::Latest, "MQ==")], week + 2),
         "400 InvalidBlockList"
     );
     // What was put at once replaces blocks without a list.

@@ -4,8 +4,7 @@
 //!
 //! Reference: [Blob rehydration](https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview).
 
-use rowkey_wire::blob::op::{BlobType, Description, Guard, SetTier};
-use rowkey_wire::blob::tier::{AccessTier, RehydratePriority, TierView};
+use rowkey_wire::blob::BlobType;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
@@ -14,6 +13,8 @@ use super::condition;
 use super::container::{Container, Touch, blob_not_found};
 use super::entry::Blob;
 use super::lease::Subject;
+use crate::blob::wire::op::{Description, Guard, SetTier};
+use crate::blob::wire::tier::{AccessTier, RehydratePriority, TierView};
 
 /// Ticks in an hour.
 const HOUR: i64 = 3600 * 10_000_000;

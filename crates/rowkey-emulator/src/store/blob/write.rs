@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use rowkey_wire::blob::block_list::{MAX_BLOCKS, Source};
-use rowkey_wire::blob::op::{AppendLimits, BlobType, Copy, Description, Guard};
-use rowkey_wire::blob::tier::AccessTier;
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::blob::{AppendLimits, BlobType};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
+use rowkey_wire::limits::MAX_BLOCKS;
 
 use super::account::Version;
 use super::condition;
@@ -18,6 +18,8 @@ use super::content::Content;
 use super::entry::{Blob, Copied, Kind};
 use super::lease::Subject;
 use super::tier::{self, Rehydration, Tier};
+use crate::blob::wire::op::{Copy, Description, Guard};
+use crate::blob::wire::tier::AccessTier;
 
 /// Blocks of a blob that may wait for a list.
 const MAX_STAGED: usize = 100_000;
@@ -100,7 +102,7 @@ impl Container {
     pub(crate) fn put_block_list(
         &mut self,
         name: &str,
-        list: &[(Source, String)],
+        list: &[(BlockSource, String)],
         description: Description,
         guard: &Guard,
         version: Version,
@@ -287,7 +289,7 @@ impl Container {
         }
         blob.lease.check_write(guard.lease, Subject::Blob, now)?;
         // Recorded: a tag from before the service's time is out of range here, and here alone.
-        if let Some(rowkey_wire::blob::tag::Match::Tag(tag)) = guard.conditions.matches
+        if let Some(crate::blob::wire::tag::Match::Tag(tag)) = guard.conditions.matches
             && tag.0 < FILETIME
         {
             return Err(Rejection::new(ErrorCode::OUT_OF_RANGE_INPUT));
@@ -301,7 +303,7 @@ impl Container {
     fn gather(
         &self,
         name: &str,
-        list: &[(Source, String)],
+        list: &[(BlockSource, String)],
     ) -> Option<(Vec<(Box<str>, u64)>, Content)> {
         let entry = self.entries.get(name);
         let mut committed: HashMap<&str, (u64, u64)> = HashMap::new();
@@ -317,11 +319,11 @@ impl Container {
         let mut blocks = Vec::with_capacity(list.len());
         for (source, id) in list {
             let staged = entry.and_then(|entry| entry.staged.get(id.as_str()));
-            let staged = staged.filter(|_| *source != Source::Committed);
+            let staged = staged.filter(|_| *source != BlockSource::Committed);
             let before = content.len();
             match (staged, committed.get(id.as_str()), current) {
                 (Some(staged), _, _) => content.extend(staged.pieces()),
-                (None, Some((first, end)), Some(blob)) if *source != Source::Uncommitted => {
+                (None, Some((first, end)), Some(blob)) if *source != BlockSource::Uncommitted => {
                     content.extend(blob.content.range(*first, *end));
                 }
                 _ => return None,

@@ -7,12 +7,12 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::queue::op::Listing;
-use rowkey_wire::queue::render::marker_name;
 use rowkey_wire::xml::ServiceProperties;
 use uuid::{Builder, Uuid};
 
 use super::messages::Queue;
+use crate::queue::wire::op::Listing;
+use crate::queue::wire::render::marker_name;
 use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;

@@ -4,11 +4,11 @@ use http::{HeaderMap, HeaderValue};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::queue::op::Listing;
 use uuid::Uuid;
 
 use super::account::{Created, Queues};
 use super::messages::{Message, Queue};
+use crate::queue::wire::op::Listing;
 use crate::store::Names;
 
 /// This number of seconds after the test began.

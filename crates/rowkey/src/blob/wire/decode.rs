@@ -1,12 +1,11 @@
-//! Answers to what they mean: the client's half. Block lists are read by
-//! [`rowkey_wire::blob::block_list::decode`], policies, properties and statistics by [`rowkey_wire::xml`], metadata
-//! by [`rowkey_wire::metadata::decode`].
+//! Answers to what they mean: the client's half. Policies, properties and statistics are read by
+//! [`rowkey_wire::xml`], metadata by [`rowkey_wire::metadata::decode`].
 
 use chrono::{DateTime, Utc};
 use http::header::{self, HeaderMap, HeaderName};
 use rowkey_wire::blob::checksum::{self, Crc64Sum, Md5Sum};
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{BlobType, PublicAccess};
+use rowkey_wire::blob::{BlobType, PublicAccess};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::xml::{Element, XmlError};

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::blob::checksum;
-use rowkey_wire::blob::op::{BlobType, PublicAccess};
+use rowkey_wire::blob::{BlobType, PublicAccess};
 
 use super::decode::{self, Item, LeaseState};
 

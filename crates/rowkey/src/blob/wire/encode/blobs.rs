@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
-
-use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum, with_body};
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{BlobType, ContentHeaders, Sums};
+use rowkey_wire::blob::{BlobType, ContentHeaders, Sums};
 use rowkey_wire::metadata::{self, MetadataError};
 
+use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum, with_body};
 use crate::transport::Request;
 
 const TRUE: HeaderValue = HeaderValue::from_static("true");

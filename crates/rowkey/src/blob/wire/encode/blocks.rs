@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use http::Method;
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::{AppendLimits, ContentHeaders, Sums};
+use rowkey_wire::metadata::{self, MetadataError};
+use rowkey_wire::xml::Writer;
 
 use super::parts::{Conditions, Place, blob, describe, document, parameter, set, sum, with_body};
-use rowkey_wire::blob::block_list::{self, Source};
-use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, Sums};
-use rowkey_wire::metadata::{self, MetadataError};
-
 use crate::transport::Request;
 
 /// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is base64 of at
@@ -33,12 +33,12 @@ pub(crate) fn put_block(
 /// becomes these blocks. Ids are base64.
 pub(crate) fn put_block_list<'a, 'b>(
     place: Place<'_>,
-    blocks: impl IntoIterator<Item = (Source, &'b str)>,
+    blocks: impl IntoIterator<Item = (BlockSource, &'b str)>,
     content: &ContentHeaders,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    let mut request = document(blob(place, "?comp=blocklist"), block_list::encode(blocks));
+    let mut request = document(blob(place, "?comp=blocklist"), block_list(blocks));
     metadata::encode(&mut request.headers, metadata)?;
     describe(&mut request.headers, content);
     conditions.write(&mut request.headers);
@@ -64,4 +64,15 @@ fn limit(request: &mut Request, limits: &AppendLimits) {
     let text = |number: Option<u64>| number.map(|number| number.to_string());
     set(&mut request.headers, names::APPEND_POSITION, text(limits.position));
     set(&mut request.headers, names::MAX_SIZE, text(limits.max_size));
+}
+
+/// The body of Put Block List. Ids are in base64.
+pub(crate) fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
+    let mut writer = Writer::request();
+    writer.start("BlockList");
+    for (source, id) in blocks {
+        writer.leaf(source.element(), id);
+    }
+    writer.end("BlockList");
+    writer.finish()
 }

@@ -1,14 +1,13 @@
 //! Containers, lists of them and of their blobs, and the service's documents.
 
 use http::Method;
-
-use super::parts::{Conditions, bare, container, document, parameter, set};
 use rowkey_wire::auth::delegation::{self, KeyInfo};
+use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::PublicAccess;
 use rowkey_wire::metadata::{self, MetadataError};
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};
 
+use super::parts::{Conditions, bare, container, document, parameter, set};
 use crate::transport::Request;
 
 /// Which containers a list asks for.

@@ -1,11 +1,10 @@
 //! Leases on blobs and containers.
 
 use http::{HeaderValue, Method};
+use rowkey_wire::blob::LeaseAction;
+use rowkey_wire::blob::headers as names;
 
 use super::parts::{Conditions, Place, bare, blob, container, set};
-use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::LeaseAction;
-
 use crate::transport::Request;
 
 /// What a lease is on.

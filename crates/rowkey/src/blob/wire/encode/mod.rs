@@ -21,7 +21,7 @@ pub(crate) use blobs::{
     Copy, DeleteSnapshots, Range, RangeSum, copy, delete, get, get_properties, put_append,
     put_block_blob, set_metadata, set_properties, snapshot,
 };
-pub(crate) use blocks::{append_block, put_block, put_block_list};
+pub(crate) use blocks::{append_block, block_list, put_block, put_block_list};
 pub(crate) use containers::{
     ListBlobs, ListContainers, create_container, delete_container, get_container_acl,
     get_container_properties, get_service_properties, get_service_stats, get_user_delegation_key,

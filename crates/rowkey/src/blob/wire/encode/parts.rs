@@ -6,8 +6,8 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowkey_wire::auth::Service;
+use rowkey_wire::blob::ContentHeaders;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::blob::op::ContentHeaders;
 use rowkey_wire::blob::{checksum, name};
 use rowkey_wire::etag::Match;
 use rowkey_wire::headers::http_date;
@@ -159,7 +159,7 @@ pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
 }
 
 /// Adds the sums of the body.
-pub(super) fn sum(headers: &mut HeaderMap, sums: &rowkey_wire::blob::op::Sums) {
+pub(super) fn sum(headers: &mut HeaderMap, sums: &rowkey_wire::blob::Sums) {
     let md5 = HeaderName::from_static("content-md5");
     set(headers, md5, sums.md5.map(|md5| checksum::encode(&md5)));
     set(headers, names::CONTENT_CRC64, sums.crc64.map(|crc64| checksum::encode(&crc64)));

@@ -1,15 +1,14 @@
 //! Requests against those that the official libraries were recorded sending.
 
 use http::{HeaderMap, HeaderValue};
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::blob::checksum;
+use rowkey_wire::blob::{AppendLimits, ContentHeaders, LeaseAction, PublicAccess, Sums};
+use rowkey_wire::etag::{ETag, Match};
+use rowkey_wire::headers::parse_http_date;
 use uuid::Uuid;
 
 use super::*;
-use rowkey_wire::blob::block_list::Source;
-use rowkey_wire::blob::checksum;
-use rowkey_wire::blob::op::{AppendLimits, ContentHeaders, LeaseAction, PublicAccess, Sums};
-use rowkey_wire::etag::{ETag, Match};
-use rowkey_wire::headers::parse_http_date;
-
 use crate::transport::Request;
 
 const PLACE: Place<'static> = Place { container: "utcontainer", blob: "blob1" };
@@ -175,7 +174,7 @@ fn blocks_are_put_and_listed_as_recorded() {
             vec![("content-md5", "XrY7u+Ae7tCTyyK7j1rNww=="), ("x-ms-lease-id", LEASE)]
         )
     );
-    let blocks = [(Source::Latest, "MQ=="), (Source::Committed, "Mg==")];
+    let blocks = [(BlockSource::Latest, "MQ=="), (BlockSource::Committed, "Mg==")];
     let content = ContentHeaders::default();
     let request = put_block_list(PLACE, blocks, &content, NONE, &Conditions::NONE).unwrap();
     assert_eq!(

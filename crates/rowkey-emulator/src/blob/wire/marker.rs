@@ -6,23 +6,22 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
 
 /// What a list goes on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker {
+pub(crate) struct Marker {
     /// The name of a blob, or what a prefix begins with.
-    pub name: String,
+    pub(crate) name: String,
     /// The snapshot; none for the blob itself.
-    pub snapshot: Option<DateTime>,
+    pub(crate) snapshot: Option<DateTime>,
 }
 
 impl Marker {
     /// The text for `NextMarker`.
-    pub fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let snapshot = self.snapshot.unwrap_or(DateTime::MAX).to_iso7();
         let Self { name, .. } = self;
         let plain = format!("{:06}!{name}!{:06}!{snapshot}!", name.len(), snapshot.len());
@@ -31,7 +30,7 @@ impl Marker {
     }
 
     /// Reads the option `marker`.
-    pub fn decode(text: &str) -> Result<Self, Rejection> {
+    pub(crate) fn decode(text: &str) -> Result<Self, Rejection> {
         Self::read(text).ok_or_else(|| Rejection::new(ErrorCode::INVALID_MARKER))
     }
 

@@ -3,17 +3,18 @@
 use std::fmt::Write as _;
 
 use http::HeaderValue;
+use rowkey_wire::blob::checksum;
+use rowkey_wire::blob::{BlobType, ContentHeaders, PublicAccess};
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::headers::http_date;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::xml::Writer;
+use rowkey_wire::xml::element::push_escaped;
 
-use super::checksum;
-use super::op::{BlobType, ContentHeaders, FindByTags, ListBlobs, ListContainers, PublicAccess};
+use super::op::{FindByTags, ListBlobs, ListContainers};
 use super::tag::Tag;
 use super::tags::{self, Tags};
 use super::tier::{AccessTier, TierView};
-use crate::edm::DateTime;
-use crate::headers::http_date;
-use crate::metadata::Metadata;
-use crate::xml::Writer;
-use crate::xml::element::push_escaped;
 
 /// The first version that lists when a blob was created.
 const CREATION_TIME: &str = "2017-11-09";
@@ -22,56 +23,56 @@ const ENCRYPTED: &str = "2016-05-31";
 /// The first version that lists a checksum that no blob has.
 const CRC64: &str = "2019-02-02";
 /// The first version that has access tiers.
-pub const TIERS: &str = "2017-04-17";
+pub(crate) const TIERS: &str = "2017-04-17";
 /// The first version that has tags.
-pub const TAGS: &str = "2019-12-12";
+pub(crate) const TAGS: &str = "2019-12-12";
 /// The first version whose searches answer with all tags that were searched for.
 const FOUND_TAGS: &str = "2020-04-08";
 
 /// What a list says of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseView {
+pub(crate) struct LeaseView {
     /// `unlocked` or `locked`
-    pub status: &'static str,
+    pub(crate) status: &'static str,
     /// `available`, `leased`, `expired`, `breaking` or `broken`
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// `fixed` or `infinite`, of a lease that is held
-    pub duration: Option<&'static str>,
+    pub(crate) duration: Option<&'static str>,
 }
 
 /// A container in a list.
 #[derive(Clone, Copy, Debug)]
-pub struct ContainerView<'a> {
+pub(crate) struct ContainerView<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// When it was changed.
-    pub modified: DateTime,
+    pub(crate) modified: DateTime,
     /// Its tag.
-    pub tag: Tag,
+    pub(crate) tag: Tag,
     /// Its lease.
-    pub lease: LeaseView,
+    pub(crate) lease: LeaseView,
     /// Who may read it.
-    pub access: Option<PublicAccess>,
+    pub(crate) access: Option<PublicAccess>,
     /// Its metadata, if that is wanted.
-    pub metadata: Option<&'a Metadata>,
+    pub(crate) metadata: Option<&'a Metadata>,
 }
 
 /// A copy that a blob came from.
 #[derive(Clone, Copy, Debug)]
-pub struct CopyView<'a> {
+pub(crate) struct CopyView<'a> {
     /// The copy's id.
-    pub id: &'a str,
+    pub(crate) id: &'a str,
     /// Where from.
-    pub source: &'a str,
+    pub(crate) source: &'a str,
     /// Bytes.
-    pub length: u64,
+    pub(crate) length: u64,
     /// When it was done.
-    pub completed: DateTime,
+    pub(crate) completed: DateTime,
 }
 
 /// A blob, a snapshot or a prefix in a list.
 #[derive(Clone, Copy, Debug)]
-pub enum Item<'a> {
+pub(crate) enum Item<'a> {
     /// A blob or a snapshot.
     Blob(BlobView<'a>),
     /// Names that begin alike.
@@ -82,50 +83,50 @@ pub enum Item<'a> {
 
 /// A blob in a list.
 #[derive(Clone, Copy, Debug)]
-pub struct BlobView<'a> {
+pub(crate) struct BlobView<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Which snapshot it is, if one.
-    pub snapshot: Option<DateTime>,
+    pub(crate) snapshot: Option<DateTime>,
     /// When it was created.
-    pub created: DateTime,
+    pub(crate) created: DateTime,
     /// When it was changed.
-    pub modified: DateTime,
+    pub(crate) modified: DateTime,
     /// Its tag.
-    pub tag: Tag,
+    pub(crate) tag: Tag,
     /// Bytes.
-    pub length: u64,
+    pub(crate) length: u64,
     /// Its headers.
-    pub headers: &'a ContentHeaders,
+    pub(crate) headers: &'a ContentHeaders,
     /// Its sort.
-    pub kind: BlobType,
+    pub(crate) kind: BlobType,
     /// Its lease; snapshots have none.
-    pub lease: Option<LeaseView>,
+    pub(crate) lease: Option<LeaseView>,
     /// Whether it was sealed.
-    pub sealed: bool,
+    pub(crate) sealed: bool,
     /// Where it came from, if that is wanted.
-    pub copy: Option<CopyView<'a>>,
+    pub(crate) copy: Option<CopyView<'a>>,
     /// Its access tier, if it is a block blob.
-    pub tier: Option<TierView<DateTime>>,
+    pub(crate) tier: Option<TierView<DateTime>>,
     /// Its tags.
-    pub tags: &'a Tags,
+    pub(crate) tags: &'a Tags,
     /// Its metadata, if that is wanted.
-    pub metadata: Option<&'a Metadata>,
+    pub(crate) metadata: Option<&'a Metadata>,
 }
 
 /// A blob that was found by its tags.
 #[derive(Clone, Copy, Debug)]
-pub struct FoundView<'a> {
+pub(crate) struct FoundView<'a> {
     /// Its container.
-    pub container: &'a str,
+    pub(crate) container: &'a str,
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Its tags.
-    pub tags: &'a Tags,
+    pub(crate) tags: &'a Tags,
 }
 
 /// The answer to List Containers. `next` is the name to go on with.
-pub fn containers<'a>(
+pub(crate) fn containers<'a>(
     endpoint: &str,
     account: &str,
     options: &ListContainers,
@@ -151,7 +152,7 @@ pub fn containers<'a>(
 }
 
 /// The answer to List Blobs. `next` is the marker to go on with; versions list different things.
-pub fn blobs<'a>(
+pub(crate) fn blobs<'a>(
     endpoint: &str,
     container: &str,
     options: &ListBlobs,
@@ -188,7 +189,7 @@ pub fn blobs<'a>(
 }
 
 /// The answer to Find Blobs by Tags. `next` is the marker to go on with.
-pub fn found<'a>(
+pub(crate) fn found<'a>(
     endpoint: &str,
     container: Option<&str>,
     options: &FindByTags,

@@ -4,11 +4,12 @@
 
 use std::fmt::Write as _;
 
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::xml::Writer;
+use rowkey_wire::xml::element::push_escaped;
+
 use super::op::Listing;
-use crate::edm::DateTime;
-use crate::metadata::Metadata;
-use crate::xml::Writer;
-use crate::xml::element::push_escaped;
 
 /// What every document begins with: a byte order mark and a declaration.
 const DECLARATION: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
@@ -17,35 +18,34 @@ const MESSAGE: usize = 512;
 
 /// A message, or what an operation shows of it: each leaves other parts out.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub(crate) struct Message<'a> {
     /// The id, a GUID.
-    pub id: &'a str,
+    pub(crate) id: &'a str,
     /// When it was put.
-    pub inserted: DateTime,
+    pub(crate) inserted: DateTime,
     /// When it ceases to be; [`DateTime::MAX`] is never.
-    pub expires: DateTime,
+    pub(crate) expires: DateTime,
     /// The pop receipt, and when it becomes visible: not when it is peeked at.
-    pub receipt: Option<(&'a str, DateTime)>,
+    pub(crate) receipt: Option<(&'a str, DateTime)>,
     /// How often it was gotten, and its text: not when it is put.
-    pub content: Option<(u32, &'a str)>,
+    pub(crate) content: Option<(u32, &'a str)>,
 }
 
 /// A list of messages in the making.
 #[derive(Clone, Debug)]
-pub struct Messages {
+pub(crate) struct Messages {
     out: String,
     any: bool,
 }
 
 impl Messages {
     /// A list without messages.
-    #[expect(clippy::new_without_default, reason = "an empty list is the start of an answer")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { out: String::new(), any: false }
     }
 
     /// Adds a message.
-    pub fn push(&mut self, message: &Message<'_>) {
+    pub(crate) fn push(&mut self, message: &Message<'_>) {
         let out = &mut self.out;
         out.reserve(MESSAGE + message.content.map_or(0, |(_, text)| text.len()));
         if !self.any {
@@ -82,7 +82,7 @@ impl Messages {
     }
 
     /// The document.
-    pub fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         if self.any {
             self.out.push_str("</QueueMessagesList>");
         } else {
@@ -94,7 +94,7 @@ impl Messages {
 }
 
 /// The answer to List Queues. `next` is the queue with which the next page begins.
-pub fn list<'a>(
+pub(crate) fn list<'a>(
     endpoint: &str,
     account: &str,
     listing: &Listing,
@@ -133,7 +133,7 @@ pub fn list<'a>(
 }
 
 /// The name of a queue in a marker, `/account/queue`.
-pub fn marker_name(marker: &str) -> &str {
+pub(crate) fn marker_name(marker: &str) -> &str {
     marker.rsplit('/').next().unwrap_or(marker)
 }
 

@@ -6,18 +6,18 @@
 
 use std::borrow::Cow;
 
-use super::Fields;
-use super::fields::{Field, FieldError, Scalar};
-use super::scan::{Malformed, Scanner};
-use crate::code::ErrorCode;
-use crate::edm::{Type, ValueRef, size};
-use crate::error::Rejection;
-use crate::key::{self, KeyError};
-use crate::limits::{MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::{Type, ValueRef, size};
+use rowkey_wire::error::Rejection;
+use rowkey_wire::key::{self, KeyError};
+use rowkey_wire::limits::{
+    MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS,
+};
+use rowkey_wire::odata::{Field, FieldError, Fields, Malformed, Scalar, Scanner};
 
 /// The limits that an emulator may be asked to look away from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
+pub(crate) enum Strictness {
     /// No limit on the number of properties or on sizes.
     Loose,
     /// What the service enforces.
@@ -27,17 +27,17 @@ pub enum Strictness {
 
 /// An entity as a client sent it: typed, checked, without nulls and without a Timestamp.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entity<'a> {
+pub(crate) struct Entity<'a> {
     /// The PartitionKey, if the body has one.
-    pub partition_key: Option<&'a str>,
+    pub(crate) partition_key: Option<&'a str>,
     /// The RowKey, if the body has one.
-    pub row_key: Option<&'a str>,
+    pub(crate) row_key: Option<&'a str>,
     /// The other properties in the order they came.
-    pub properties: Vec<(&'a str, ValueRef<'a>)>,
+    pub(crate) properties: Vec<(&'a str, ValueRef<'a>)>,
 }
 
 /// Cuts a JSON body into fields. Anything but one JSON object is refused.
-pub fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
+pub(crate) fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
     let mut fields = Fields::default();
     // As text from here on: checked at once, which is faster than name by name.
     let body = std::str::from_utf8(body).map_err(|_| malformed_body())?;
@@ -48,7 +48,7 @@ pub fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
 
 /// Where the keys of an entity are said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub(crate) enum Keys {
     /// In the address. What the body says of them may be annotated with another type than
     /// `Edm.String`, which the service passes over; they are strings all the same.
     Address,
@@ -57,7 +57,7 @@ pub enum Keys {
 }
 
 /// Types and checks the fields of an entity.
-pub fn entity<'a>(
+pub(crate) fn entity<'a>(
     fields: &'a Fields<'_>,
     keys: Keys,
     strict: Strictness,
@@ -91,7 +91,7 @@ pub fn entity<'a>(
 }
 
 /// Refuses more properties than an entity may have.
-pub fn check_count(properties: usize) -> Result<(), Rejection> {
+pub(crate) fn check_count(properties: usize) -> Result<(), Rejection> {
     if properties > MAX_PROPERTIES {
         return Err(Rejection::new(ErrorCode::TOO_MANY_PROPERTIES));
     }
@@ -100,7 +100,7 @@ pub fn check_count(properties: usize) -> Result<(), Rejection> {
 
 /// Refuses an entity of more bytes, as the service counts them, than it may have.
 #[expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
-pub fn check_size(
+pub(crate) fn check_size(
     (partition_key, row_key): (&str, &str),
     properties: &[(&str, ValueRef<'_>)],
 ) -> Result<(), Rejection> {
@@ -119,7 +119,7 @@ pub fn check_size(
 }
 
 /// Refuses a string that cannot be a PartitionKey or a RowKey.
-pub fn check_key(key: &str) -> Result<(), Rejection> {
+pub(crate) fn check_key(key: &str) -> Result<(), Rejection> {
     key::check(key).map_err(|error| match error {
         KeyError::TooLong { .. } => Rejection::new(ErrorCode::KEY_VALUE_TOO_LARGE),
         _ => Rejection::with_message(
@@ -131,7 +131,7 @@ pub fn check_key(key: &str) -> Result<(), Rejection> {
 }
 
 /// What a body gets that is not one JSON object.
-pub fn malformed_body() -> Rejection {
+pub(crate) fn malformed_body() -> Rejection {
     Rejection::with_message(
         ErrorCode::INVALID_INPUT,
         "An error occurred while processing this request.",

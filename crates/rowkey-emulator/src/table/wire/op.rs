@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 
-use crate::edm::DateTime;
-use crate::filter::Filter;
-use crate::odata::parse::Entity;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::filter::Filter;
+
+use super::entity::Entity;
 
 /// What an address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// `/name?comp=acl`
     Acl(&'a str),
     /// `/$batch`
@@ -32,18 +33,18 @@ pub enum Target<'a> {
 
 /// The address of one entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
+pub(crate) struct Address<'a> {
     /// The table's name as the client wrote it.
-    pub table: &'a str,
+    pub(crate) table: &'a str,
     /// The PartitionKey.
-    pub partition_key: Cow<'a, str>,
+    pub(crate) partition_key: Cow<'a, str>,
     /// The RowKey.
-    pub row_key: Cow<'a, str>,
+    pub(crate) row_key: Cow<'a, str>,
 }
 
 /// An operation, with everything it needs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Op<'a> {
+pub(crate) enum Op<'a> {
     /// [Perform Entity Group Transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions);
     /// its parts are operations of their own.
     Batch,
@@ -82,16 +83,16 @@ pub enum Op<'a> {
 
 /// A write to one entity, alone or as a part of an entity group transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change<'a> {
+pub(crate) struct Change<'a> {
     /// Where: the keys from the address, or for an insert from the body.
-    pub address: Address<'a>,
+    pub(crate) address: Address<'a>,
     /// What.
-    pub kind: ChangeKind<'a>,
+    pub(crate) kind: ChangeKind<'a>,
 }
 
 /// What happens to the entity.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ChangeKind<'a> {
+pub(crate) enum ChangeKind<'a> {
     /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
     Delete(Condition),
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
@@ -106,7 +107,7 @@ pub enum ChangeKind<'a> {
 
 /// What a write requires of the stored entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// It exists.
     Any,
     /// It has the tag of this instant.
@@ -117,7 +118,7 @@ pub enum Condition {
 
 /// The `Prefer` header of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prefer {
+pub(crate) enum Prefer {
     /// `return-content`
     Content,
     /// `return-no-content`
@@ -126,7 +127,7 @@ pub enum Prefer {
 
 impl Prefer {
     /// The value of the header.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Content => "return-content",
             Self::NoContent => "return-no-content",
@@ -136,33 +137,33 @@ impl Prefer {
 
 /// The properties that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Select {
+pub(crate) struct Select {
     /// The option's value: answers repeat it.
-    pub text: String,
+    pub(crate) text: String,
     /// The names, sorted. Empty: all.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// The options of a query for entities.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EntityQuery {
+pub(crate) struct EntityQuery {
     /// `$filter`; everything without one.
-    pub filter: Option<Filter>,
+    pub(crate) filter: Option<Filter>,
     /// Where the page begins: the keys out of `NextPartitionKey` and `NextRowKey`.
-    pub next: Option<(String, String)>,
+    pub(crate) next: Option<(String, String)>,
     /// `$select`.
-    pub select: Option<Select>,
+    pub(crate) select: Option<Select>,
     /// `$top`, 1 to 1000.
-    pub top: Option<u32>,
+    pub(crate) top: Option<u32>,
 }
 
 /// The options of a query for tables.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TableQuery {
+pub(crate) struct TableQuery {
     /// `$filter`, on `TableName`.
-    pub filter: Option<Filter>,
+    pub(crate) filter: Option<Filter>,
     /// Where the page begins: the name out of `NextTableName`.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
     /// `$top`, 1 to 1000.
-    pub top: Option<u32>,
+    pub(crate) top: Option<u32>,
 }

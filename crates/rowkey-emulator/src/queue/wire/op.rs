@@ -4,11 +4,11 @@
 //! then the [`Op`] from everything but the body, so that what it may do can be checked before the
 //! body is read.
 
-use crate::metadata::Metadata;
+use rowkey_wire::metadata::Metadata;
 
 /// What an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// `/name?comp=acl`
     Acl(&'a str),
     /// `/name/messages/id`
@@ -29,7 +29,7 @@ pub enum Target<'a> {
 
 /// An operation, with everything it needs but its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op<'a> {
+pub(crate) enum Op<'a> {
     /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
     Clear(&'a str),
     /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4)
@@ -94,7 +94,7 @@ pub enum Op<'a> {
 
 impl Op<'_> {
     /// The metadata that is set, if any.
-    pub fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+    pub(crate) fn metadata_mut(&mut self) -> Option<&mut Metadata> {
         match self {
             Self::Create(_, metadata) | Self::SetMetadata(_, metadata) => Some(metadata),
             _ => None,
@@ -104,24 +104,24 @@ impl Op<'_> {
 
 /// A message that its reader holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle<'a> {
+pub(crate) struct Handle<'a> {
     /// The queue.
-    pub queue: &'a str,
+    pub(crate) queue: &'a str,
     /// The message's id as the client wrote it.
-    pub id: &'a str,
+    pub(crate) id: &'a str,
     /// What the pop receipt holds, see [`super::receipt`].
-    pub stamp: i64,
+    pub(crate) stamp: i64,
 }
 
 /// The options of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// `prefix`, if it was sent.
-    pub prefix: Option<String>,
+    pub(crate) prefix: Option<String>,
     /// `marker`, if it was sent: where the page begins.
-    pub marker: Option<String>,
+    pub(crate) marker: Option<String>,
     /// `maxresults`, 1 to 5,000.
-    pub max: Option<u32>,
+    pub(crate) max: Option<u32>,
     /// Whether metadata is to be listed.
-    pub metadata: bool,
+    pub(crate) metadata: bool,
 }

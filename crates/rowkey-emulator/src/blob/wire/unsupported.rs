@@ -6,18 +6,18 @@
 //! refused as a whole rather than fulfilled in part, so nothing that a client asked for is dropped.
 
 use http::HeaderMap;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::xml::element::Element;
 
-use super::headers as names;
-use crate::code::ErrorCode;
-use crate::error::Rejection;
-use crate::table::parse::Options;
-use crate::xml::element::Element;
+use crate::options::Options;
 
 /// The encryption scope that every account has, and every container uses unless told otherwise.
 const DEFAULT_SCOPE: &[u8] = b"$account-encryption-key";
 
 /// Refuses a request for a feature. `what` completes "this server does not have …".
-pub fn unsupported(what: &str) -> Rejection {
+pub(crate) fn unsupported(what: &str) -> Rejection {
     Rejection::with_message(
         ErrorCode::FEATURE_NOT_SUPPORTED_BY_EMULATOR,
         format!("The feature is not supported: this server does not have {what}."),
@@ -85,7 +85,7 @@ pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
 }
 
 /// Refuses service properties that turn such a feature on. `body` is a document that was read.
-pub fn check_properties(body: &[u8]) -> Result<(), Rejection> {
+pub(crate) fn check_properties(body: &[u8]) -> Result<(), Rejection> {
     let Ok(root) = Element::read_small(body, "StorageServiceProperties") else { return Ok(()) };
     let policy = root.child("DeleteRetentionPolicy");
     let enabled = policy.and_then(|policy| policy.text_of("Enabled"));

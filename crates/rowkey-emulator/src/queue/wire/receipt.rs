@@ -6,19 +6,18 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-
-use crate::edm::DateTime;
+use rowkey_wire::edm::DateTime;
 
 /// Ticks from 0001-01-01 to 1601-01-01, where FILETIME begins.
 const FILETIME: i64 = DateTime::MIN.ticks();
 
 /// The receipt of a message that was put or gotten.
-pub fn gotten(stamp: i64) -> String {
+pub(crate) fn gotten(stamp: i64) -> String {
     BASE64_STANDARD.encode(head(2, stamp))
 }
 
 /// The receipt of a message that was updated.
-pub fn updated(stamp: i64, dequeue_count: u32) -> String {
+pub(crate) fn updated(stamp: i64, dequeue_count: u32) -> String {
     let mut bytes = [0; 24];
     bytes[..20].copy_from_slice(&head(3, stamp));
     bytes[20..].copy_from_slice(&dequeue_count.to_le_bytes());
@@ -26,7 +25,7 @@ pub fn updated(stamp: i64, dequeue_count: u32) -> String {
 }
 
 /// The instant in a receipt, in ticks; `None` when it is no receipt.
-pub fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     // A `+` that was not encoded came as a space.
     let mut bytes = [0; 26];
     let length = if text.contains(' ') {

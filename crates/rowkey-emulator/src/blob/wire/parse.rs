@@ -3,28 +3,29 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, Method};
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::name::{self, NameError, ROOT};
+use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
 
-use super::headers as names;
 use super::marker::Marker;
-use super::name::{self, NameError, ROOT};
 use super::op::{
-    AccountOp, AppendLimits, BlobOp, BlobType, BlockLists, ContainerOp, ContentHeaders, Copy,
-    Delete, Description, FindByTags, ListBlobs, ListContainers, Op, Put, Read, SetTier, Target,
+    AccountOp, BlobOp, BlockLists, ContainerOp, Copy, Delete, Description, FindByTags, ListBlobs,
+    ListContainers, Op, Put, Read, SetTier, Target,
 };
 use super::tag_filter::{Place, TagFilter};
 use super::tags::Tags;
 use super::unsupported::{self, unsupported};
 use super::values;
-use crate::code::ErrorCode;
-use crate::error::Rejection;
-use crate::metadata::Metadata;
-use crate::table::parse::Options;
+use crate::options::Options;
 
 /// Bytes in the id of a block, before base64.
 const MAX_BLOCK_ID: usize = 64;
 
 /// What a decoded path below the account's endpoint, and the query, name.
-pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
+pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {
         return match options.get("restype") {
@@ -43,7 +44,7 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
 }
 
 /// Everything that a request says but its body, put together.
-pub fn op<'a>(
+pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
     options: &Options<'_>,

@@ -11,35 +11,33 @@ use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
-pub use crate::batch::multipart::boundary;
-
 /// Subrequests of a batch.
-pub const MAX_SUBREQUESTS: usize = 256;
+pub(crate) const MAX_SUBREQUESTS: usize = 256;
 /// Bytes of the body of a batch.
-pub const MAX_BYTES: u64 = 4 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Bytes of the content id of a part.
 const MAX_CONTENT_ID: usize = 64;
 
 /// A request in a batch.
 #[derive(Clone, Debug)]
-pub struct Subrequest<'a> {
+pub(crate) struct Subrequest<'a> {
     /// What the part is called.
-    pub content_id: &'a str,
+    pub(crate) content_id: &'a str,
     /// The method.
-    pub method: Method,
+    pub(crate) method: Method,
     /// The address: a path and a query, exactly as they were written.
-    pub uri: Uri,
+    pub(crate) uri: Uri,
     /// The headers.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
 }
 
 /// The body is not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidBatch {
+pub(crate) struct InvalidBatch {
     /// Where in the body, in bytes from its start.
-    pub at: usize,
+    pub(crate) at: usize,
     /// What is wrong there.
-    pub problem: &'static str,
+    pub(crate) problem: &'static str,
 }
 
 impl std::fmt::Display for InvalidBatch {
@@ -52,7 +50,10 @@ impl std::fmt::Display for InvalidBatch {
 impl std::error::Error for InvalidBatch {}
 
 /// Reads the subrequests of a batch: at least one. Stops after one more than may be in a batch.
-pub fn parse<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Subrequest<'a>>, InvalidBatch> {
+pub(crate) fn parse<'a>(
+    body: &'a [u8],
+    boundary: &str,
+) -> Result<Vec<Subrequest<'a>>, InvalidBatch> {
     let mut lines = Lines { body, at: 0 };
     // What comes before the first delimiter is no part of it.
     let mut is_open = loop {
@@ -175,19 +176,19 @@ impl<'a> Lines<'a> {
 
 /// Writes the body of the response to a batch.
 #[derive(Debug)]
-pub struct ResponseWriter {
+pub(crate) struct ResponseWriter {
     boundary: String,
     body: String,
 }
 
 impl ResponseWriter {
     /// Begins a body; `id` makes its boundary.
-    pub fn new(id: &str) -> Self {
+    pub(crate) fn new(id: &str) -> Self {
         Self { boundary: format!("batchresponse_{id}"), body: String::new() }
     }
 
     /// Adds a response. One without `content_id` is about the whole batch, and the only one.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         content_id: Option<&str>,
         status: StatusCode,
@@ -214,7 +215,7 @@ impl ResponseWriter {
     }
 
     /// The `Content-Type` of the response, and its body.
-    pub fn finish(mut self) -> (String, String) {
+    pub(crate) fn finish(mut self) -> (String, String) {
         let _ = write!(self.body, "--{}--", self.boundary);
         (format!("multipart/mixed; boundary={}", self.boundary), self.body)
     }
@@ -222,6 +223,8 @@ impl ResponseWriter {
 
 #[cfg(test)]
 mod tests {
+    use rowkey_wire::batch::multipart::boundary;
+
     use super::*;
 
     /// As `azure-storage-blob` for Python sends it.

@@ -1,22 +1,22 @@
 //! Requests of recordings read, and answers written.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use rowkey_wire::blob::checksum;
+use rowkey_wire::blob::{BlobType, ContentHeaders, LeaseAction, PublicAccess};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::Metadata;
 
-use super::checksum;
 use super::op::{
-    AccountOp, BlobOp, BlobType, ContainerOp, ContentHeaders, Delete, LeaseAction, ListBlobs,
-    ListContainers, Op, PublicAccess, Range, Target,
+    AccountOp, BlobOp, ContainerOp, Delete, ListBlobs, ListContainers, Op, Range, Target,
 };
 use super::parse;
 use super::render::{self, BlobView, ContainerView, FoundView, Item as View, LeaseView};
 use super::tag::{Match, Tag};
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority, TierView};
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
-use crate::metadata::Metadata;
-use crate::table::parse::Options;
+use crate::options::Options;
 
 /// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, but for the tier.
 /// The MD5 of `hello world`.

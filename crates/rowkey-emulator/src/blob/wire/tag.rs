@@ -2,25 +2,26 @@
 
 use std::fmt;
 
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
 use super::tag_filter::TagFilter;
 use super::tags::Tags;
-use crate::code::ErrorCode;
-use crate::error::Rejection;
 
 /// What a tag is made of: a number that grows with every change, in the service an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tag(pub u64);
+pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
     /// The text without quotes, as lists of blobs have it.
-    pub fn unquoted(self) -> String {
+    pub(crate) fn unquoted(self) -> String {
         let mut text = String::with_capacity(18);
         self.write(&mut text);
         text
     }
 
     /// The text with quotes, as headers have it.
-    pub fn quoted(self) -> String {
+    pub(crate) fn quoted(self) -> String {
         let mut text = String::with_capacity(20);
         text.push('"');
         self.write(&mut text);
@@ -39,7 +40,7 @@ impl Tag {
     }
 
     /// Reads a tag with or without quotes.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
         // `from_str_radix` would also take a sign.
@@ -58,7 +59,7 @@ impl fmt::Display for Tag {
 
 /// What `If-Match` or `If-None-Match` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub(crate) enum Match {
     /// Whatever exists: `*`.
     Any,
     /// One tag.
@@ -69,7 +70,7 @@ pub enum Match {
 
 impl Match {
     /// Reads the value of a header.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         match text.trim() {
             "*" => Self::Any,
             other => Tag::parse(other).map_or(Self::Unknown, Self::Tag),
@@ -87,22 +88,22 @@ impl Match {
 
 /// The conditions of a request (the server's half). Times are seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     /// `If-Match`
-    pub matches: Option<Match>,
+    pub(crate) matches: Option<Match>,
     /// `If-None-Match`
-    pub none_match: Option<Match>,
+    pub(crate) none_match: Option<Match>,
     /// `If-Modified-Since`
-    pub modified_since: Option<i64>,
+    pub(crate) modified_since: Option<i64>,
     /// `If-Unmodified-Since`
-    pub unmodified_since: Option<i64>,
+    pub(crate) unmodified_since: Option<i64>,
     /// `x-ms-if-tags`
-    pub tags: Option<Box<TagFilter>>,
+    pub(crate) tags: Option<Box<TagFilter>>,
 }
 
 /// How the conditions of a request turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// All are met.
     Met,
     /// `If-Match`, `If-Unmodified-Since` or `x-ms-if-tags` is not met.
@@ -113,7 +114,7 @@ pub enum Outcome {
 
 impl Conditions {
     /// No conditions.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         matches: None,
         none_match: None,
         modified_since: None,
@@ -122,7 +123,7 @@ impl Conditions {
     };
 
     /// Compares with what there is. Where an entity tag is given, the time beside it does not count.
-    pub fn evaluate(&self, tag: Tag, modified: i64, tags: &Tags) -> Outcome {
+    pub(crate) fn evaluate(&self, tag: Tag, modified: i64, tags: &Tags) -> Outcome {
         if self.tags.as_ref().is_some_and(|filter| !filter.matches(tags, "")) {
             return Outcome::Failed;
         }
@@ -139,7 +140,7 @@ impl Conditions {
     }
 
     /// Refuses combinations that mean nothing to the service.
-    pub fn check(&self) -> Result<(), Rejection> {
+    pub(crate) fn check(&self) -> Result<(), Rejection> {
         if self.matches.is_some() && self.none_match.is_some() {
             return Err(Rejection::new(ErrorCode::MULTIPLE_CONDITION_HEADERS_NOT_SUPPORTED));
         }

@@ -4,7 +4,7 @@
 
 /// An access tier of a block blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessTier {
+pub(crate) enum AccessTier {
     /// Offline: the content must be rehydrated before it can be read.
     Archive,
     /// For content that is rarely used, and kept for 90 days or longer.
@@ -17,10 +17,10 @@ pub enum AccessTier {
 
 impl AccessTier {
     /// All tiers.
-    pub const ALL: [Self; 4] = [Self::Archive, Self::Cold, Self::Cool, Self::Hot];
+    pub(crate) const ALL: [Self; 4] = [Self::Archive, Self::Cold, Self::Cool, Self::Hot];
 
     /// The text in headers and listings.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Archive => "Archive",
             Self::Cold => "Cold",
@@ -30,12 +30,12 @@ impl AccessTier {
     }
 
     /// The tier with this name, in any case.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.as_str().eq_ignore_ascii_case(text))
     }
 
     /// `x-ms-archive-status` of an archived blob that is on its way to this tier.
-    pub const fn archive_status(self) -> &'static str {
+    pub(crate) const fn archive_status(self) -> &'static str {
         match self {
             Self::Archive => "",
             Self::Cold => "rehydrate-pending-to-cold",
@@ -47,7 +47,7 @@ impl AccessTier {
 
 /// How urgently an archived blob is wanted back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RehydratePriority {
+pub(crate) enum RehydratePriority {
     /// Within an hour.
     High,
     /// Within 15 hours.
@@ -57,7 +57,7 @@ pub enum RehydratePriority {
 
 impl RehydratePriority {
     /// The text in headers.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::High => "High",
             Self::Standard => "Standard",
@@ -65,7 +65,7 @@ impl RehydratePriority {
     }
 
     /// The priority with this name, in any case.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let all = [Self::High, Self::Standard];
         all.into_iter().find(|priority| priority.as_str().eq_ignore_ascii_case(text))
     }
@@ -73,11 +73,11 @@ impl RehydratePriority {
 
 /// What responses say of a blob's tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TierView<T> {
+pub(crate) struct TierView<T> {
     /// The tier.
-    pub tier: AccessTier,
+    pub(crate) tier: AccessTier,
     /// When the tier was set; none: it is the account's default.
-    pub changed: Option<T>,
+    pub(crate) changed: Option<T>,
     /// Of an archived blob that is being rehydrated: to which tier, and how urgently.
-    pub rehydrating: Option<(AccessTier, RehydratePriority)>,
+    pub(crate) rehydrating: Option<(AccessTier, RehydratePriority)>,
 }

@@ -3,21 +3,20 @@
 //! As for tables, an address names a [`Target`], and all of a request together an [`Op`]. Bodies
 //! are not looked at here: those of blobs are as long as they like, and come a piece at a time.
 
-use http::HeaderValue;
+use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders, LeaseAction, PublicAccess, Sums};
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::metadata::Metadata;
 use uuid::Uuid;
 
-use super::checksum::{Crc64Sum, Md5Sum};
 use super::marker::Marker;
 use super::tag::Conditions;
 use super::tag_filter::TagFilter;
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
-use crate::edm::DateTime;
-use crate::metadata::Metadata;
 
 /// What an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// The account.
     Account,
     /// A container.
@@ -34,7 +33,7 @@ pub enum Target<'a> {
 /// An operation.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made once a request, and taken apart at once")]
-pub enum Op<'a> {
+pub(crate) enum Op<'a> {
     /// On the account.
     Account(AccountOp),
     /// On a container.
@@ -45,7 +44,7 @@ pub enum Op<'a> {
 
 impl Op<'_> {
     /// The metadata that is set, if any.
-    pub fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+    pub(crate) fn metadata_mut(&mut self) -> Option<&mut Metadata> {
         match self {
             Self::Container(
                 ContainerOp::Create(_, metadata) | ContainerOp::SetMetadata(metadata, _),
@@ -64,7 +63,7 @@ impl Op<'_> {
 
 /// An operation on the account.
 #[derive(Clone, Debug, PartialEq)]
-pub enum AccountOp {
+pub(crate) enum AccountOp {
     /// [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch); the body is
     /// the batch.
     Batch,
@@ -88,20 +87,20 @@ pub enum AccountOp {
 
 /// The options of a list of containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListContainers {
+pub(crate) struct ListContainers {
     /// What names begin with.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// The name to go on with.
-    pub marker: String,
+    pub(crate) marker: String,
     /// The most in a page, as the client said.
-    pub max_results: Option<u32>,
+    pub(crate) max_results: Option<u32>,
     /// Whether metadata is wanted.
-    pub metadata: bool,
+    pub(crate) metadata: bool,
 }
 
 /// An operation on a container.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ContainerOp {
+pub(crate) enum ContainerOp {
     /// [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch); the body is
     /// the batch.
     Batch,
@@ -131,103 +130,56 @@ pub enum ContainerOp {
 /// The options of a list of blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct ListBlobs {
+pub(crate) struct ListBlobs {
     /// What names begin with.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// What ends the part of a name that is listed, `/`; none: whole names are.
-    pub delimiter: Option<String>,
+    pub(crate) delimiter: Option<String>,
     /// Where to go on.
-    pub marker: Option<Marker>,
+    pub(crate) marker: Option<Marker>,
     /// The first name to list, `startFrom`; empty: the first there is.
-    pub start_from: String,
+    pub(crate) start_from: String,
     /// The first name not to list, `endBefore`.
-    pub end_before: Option<String>,
+    pub(crate) end_before: Option<String>,
     /// The most in a page, as the client said.
-    pub max_results: Option<u32>,
+    pub(crate) max_results: Option<u32>,
     /// Whether copies are described.
-    pub copy: bool,
+    pub(crate) copy: bool,
     /// Whether metadata is wanted.
-    pub metadata: bool,
+    pub(crate) metadata: bool,
     /// Whether snapshots are listed, too.
-    pub snapshots: bool,
+    pub(crate) snapshots: bool,
     /// Whether tags are wanted.
-    pub tags: bool,
+    pub(crate) tags: bool,
     /// Whether blobs are listed that so far are blocks without a list.
-    pub uncommitted: bool,
+    pub(crate) uncommitted: bool,
 }
 
 /// The options of a search for blobs by their tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FindByTags {
+pub(crate) struct FindByTags {
     /// The expression as it was sent.
-    pub text: String,
+    pub(crate) text: String,
     /// The expression.
-    pub filter: TagFilter,
+    pub(crate) filter: TagFilter,
     /// Where to go on: a container and a blob, with a slash between.
-    pub marker: Option<Marker>,
+    pub(crate) marker: Option<Marker>,
     /// The most in a page, as the client said.
-    pub max_results: Option<u32>,
-}
-
-/// Who may read a container without authorization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PublicAccess {
-    /// Its blobs may be read.
-    Blob,
-    /// Its blobs may be read and listed.
-    Container,
-}
-
-impl PublicAccess {
-    /// The text in headers and lists.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Blob => "blob",
-            Self::Container => "container",
-        }
-    }
+    pub(crate) max_results: Option<u32>,
 }
 
 /// What is required before something is read or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guard {
+pub(crate) struct Guard {
     /// The lease that the client says it holds.
-    pub lease: Option<Uuid>,
+    pub(crate) lease: Option<Uuid>,
     /// The conditions.
-    pub conditions: Conditions,
-}
-
-/// What is to become of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseAction {
-    /// It begins.
-    Acquire {
-        /// Seconds, 15 to 60; none: without an end.
-        seconds: Option<u32>,
-        /// The id that it is to have; none: the service makes one.
-        proposed: Option<Uuid>,
-    },
-    /// It ends for any holder.
-    Break {
-        /// After this number of seconds, 0 to 60; none: when it would have ended, or at once if never.
-        period: Option<u32>,
-    },
-    /// It gets another id.
-    Change {
-        /// The id it has.
-        lease: Uuid,
-        /// The id it is to have.
-        proposed: Uuid,
-    },
-    /// Its holder gives it up; another may begin at once.
-    Release(Uuid),
-    /// Its time begins anew.
-    Renew(Uuid),
+    pub(crate) conditions: Conditions,
 }
 
 /// An operation on a blob.
 #[derive(Clone, Debug, PartialEq)]
-pub enum BlobOp<'a> {
+pub(crate) enum BlobOp<'a> {
     /// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob)
     AbortCopy(Guard),
     /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block); the body
@@ -275,98 +227,44 @@ pub enum BlobOp<'a> {
     Snapshot(Metadata, Guard),
 }
 
-/// What sort of blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlobType {
-    /// Grows at its end.
-    Append,
-    /// Made of blocks.
-    Block,
-}
-
-impl BlobType {
-    /// The text in headers and lists.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Append => "AppendBlob",
-            Self::Block => "BlockBlob",
-        }
-    }
-}
-
-/// The headers of HTTP that a blob answers with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContentHeaders {
-    /// `Cache-Control`
-    pub cache_control: Option<HeaderValue>,
-    /// `Content-Disposition`
-    pub disposition: Option<HeaderValue>,
-    /// `Content-Encoding`
-    pub encoding: Option<HeaderValue>,
-    /// `Content-Language`
-    pub language: Option<HeaderValue>,
-    /// `Content-MD5`: 16 bytes, unless a client stored something else. Nothing checks a property.
-    pub md5: Option<Box<[u8]>>,
-    /// `Content-Type`
-    pub content_type: Option<HeaderValue>,
-}
-
-/// The sums that a client sends of a body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// `Content-MD5`
-    pub md5: Option<Md5Sum>,
-    /// `x-ms-content-crc64`
-    pub crc64: Option<Crc64Sum>,
-}
-
 /// What a blob is described with when it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Description {
+pub(crate) struct Description {
     /// The headers of HTTP.
-    pub headers: ContentHeaders,
+    pub(crate) headers: ContentHeaders,
     /// The metadata.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// The tags.
-    pub tags: Tags,
+    pub(crate) tags: Tags,
     /// The access tier; none: that of the blob that is overwritten, or else the default.
-    pub tier: Option<AccessTier>,
+    pub(crate) tier: Option<AccessTier>,
 }
 
 /// A new access tier for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetTier {
+pub(crate) struct SetTier {
     /// The tier.
-    pub tier: AccessTier,
+    pub(crate) tier: AccessTier,
     /// How urgently an archived blob is wanted back.
-    pub priority: RehydratePriority,
+    pub(crate) priority: RehydratePriority,
     /// The snapshot; none: the blob itself.
-    pub snapshot: Option<DateTime>,
+    pub(crate) snapshot: Option<DateTime>,
 }
 
 /// A blob that is put at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
+pub(crate) struct Put {
     /// Its sort.
-    pub kind: BlobType,
+    pub(crate) kind: BlobType,
     /// What it is described with.
-    pub description: Description,
+    pub(crate) description: Description,
     /// The sums of the body.
-    pub sums: Sums,
-}
-
-/// What an append requires of the blob's length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AppendLimits {
-    /// How long it must be before.
-    pub position: Option<u64>,
-    /// How long it may be afterwards.
-    pub max_size: Option<u64>,
+    pub(crate) sums: Sums,
 }
 
 /// What is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delete {
+pub(crate) enum Delete {
     /// The blob, if it has no snapshots.
     Blob,
     /// The blob and its snapshots.
@@ -379,7 +277,7 @@ pub enum Delete {
 
 /// Which blocks are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockLists {
+pub(crate) enum BlockLists {
     /// Both.
     All,
     /// Those that the blob is made of.
@@ -390,45 +288,45 @@ pub enum BlockLists {
 
 /// What is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub(crate) struct Read {
     /// The snapshot; none: the blob itself.
-    pub snapshot: Option<DateTime>,
+    pub(crate) snapshot: Option<DateTime>,
     /// Whether the content is wanted, not only what describes it.
-    pub content: bool,
+    pub(crate) content: bool,
     /// The part that is wanted.
-    pub range: Option<Range>,
+    pub(crate) range: Option<Range>,
     /// Whether the MD5 of that part is wanted.
-    pub range_md5: bool,
+    pub(crate) range_md5: bool,
     /// Whether the CRC64 of that part is wanted.
-    pub range_crc64: bool,
+    pub(crate) range_crc64: bool,
 }
 
 /// `bytes=first-last`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     /// The first byte, counted from 0.
-    pub first: u64,
+    pub(crate) first: u64,
     /// The last byte; none: the end.
-    pub last: Option<u64>,
+    pub(crate) last: Option<u64>,
 }
 
 /// A copy of another blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy<'a> {
+pub(crate) struct Copy<'a> {
     /// The address of the other blob.
-    pub source: &'a str,
+    pub(crate) source: &'a str,
     /// What is required of the other blob.
-    pub source_guard: Guard,
+    pub(crate) source_guard: Guard,
     /// Metadata; none: that of the other blob.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// The tags; none: those of the other blob.
-    pub tags: Option<Tags>,
+    pub(crate) tags: Option<Tags>,
     /// The access tier; none: that of the blob that is overwritten, or else the default.
-    pub tier: Option<AccessTier>,
+    pub(crate) tier: Option<AccessTier>,
     /// How urgently the content of an archived blob is wanted.
-    pub priority: RehydratePriority,
+    pub(crate) priority: RehydratePriority,
     /// Whether the copy of an append blob is sealed.
-    pub seal: bool,
+    pub(crate) seal: bool,
     /// Whether the copy must be done when the answer comes.
-    pub sync: bool,
+    pub(crate) sync: bool,
 }

@@ -1,18 +1,17 @@
 //! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, Method};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::limits::{MAX_LISTING, MAX_MESSAGE, MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
+use rowkey_wire::metadata::Metadata;
+use rowkey_wire::queue::name::{self, NameError};
+use rowkey_wire::xml::{Element, XmlError};
 
-use super::name::{self, NameError};
 use super::op::{Handle, Listing, Op, Target};
 use super::receipt;
-use crate::code::ErrorCode;
-use crate::error::Rejection;
-use crate::limits::{MAX_LISTING, MAX_MESSAGE, MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
-use crate::metadata::Metadata;
-use crate::table::parse::Options;
-use crate::xml::{Element, XmlError};
+use crate::options::Options;
+use crate::rejection::invalid_document;
 
 /// For how many seconds a message that is gotten is invisible, unless it is said.
 const VISIBILITY: u32 = 30;
@@ -20,7 +19,7 @@ const VISIBILITY: u32 = 30;
 const LONG_LIVES: &str = "2017-07-29";
 
 /// What a decoded path below the account's endpoint, and the query, name.
-pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
+pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     let comp = options.get("comp");
@@ -53,7 +52,7 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Re
 }
 
 /// Everything that a request says but its body, put together. `version` is the one it asks for.
-pub fn op<'a>(
+pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
     options: &Options<'_>,
@@ -98,7 +97,7 @@ pub fn op<'a>(
 }
 
 /// The text in the body of Put Message and Update Message, as it was before it was escaped.
-pub fn message(body: &[u8]) -> Result<String, Rejection> {
+pub(crate) fn message(body: &[u8]) -> Result<String, Rejection> {
     let text = match plain_message(body) {
         Some(text) => text.to_owned(),
         None => escaped_message(body)?,
@@ -110,30 +109,8 @@ pub fn message(body: &[u8]) -> Result<String, Rejection> {
 }
 
 /// The refusal of a message that is too large.
-pub fn too_large() -> Rejection {
+pub(crate) fn too_large() -> Rejection {
     Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", MAX_MESSAGE.to_string())
-}
-
-/// The refusal of a body that is not the document it should be.
-pub fn invalid_document(error: &XmlError, body: &[u8]) -> Rejection {
-    let (line, position) = error.position().map_or((0, 0), |at| {
-        let before = &body[..usize::try_from(at).unwrap_or(usize::MAX).min(body.len())];
-        let line = before.split(|byte| *byte == b'\n').count();
-        let begin =
-            before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end.saturating_add(1));
-        (line, before.len().saturating_sub(begin).saturating_add(1))
-    });
-    let reason = match error {
-        XmlError::Empty { .. } => Cow::Owned(format!(
-            "Error parsing Xml content: 'None' is an invalid XmlNodeType. Line {line}, position \
-             {position}."
-        )),
-        _ => Cow::Borrowed(error.reason()),
-    };
-    Rejection::new(ErrorCode::INVALID_XML_DOCUMENT)
-        .detail("LineNumber", line.to_string())
-        .detail("LinePosition", position.to_string())
-        .detail("Reason", reason)
 }
 
 /// The text of a body that is written as libraries write it, and holds nothing to resolve or to

@@ -3,14 +3,14 @@
 //! Recorded by azure-storage-queue (Python) unless it is said: `test_queue`, `test_queue_encodings`.
 
 use http::{HeaderMap, Method};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::metadata::{self, Metadata};
 
 use super::op::{Handle, Op, Target};
 use super::{op, parse, receipt, render};
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
-use crate::metadata::{self, Metadata};
-use crate::table::parse::Options;
+use crate::options::Options;
 
 const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>message1</MessageText></QueueMessage>";
 const PUT: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage><MessageId>e5ac7924-82bd-4ec7-9595-158aba84f660</MessageId><InsertionTime>Tue, 22 Oct 2019 21:19:20 GMT</InsertionTime><ExpirationTime>Tue, 29 Oct 2019 21:19:20 GMT</ExpirationTime><PopReceipt>AgAAAAMAAAAAAAAASV25Xh6J1QE=</PopReceipt><TimeNextVisible>Tue, 22 Oct 2019 21:19:20 GMT</TimeNextVisible></QueueMessage></QueueMessagesList>";

@@ -14,11 +14,11 @@ const MAX_COMPARISONS: usize = 64;
 
 /// A compiled expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TagFilter(Node);
+pub(crate) struct TagFilter(Node);
 
 /// Where an expression stands, which decides what it may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// In `x-ms-if-tags`: `<>`, `OR` and parentheses are allowed, `@container` is not.
     Condition,
     /// In `where`: `@container` is allowed, `<>`, `OR` and parentheses are not.
@@ -27,11 +27,11 @@ pub enum Place {
 
 /// Why a text is not an expression, as an error's `Reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidTagFilter {
+pub(crate) struct InvalidTagFilter {
     /// Where in the text, in bytes from its start.
-    pub at: usize,
+    pub(crate) at: usize,
     /// What is expected there.
-    pub expected: &'static str,
+    pub(crate) expected: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ const CONTAINER: &str = "@container";
 
 impl TagFilter {
     /// Reads an expression.
-    pub fn parse(text: &str, place: Place) -> Result<Self, InvalidTagFilter> {
+    pub(crate) fn parse(text: &str, place: Place) -> Result<Self, InvalidTagFilter> {
         let mut parser = Parser { text, at: 0, place, comparisons: 0 };
         let node = parser.any(0)?;
         parser.skip_space();
@@ -67,12 +67,12 @@ impl TagFilter {
     }
 
     /// Whether a blob with these tags, in this container, matches.
-    pub fn matches(&self, tags: &Tags, container: &str) -> bool {
+    pub(crate) fn matches(&self, tags: &Tags, container: &str) -> bool {
         self.0.matches(tags, container)
     }
 
     /// Whether the expression compares the tag with this name.
-    pub fn names(&self, key: &str) -> bool {
+    pub(crate) fn names(&self, key: &str) -> bool {
         self.0.names(key)
     }
 }

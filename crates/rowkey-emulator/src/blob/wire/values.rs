@@ -1,20 +1,21 @@
 //! Single headers and options of requests to what they mean (the server's half).
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use rowkey_wire::blob::checksum;
+use rowkey_wire::blob::headers as names;
+use rowkey_wire::blob::{ContentHeaders, LeaseAction, PublicAccess, Sums};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers::parse_http_date;
 use uuid::Uuid;
 
-use super::checksum;
-use super::headers as names;
-use super::op::{ContentHeaders, Guard, LeaseAction, PublicAccess, Range, Sums};
+use super::op::{Guard, Range};
 use super::tag::{Conditions, Match};
 use super::tag_filter::{Place, TagFilter};
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
-use crate::headers::parse_http_date;
-use crate::table::parse::Options;
+use crate::options::Options;
 
 /// What a blob is that was put without a type.
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");

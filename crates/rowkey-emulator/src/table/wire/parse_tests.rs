@@ -2,8 +2,9 @@
 
 use http::HeaderValue;
 
+use super::entity::fields;
 use super::*;
-use crate::odata::parse::fields;
+use crate::options::decode_path;
 
 fn options(query: &str) -> Options<'_> {
     Options::parse(query).unwrap()

@@ -4,92 +4,39 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::filter::{self, Filter};
+use rowkey_wire::headers;
+use rowkey_wire::limits::{MAX_COMPARISONS, MAX_PAGE, MAX_SELECT};
+use rowkey_wire::odata::{Fields, Metadata, Scalar};
+use rowkey_wire::table::token;
 
+use super::entity::{self, Keys, Strictness};
 use super::op::{
     Address, Change, ChangeKind, Condition, EntityQuery, Op, Prefer, Select, TableQuery, Target,
 };
-use super::token;
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
-use crate::filter::{self, Filter};
-use crate::headers;
-use crate::limits::{MAX_COMPARISONS, MAX_PAGE, MAX_SELECT};
-use crate::odata::parse::{self as entity, Keys, Strictness};
-use crate::odata::{Fields, Metadata, Scalar};
+use crate::options::Options;
 
-/// The options of a query string, decoded.
-#[derive(Clone, Debug, Default)]
-pub struct Options<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-impl<'a> Options<'a> {
-    /// Reads what stands after the `?`. `+` is a space. Signatures are left out: what checks them
-    /// decodes them in its own way.
-    pub fn parse(query: &'a str) -> Result<Self, Rejection> {
-        if query.is_empty() {
-            return Ok(Self::default());
+/// Refuses what Table storage knows of but does not do.
+fn check(options: &Options<'_>) -> Result<(), Rejection> {
+    for (name, _) in options.iter() {
+        if matches!(
+            name,
+            "$orderby" | "$skip" | "$count" | "$inlinecount" | "$expand" | "$search" | "$apply"
+        ) {
+            return Err(not_implemented(format!(
+                "The requested operation is not implemented on the specified resource: the \
+                 query option {name} is not supported by Table storage."
+            )));
         }
-        let pairs = query.bytes().filter(|byte| *byte == b'&').count().saturating_add(1);
-        let mut options = Vec::with_capacity(pairs);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if name == "sig" {
-                continue;
-            }
-            options.push((decode_option(name)?, decode_option(value)?));
-        }
-        Ok(Self(options))
     }
-
-    /// The first option with this name.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref())
-    }
-
-    /// All options in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
-    }
-
-    /// Refuses what Table storage knows of but does not do.
-    fn check(&self) -> Result<(), Rejection> {
-        for (name, _) in self.iter() {
-            if matches!(
-                name,
-                "$orderby" | "$skip" | "$count" | "$inlinecount" | "$expand" | "$search" | "$apply"
-            ) {
-                return Err(not_implemented(format!(
-                    "The requested operation is not implemented on the specified resource: the \
-                     query option {name} is not supported by Table storage."
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Decodes a name or a value out of a query.
-fn decode_option(text: &str) -> Result<Cow<'_, str>, Rejection> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Ok(Cow::Borrowed(text));
-    }
-    let spaced = text.replace('+', " ");
-    let decoded = percent_decode_str(&spaced)
-        .decode_utf8()
-        .map_err(|_| Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))?;
-    Ok(Cow::Owned(decoded.into_owned()))
-}
-
-/// Decodes the path of an address, once.
-pub fn decode_path(path: &str) -> Result<Cow<'_, str>, Rejection> {
-    if !path.contains('%') {
-        return Ok(Cow::Borrowed(path));
-    }
-    percent_decode_str(path).decode_utf8().map_err(|_| Rejection::new(ErrorCode::INVALID_URI))
+    Ok(())
 }
 
 /// What a decoded path below the account's endpoint, and the query, name.
-pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
+pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if let Some(comp) = options.get("comp") {
         let service = path.is_empty() && options.get("restype") == Some("service");
@@ -148,7 +95,7 @@ pub fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Re
 }
 
 /// The method that a request stands for: its own, or of a POST the one in `X-HTTP-Method`.
-pub fn method(method: &Method, headers: &HeaderMap) -> Result<Method, Rejection> {
+pub(crate) fn method(method: &Method, headers: &HeaderMap) -> Result<Method, Rejection> {
     let mut tunnelled = headers.get_all(headers::HTTP_METHOD).iter();
     let Some(value) = tunnelled.next() else { return Ok(method.clone()) };
     if tunnelled.next().is_some() {
@@ -166,7 +113,7 @@ pub fn method(method: &Method, headers: &HeaderMap) -> Result<Method, Rejection>
 }
 
 /// Whether the body of such a request is JSON.
-pub fn has_json(method: &Method, target: &Target<'_>) -> bool {
+pub(crate) fn has_json(method: &Method, target: &Target<'_>) -> bool {
     match target {
         Target::Tables | Target::Entities(_) => method == Method::POST,
         Target::Entity(_) => method == Method::PUT || is_merge(method),
@@ -175,7 +122,7 @@ pub fn has_json(method: &Method, target: &Target<'_>) -> bool {
 }
 
 /// Refuses a body that says it is something other than JSON.
-pub fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
+pub(crate) fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let kind = value.to_str().unwrap_or_default();
     if kind.is_empty() || kind.starts_with("application/json") {
@@ -189,7 +136,7 @@ pub fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
 
 /// Everything that a request says, put together. `fields` is its JSON body; empty when it has none
 /// (see [`has_json`]).
-pub fn op<'a>(
+pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
     options: &Options<'_>,
@@ -197,7 +144,7 @@ pub fn op<'a>(
     fields: &'a Fields<'_>,
     strict: Strictness,
 ) -> Result<Op<'a>, Rejection> {
-    options.check()?;
+    check(options)?;
     match (method, target) {
         (&Method::POST, Target::Batch) => Ok(Op::Batch),
         (&Method::GET, Target::Acl(table)) => Ok(Op::GetAcl(table)),
@@ -243,17 +190,17 @@ pub fn op<'a>(
 
 /// How the client wants its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Whether JSON is named at all: errors are XML for those that do not name it.
-    pub json: bool,
+    pub(crate) json: bool,
     /// The metadata level.
-    pub level: Metadata,
+    pub(crate) level: Metadata,
     /// Whether Atom is what is wanted, which the service no longer writes.
-    pub atom: bool,
+    pub(crate) atom: bool,
 }
 
 /// What `$format`, or else `Accept`, ask for. JSON without a level means minimal metadata.
-pub fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
+pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     let text = options
         .get("$format")
         .or_else(|| headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
@@ -276,7 +223,7 @@ pub fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
 }
 
 /// Refuses a name that no table can have, as the service does wherever one is named.
-pub fn check_table_name(name: &str) -> Result<(), Rejection> {
+pub(crate) fn check_table_name(name: &str) -> Result<(), Rejection> {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric());
     if !letters
         || name.starts_with(|c: char| c.is_ascii_digit())
@@ -377,7 +324,7 @@ fn insert<'a>(
 }
 
 /// What the client of an insert wants back.
-pub fn prefer(headers: &HeaderMap) -> Option<Prefer> {
+pub(crate) fn prefer(headers: &HeaderMap) -> Option<Prefer> {
     match headers.get(headers::PREFER)?.as_bytes() {
         b"return-content" => Some(Prefer::Content),
         b"return-no-content" => Some(Prefer::NoContent),

@@ -3,11 +3,11 @@
 //! Reference: [Set Blob Tags](https://learn.microsoft.com/rest/api/storageservices/set-blob-tags).
 
 use percent_encoding::percent_decode_str;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::xml::element::{Element, Writer, XmlError};
 
-use crate::code::ErrorCode;
-use crate::error::Rejection;
-use crate::queue::parse::invalid_document;
-use crate::xml::element::{Element, Writer, XmlError};
+use crate::rejection::invalid_document;
 
 /// Tags that a blob may have.
 const MAX_TAGS: usize = 10;
@@ -18,14 +18,14 @@ const MAX_VALUE: usize = 256;
 
 /// The tags of a blob, in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tags(Box<[(Box<str>, Box<str>)]>);
+pub(crate) struct Tags(Box<[(Box<str>, Box<str>)]>);
 
 impl Tags {
     /// Reads the value of `x-ms-tags`: `name=value&name=value`, percent-encoded.
     ///
     /// Rejects more than 10 tags, names that are empty, repeated or longer than 128 characters,
     /// values longer than 256, and characters that tags may not have.
-    pub fn parse_header(text: &str) -> Result<Self, Rejection> {
+    pub(crate) fn parse_header(text: &str) -> Result<Self, Rejection> {
         if text.is_empty() {
             return Ok(Self::default());
         }
@@ -41,32 +41,33 @@ impl Tags {
     }
 
     /// Reads the body of Set Blob Tags, with the limits of [`Tags::parse_header`].
-    pub fn parse_document(body: &[u8]) -> Result<Self, Rejection> {
+    pub(crate) fn parse_document(body: &[u8]) -> Result<Self, Rejection> {
         Self::new(read_document(body).map_err(|error| invalid_document(&error, body))?)
     }
 
     /// Tags that were checked before, in the order of their names.
-    pub fn restore(pairs: Vec<(Box<str>, Box<str>)>) -> Self {
+    #[cfg(feature = "durable")]
+    pub(crate) fn restore(pairs: Vec<(Box<str>, Box<str>)>) -> Self {
         Self(pairs.into_boxed_slice())
     }
 
     /// Names and values.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// The value of the tag with this name.
-    pub fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The body of the response to Get Blob Tags.
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut writer = Writer::response();
         write(&mut writer, self.iter());
         writer.finish()

@@ -1,0 +1,121 @@
+//! Decoders of requests, for fuzz targets and tests of robustness: no part of what is promised.
+
+use http::{HeaderMap, Method};
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::odata::Fields;
+
+#[cfg(all(feature = "durable", fuzzing))]
+pub use crate::durable::fuzzing::{journal, rows};
+
+use crate::blob::wire::marker::Marker;
+use crate::blob::wire::tag::{Match, Tag};
+use crate::options::{Options, decode_path};
+use crate::queue::wire::receipt;
+use crate::table::wire::entity::{self, Keys, Strictness};
+use crate::table::wire::op::Target;
+use crate::table::wire::parse;
+use crate::{blob, queue};
+
+/// Understands a request as far as possible, as each service would.
+pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
+    table_request(method, path, query, headers, body);
+    let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
+    for version in ["2009-09-19", "2019-02-02", "2026-04-06"] {
+        if let Ok(target) = queue::wire::parse::target(&path, &options) {
+            let _ = queue::wire::parse::op(method, target, &options, headers, version);
+        }
+    }
+    let target = blob::wire::parse::target(&path, &options);
+    let _ = blob::wire::parse::op(method, target, &options, headers);
+}
+
+/// Understands a request to the Table service as far as possible.
+pub fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
+    let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
+    let _ = (parse::wanted(&options, headers), parse::prefer(headers));
+    let _ = parse::check_json_type(headers);
+    let (Ok(target), Ok(method)) = (parse::target(&path, &options), parse::method(method, headers))
+    else {
+        return;
+    };
+    let fields = match entity::fields(body) {
+        Ok(fields) if parse::has_json(&method, &target) => fields,
+        _ => Fields::default(),
+    };
+    for strict in [Strictness::Strict, Strictness::Loose] {
+        let _ = parse::op(&method, target.clone(), &options, headers, &fields, strict);
+    }
+}
+
+/// Whether it is an entity in a request.
+pub fn entity(body: &[u8]) -> bool {
+    let Ok(fields) = entity::fields(body) else { return false };
+    for strict in [Strictness::Strict, Strictness::Loose] {
+        for keys in [Keys::Address, Keys::Body] {
+            let _ = entity::entity(&fields, keys, strict);
+        }
+    }
+    true
+}
+
+/// The keys of the entity that a path names, if it names one. The outer `None` is a path that is not
+/// encoded well.
+pub fn address(path: &str) -> Option<Option<(String, String)>> {
+    let path = decode_path(path).ok()?;
+    Some(match parse::target(&path, &Options::default()) {
+        Ok(Target::Entity(address)) => {
+            Some((address.partition_key.into_owned(), address.row_key.into_owned()))
+        }
+        _ => None,
+    })
+}
+
+/// Whether it is a query string.
+pub fn options(text: &str) -> bool {
+    let Ok(options) = Options::parse(text) else { return false };
+    let _ = queue::wire::parse::target("/q", &options);
+    let _ = blob::wire::parse::target("/q", &options);
+    true
+}
+
+/// The text of a message that is put.
+pub fn message(body: &[u8]) -> Option<String> {
+    queue::wire::parse::message(body).ok()
+}
+
+/// The blocks that a body commits, each with where it is looked for.
+pub fn blocks(body: &[u8]) -> Option<Vec<(BlockSource, String)>> {
+    blob::wire::block_list::parse(body).ok()
+}
+
+/// Pop receipts as they are written.
+pub fn receipts() -> [String; 2] {
+    [receipt::gotten(5), receipt::updated(637_000_000, 3)]
+}
+
+/// Whether it is a pop receipt.
+pub fn receipt(text: &str) -> bool {
+    receipt::parse(text).is_some()
+}
+
+/// Markers of listings as they are written.
+pub fn markers() -> [String; 2] {
+    let marker = Marker { name: "a/\u{e4} b".to_owned(), snapshot: None };
+    let snapshot = "2020-07-27T23:32:47.1234567Z".parse().ok();
+    [marker.encode(), Marker { snapshot, ..marker }.encode()]
+}
+
+/// Whether it is the marker of a listing; asserts that it is read again as written.
+pub fn marker(text: &str) -> bool {
+    let Ok(marker) = Marker::decode(text) else { return false };
+    assert_eq!(Marker::decode(&marker.encode()).expect("an encoded marker"), marker);
+    true
+}
+
+/// Whether it is a blob's tag; asserts that it is read again as written.
+pub fn tag(text: &str) -> bool {
+    let _ = Match::parse(text);
+    let Some(tag) = Tag::parse(text) else { return false };
+    assert_eq!(Tag::parse(&tag.to_string()), Some(tag));
+    true
+}

@@ -1,0 +1,61 @@
+//! The options of a query string, and the path of an address, decoded.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
+/// The options of a query string, decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Options<'a> {
+    /// Reads what stands after the `?`. `+` is a space. Signatures are left out: what checks them
+    /// decodes them in its own way.
+    pub(crate) fn parse(query: &'a str) -> Result<Self, Rejection> {
+        if query.is_empty() {
+            return Ok(Self::default());
+        }
+        let pairs = query.bytes().filter(|byte| *byte == b'&').count().saturating_add(1);
+        let mut options = Vec::with_capacity(pairs);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if name == "sig" {
+                continue;
+            }
+            options.push((decode_option(name)?, decode_option(value)?));
+        }
+        Ok(Self(options))
+    }
+
+    /// The first option with this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_ref())
+    }
+
+    /// All options in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+}
+
+/// Decodes a name or a value out of a query.
+fn decode_option(text: &str) -> Result<Cow<'_, str>, Rejection> {
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced)
+        .decode_utf8()
+        .map_err(|_| Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))?;
+    Ok(Cow::Owned(decoded.into_owned()))
+}
+
+/// Decodes the path of an address, once.
+pub(crate) fn decode_path(path: &str) -> Result<Cow<'_, str>, Rejection> {
+    if !path.contains('%') {
+        return Ok(Cow::Borrowed(path));
+    }
+    percent_decode_str(path).decode_utf8().map_err(|_| Rejection::new(ErrorCode::INVALID_URI))
+}
