@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

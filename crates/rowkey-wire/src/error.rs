@@ -16,7 +16,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use crate::code::ErrorCode;
-use crate::xml::element::{Element, Writer, push_escaped};
+use crate::xml::{Element, Writer, push_escaped};
 
 /// The namespace of OData's XML errors.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";

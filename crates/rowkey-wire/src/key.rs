@@ -45,7 +45,7 @@ pub fn check(key: &str) -> Result<(), KeyError> {
 }
 
 /// Whether keys must not contain `character`: `/ \ # ?`, U+0000 to U+001F, U+007F to U+009F.
-pub const fn is_forbidden(character: char) -> bool {
+const fn is_forbidden(character: char) -> bool {
     matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\x1F' | '\x7F'..='\u{9F}')
 }
 

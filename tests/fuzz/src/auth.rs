@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey::{Credential, StorageAccount};
-use rowkey_wire::auth::sas::{IpRange, Protocols, Sas, parse_time};
+use rowkey_wire::auth::{IpRange, Protocols, Sas, parse_time};
 use rowkey_wire::auth::{
     Scheme, Service, SigningKey, Unsigned, parse_authorization, string_to_sign,
 };

@@ -17,8 +17,8 @@ mod tests;
 
 use http::HeaderValue;
 use http::request::Parts;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
-use rowkey_wire::auth::sas::Resource;
 use rowkey_wire::auth::{Authorization, Service, parse_authorization};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use rowkey_wire::auth::delegation::DelegationKey;
-use rowkey_wire::auth::sas::{Delegation, IpRange, PARTS, Protocols, Resource, parse_time};
+use rowkey_wire::auth::{Delegation, IpRange, PARTS, Protocols, Resource, parse_time};
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

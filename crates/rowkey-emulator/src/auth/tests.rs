@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Request;
 use http::request::Parts;
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Sas, SigningKey};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

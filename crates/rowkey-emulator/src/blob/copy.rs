@@ -3,8 +3,7 @@
 use http::uri::Uri;
 use http::{HeaderValue, Request, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use rowkey_wire::auth::Service;
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

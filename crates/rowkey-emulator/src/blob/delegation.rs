@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use rowkey_wire::auth::delegation::{self, KeyInfo};
-use rowkey_wire::auth::sas::parse_time;
+use rowkey_wire::auth::parse_time;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;

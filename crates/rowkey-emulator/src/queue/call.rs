@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::request::Parts;
-use rowkey_wire::auth::Service;
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
 
 use crate::blob::{put, send, signed, started};

@@ -1,6 +1,6 @@
 //! Blob index tags as they are seen over a socket: set, listed, conditions, searches.
 
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 
 use crate::blob::{BLOCK, put, send, signed, started};
 use crate::support::{Answer, Client};

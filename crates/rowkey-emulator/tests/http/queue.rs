@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 
 use crate::support::{Answer, Client};

@@ -279,11 +279,6 @@ impl Sas {
         self.services.is_some() && self.resource_types.is_some()
     }
 
-    /// Whether a user delegation key signs it, rather than an account key.
-    pub fn is_delegated(&self) -> bool {
-        self.delegation.is_some()
-    }
-
     /// The text whose signature this must carry to be genuine.
     ///
     /// `resource` is what the request addresses; an account SAS does not sign it.

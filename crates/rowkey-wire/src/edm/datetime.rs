@@ -184,7 +184,7 @@ impl Iso {
 
     /// The text with `%3A` for its two colons, and how much of that it is.
     #[expect(clippy::arithmetic_side_effects, reason = "the text has at most 28 bytes")]
-    pub fn percent_encoded(&self) -> ([u8; 32], usize) {
+    pub(crate) fn percent_encoded(&self) -> ([u8; 32], usize) {
         let mut text = *b"0000-00-00T00%3A00%3A00.0000000Z";
         text[..13].copy_from_slice(&self.text[..13]);
         text[16..18].copy_from_slice(&self.text[14..16]);

@@ -9,7 +9,7 @@ use std::fmt::Write;
     clippy::arithmetic_side_effects,
     reason = "a double has at most 17 digits and an exponent of three"
 )]
-pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
+pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     debug_assert!(value.is_finite());
     let mut buffer = ryu::Buffer::new();
     let text = buffer.format_finite(value);
@@ -60,7 +60,7 @@ pub fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
 }
 
 /// The text of any `value`, names of NaN and the infinities included.
-pub fn text(value: f64) -> String {
+pub(crate) fn text(value: f64) -> String {
     if let Some(name) = name(value) {
         return name.to_owned();
     }
@@ -71,7 +71,7 @@ pub fn text(value: f64) -> String {
 }
 
 /// The name of a number that JSON cannot write: `NaN`, `Infinity` or `-Infinity`.
-pub fn name(value: f64) -> Option<&'static str> {
+pub(crate) fn name(value: f64) -> Option<&'static str> {
     if value.is_finite() {
         None
     } else if value.is_nan() {

@@ -41,7 +41,7 @@ pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
     clippy::arithmetic_side_effects,
     reason = "twice the length of what is in memory, and some"
 )]
-pub fn of_value(value: &ValueRef<'_>) -> usize {
+fn of_value(value: &ValueRef<'_>) -> usize {
     match value {
         ValueRef::Binary(bytes) => bytes.len() + 4,
         ValueRef::Boolean(_) => 1,

@@ -9,7 +9,7 @@ use crate::edm::{DateTime, Guid, Type, Value};
 
 /// What the text is made of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Token<'a> {
+pub(super) enum Token<'a> {
     /// `)`.
     Close,
     /// `,`.
@@ -32,7 +32,7 @@ pub enum Token<'a> {
 
 /// Cuts a filter into tokens.
 #[derive(Clone, Debug)]
-pub struct Lexer<'a> {
+pub(super) struct Lexer<'a> {
     text: &'a str,
     /// Where the next token is looked for, in bytes.
     at: usize,
@@ -43,18 +43,18 @@ pub struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     /// A lexer at the beginning of `text`.
-    pub const fn new(text: &'a str) -> Self {
+    pub(super) const fn new(text: &'a str) -> Self {
         Self { text, at: 0, counted: (0, 0) }
     }
 
     /// The position behind the last token, in UTF-16 units.
-    pub fn position(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         self.units(self.at)
     }
 
     /// The next token and where it begins (UTF-16 units). After [`Token::End`] comes
     /// [`Token::End`].
-    pub fn next_token(&mut self) -> Result<(Token<'a>, usize), ParseError> {
+    pub(super) fn next_token(&mut self) -> Result<(Token<'a>, usize), ParseError> {
         self.skip(char::is_whitespace);
         let start = self.units(self.at);
         self.counted = (self.at, start);

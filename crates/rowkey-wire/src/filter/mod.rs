@@ -1,15 +1,15 @@
 //! The `$filter` language of the Table service.
 //!
-//! - [`ast`]: the tree, which both halves share
-//! - [`print`](mod@print): tree to text (the client's half)
-//! - [`lex`], [`parse`](mod@parse): text to tree (the server's half)
+//! - [`Filter`]: the tree, which both halves share
+//! - [`print`]: tree to text (the client's half)
+//! - [`parse`]: text to tree
 //!
 //! Reference: [Querying tables and entities](https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities).
 
-pub mod ast;
-pub mod lex;
-pub mod parse;
-pub mod print;
+mod ast;
+mod lex;
+mod parse;
+mod print;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::code::ErrorCode;
 use crate::edm::{Type, Value};
 
 /// Parentheses, `not` and `-` that may stand inside one another.
-pub const MAX_DEPTH: usize = 200;
+pub(super) const MAX_DEPTH: usize = 200;
 
 /// Reads the text of `$filter`, percent-decoded.
 ///

@@ -22,7 +22,7 @@ pub fn print(filter: &Filter) -> String {
 }
 
 /// Appends the text of `filter` to `out`. See [`print`](fn@print).
-pub fn write(filter: &Filter, out: &mut String) {
+fn write(filter: &Filter, out: &mut String) {
     write_in(filter, Binding::Or, out);
 }
 

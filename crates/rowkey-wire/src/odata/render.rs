@@ -18,7 +18,7 @@ use crate::key;
 
 /// A byte buffer as something that text can be formatted into.
 #[derive(Debug)]
-pub struct Text<'a>(pub &'a mut Vec<u8>);
+struct Text<'a>(&'a mut Vec<u8>);
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -176,7 +176,7 @@ pub fn value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
 }
 
 /// Appends bytes as base64 text.
-pub fn binary(out: &mut Vec<u8>, bytes: &[u8]) {
+fn binary(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
@@ -193,7 +193,7 @@ pub fn datetime(out: &mut Vec<u8>, instant: DateTime) {
 }
 
 /// Appends a number, or the name of one that JSON cannot write as text.
-pub fn double(out: &mut Vec<u8>, number: f64) {
+fn double(out: &mut Vec<u8>, number: f64) {
     match double::name(number) {
         Some(name) => {
             let _ = write!(Text(out), "\"{name}\"");
@@ -205,7 +205,7 @@ pub fn double(out: &mut Vec<u8>, number: f64) {
 }
 
 /// Appends a GUID as text.
-pub fn guid(out: &mut Vec<u8>, guid: Guid) {
+fn guid(out: &mut Vec<u8>, guid: Guid) {
     out.push(b'"');
     let mut buffer = Guid::encode_buffer();
     out.extend_from_slice(guid.hyphenated().encode_lower(&mut buffer).as_bytes());
@@ -213,12 +213,12 @@ pub fn guid(out: &mut Vec<u8>, guid: Guid) {
 }
 
 /// Appends an Int32 as a number.
-pub fn int32(out: &mut Vec<u8>, number: i32) {
+fn int32(out: &mut Vec<u8>, number: i32) {
     decimal(out, i64::from(number));
 }
 
 /// Appends an Int64 as text, because JSON numbers lose its last digits in some languages.
-pub fn int64(out: &mut Vec<u8>, number: i64) {
+fn int64(out: &mut Vec<u8>, number: i64) {
     out.push(b'"');
     decimal(out, number);
     out.push(b'"');

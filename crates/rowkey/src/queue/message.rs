@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Datelike as _, Utc};
 use rowkey_wire::limits::MAX_MESSAGE;
-use rowkey_wire::xml::element;
+use rowkey_wire::xml;
 
 use crate::error::{Error, Result};
 
@@ -55,7 +55,7 @@ impl Body {
             );
             return Err(Error::too_large(what).advise("put it into a blob, and its name here"));
         }
-        if !element::can_hold(&self.0) {
+        if !xml::can_hold(&self.0) {
             let what = "the message has control characters, which XML cannot carry";
             return Err(Error::invalid(what).advise("send it as base64"));
         }

@@ -1,7 +1,7 @@
 //! Signatures for services of an account.
 
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::Service;
-use rowkey_wire::auth::sas::Resource;
 
 use super::terms::{Terms, place, sign, signer, terms};
 use super::{AccountPermissions, ResourceTypes, SasToken, Services};

@@ -1,7 +1,7 @@
 //! Signatures for one container or one blob.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 
 use super::terms::{Terms, place, policy, sign, signer, terms};

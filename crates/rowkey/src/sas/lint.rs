@@ -4,7 +4,7 @@ use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey_wire::auth::Sas;
-use rowkey_wire::auth::sas::{Protocols, parse_time};
+use rowkey_wire::auth::{Protocols, parse_time};
 
 use crate::error::{Error, Result};
 

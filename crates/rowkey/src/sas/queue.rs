@@ -1,7 +1,7 @@
 //! Signatures for one queue.
 
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::Service;
-use rowkey_wire::auth::sas::Resource;
 
 use super::terms::{Terms, place, policy, sign, signer, terms};
 use super::{QueuePermissions, SasToken};

@@ -3,8 +3,8 @@
 use std::ops::RangeBounds;
 
 use crate::table::wire::encode::Flavor;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::Service;
-use rowkey_wire::auth::sas::Resource;
 
 use super::range::Range;
 use super::terms::{Terms, place, policy, sign, signer, terms};

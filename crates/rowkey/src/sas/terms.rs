@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
-use rowkey_wire::auth::sas::Resource;
+use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 
 use crate::account::{Place, StorageAccount};

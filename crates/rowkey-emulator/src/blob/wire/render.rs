@@ -8,8 +8,7 @@ use rowkey_wire::blob::{BlobType, ContentHeaders, PublicAccess};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::http_date;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::xml::Writer;
-use rowkey_wire::xml::element::push_escaped;
+use rowkey_wire::xml::{Writer, push_escaped};
 
 use super::op::{FindByTags, ListBlobs, ListContainers};
 use super::tag::Tag;

@@ -5,7 +5,7 @@
 use percent_encoding::percent_decode_str;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::xml::element::{Element, Writer, XmlError};
+use rowkey_wire::xml::{Element, Writer, XmlError};
 
 use crate::rejection::invalid_document;
 

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::xml::element::Element;
+use rowkey_wire::xml::Element;
 
 use crate::options::Options;
 

@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::metadata::Metadata;
-use rowkey_wire::xml::Writer;
-use rowkey_wire::xml::element::push_escaped;
+use rowkey_wire::xml::{Writer, push_escaped};
 
 use super::op::Listing;
 
