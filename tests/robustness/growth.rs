@@ -11,7 +11,7 @@ use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::table::token;
 use rowkey_wire::xml::Element;
-use rowkey_wire::{auth, batch, filter, xml};
+use rowkey_wire::{auth, filter, xml};
 
 /// Bytes of each input: what a batch may have, or less where everything is slow.
 const LEN: usize = if cfg!(debug_assertions) { 256 * 1024 } else { 4 * 1024 * 1024 };
@@ -145,13 +145,13 @@ fn batches() {
         long("--b\r\nContent-Type: application/http\r\n\r\n", "\r\n", "--b--"),
     ] {
         let body = Bytes::from(text);
-        let _ = batch::parse_request(content_type, &body);
+        let _ = server::batch(content_type, &body);
         let _ = fuzzing::batch(content_type, &body);
         let dashes = format!("multipart/mixed; boundary={}", "-".repeat(60_000));
-        let _ = batch::parse_request(&dashes, &body);
+        let _ = server::batch(&dashes, &body);
     }
     let body = Bytes::from_static(b"--b--");
-    let _ = batch::parse_request(&long("multipart/mixed", "; a=b", ""), &body);
+    let _ = server::batch(&long("multipart/mixed", "; a=b", ""), &body);
 }
 
 #[test]

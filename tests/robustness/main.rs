@@ -18,6 +18,7 @@ use std::hash::BuildHasher as _;
 use std::io::Write as _;
 use std::sync::LazyLock;
 
+mod batches;
 mod corpus;
 mod decoders;
 mod exchange;

@@ -2,6 +2,8 @@
 //! name their source, that doctests run, that every pattern has its page, example and tests, and that
 //! links on pages lead somewhere.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,14 +126,20 @@ fn source(path: &Path, faults: &mut Vec<String>) {
     }
 }
 
+/// Recorded bytes name their source. A crate that is published has a copy of those that its tests read, and
+/// all copies are the same.
 fn vectors(faults: &mut Vec<String>) {
-    let folder = root().join("crates/rowkey-wire/vectors");
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "http") {
-            let text = fs::read(&path).unwrap_or_default();
-            if !text.starts_with(b"source: ") {
+    let mut known: BTreeMap<OsString, Vec<u8>> = BTreeMap::new();
+    for package in fs::read_dir(root().join("crates")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(package.path().join("vectors")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let bytes = fs::read(&path).unwrap_or_default();
+            let is_recorded = path.extension().is_some_and(|extension| extension == "http");
+            if is_recorded && !bytes.starts_with(b"source: ") {
                 faults.push(format!("{} does not name its source", path.display()));
+            }
+            if known.entry(entry.file_name()).or_insert_with(|| bytes.clone()) != &bytes {
+                faults.push(format!("{} differs from another copy", path.display()));
             }
         }
     }

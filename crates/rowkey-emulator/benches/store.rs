@@ -27,7 +27,7 @@ mod rejection;
 #[expect(dead_code, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/store/mod.rs"]
 mod store;
-#[expect(dead_code, reason = "it is a part of the library")]
+#[expect(dead_code, unused_imports, unused_macros, reason = "it is a part of the library")]
 #[path = "../src/table/wire/mod.rs"]
 mod table_wire;
 mod table {

@@ -1,7 +1,9 @@
 //! Decoders of requests, for fuzz targets and tests of robustness: no part of what is promised.
 
+use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::blob::BlockSource;
+use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
 #[cfg(all(feature = "durable", fuzzing))]
@@ -13,7 +15,7 @@ use crate::options::{Options, decode_path};
 use crate::queue::wire::receipt;
 use crate::table::wire::entity::{self, Keys, Strictness};
 use crate::table::wire::op::Target;
-use crate::table::wire::parse;
+use crate::table::wire::{batch, parse};
 use crate::{blob, queue};
 
 /// Understands a request as far as possible, as each service would.
@@ -30,7 +32,7 @@ pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, bo
 }
 
 /// Understands a request to the Table service as far as possible.
-pub fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
+fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
     let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
     let _ = (parse::wanted(&options, headers), parse::prefer(headers));
     let _ = parse::check_json_type(headers);
@@ -45,6 +47,20 @@ pub fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderM
     for strict in [Strictness::Strict, Strictness::Loose] {
         let _ = parse::op(&method, target.clone(), &options, headers, &fields, strict);
     }
+}
+
+/// Reads the body of a batch, each operation as far as possible.
+pub fn batch(content_type: &str, body: &Bytes) -> Result<(), BatchError> {
+    let _ = batch::table(body);
+    let parts = match batch::parse_request(content_type, body)? {
+        batch::BatchRequest::Changes(parts) => parts,
+        batch::BatchRequest::Query(part) => vec![part],
+    };
+    for part in parts {
+        let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
+        table_request(&part.method, path, query, &part.head.headers, part.body);
+    }
+    Ok(())
 }
 
 /// Whether it is an entity in a request.

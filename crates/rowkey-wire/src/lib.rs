@@ -5,9 +5,9 @@
 //! without sharing any behaviour: *formats* live here, *semantics* (what a merge does, when a 412
 //! is due) live in the server alone.
 //!
-//! Encode and decode are separate halves. Each is pinned to bytes from outside the project
-//! (`vectors/`, each file naming its source), because two halves that only agree with each other
-//! may both be wrong.
+//! What only one side speaks is in that side: `rowkey` writes requests and reads responses, `rowkey-emulator`
+//! reads requests and writes responses. Each half is pinned to bytes from outside the project (`vectors/`,
+//! each file naming its source), because two halves that only agree with each other may both be wrong.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -17,14 +17,14 @@
 //! | [`etag`] | entity tags and the `If-Match` condition |
 //! | [`code`] | service error codes |
 //! | [`filter`] | the `$filter` language: tree, printer, parser |
-//! | [`odata`] | entities as JSON: what both halves read with, and the server's half |
-//! | [`batch`] | entity group transactions as `multipart/mixed`: what both halves read with, and the server's half |
+//! | [`odata`] | entities as JSON |
+//! | [`multipart`] | the messages in the body of an entity group transaction |
 //! | [`xml`] | ACL, service properties, statistics |
 //! | [`error`] | the three shapes of an error body |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
-//! | [`table`] | the operations of the Table service: the server's half |
-//! | [`blob`] | the operations of the Blob service: the server's half, and what both share |
-//! | [`queue`] | the operations of the Queue service: the server's half |
+//! | [`table`] | names of tables, lists of tables, continuation tokens |
+//! | [`blob`] | names of containers and blobs, checksums, headers |
+//! | [`queue`] | names of queues |
 //! | [`metadata`] | the names and values that queues, containers and blobs are described with |
 //! | [`serial`] | values in the formats of serde, such as the JSON of an API |
 //! | [`headers`] | header names, versions, dates |
@@ -34,7 +34,6 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod auth;
-pub mod batch;
 pub mod blob;
 pub mod code;
 pub mod edm;
@@ -45,6 +44,7 @@ pub mod headers;
 pub mod key;
 pub mod limits;
 pub mod metadata;
+pub mod multipart;
 pub mod odata;
 pub mod queue;
 pub mod serial;

@@ -36,11 +36,11 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use rowkey_wire::batch::ResponseWriter;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::ETag;
+use rowkey_wire::multipart::ResponseWriter;
 use rowkey_wire::odata::render::{self, Origin};
 use rowkey_wire::odata::{Fields, Metadata};
 use rowkey_wire::table::{render as tables_of, token};

@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use http::HeaderMap;
-use rowkey_wire::batch::multipart::BatchError;
 use rowkey_wire::blob::BlockSource;
+use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
 use crate::table::wire::batch;

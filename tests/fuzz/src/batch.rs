@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use rowkey::fuzzing;
-use rowkey_emulator::fuzzing::table_request;
-use rowkey_wire::batch;
+use rowkey_emulator::fuzzing as server;
 use rowkey_wire::error::ErrorBody;
 
 /// Every decoder of batches. Those of 300 bytes matter as much as whole ones, so the boundary is taken
@@ -13,25 +12,13 @@ pub fn all(input: &[u8]) {
     let boundary = String::from_utf8_lossy(first.strip_prefix(b"--").unwrap_or(first));
     let content_type = format!("multipart/mixed; boundary={boundary}");
     let _ = (request(&content_type, input), response(&content_type, input), error(input));
-    let _ = batch::table(input);
 }
 
 /// Whether it is a request; asserts that faults are placed within the body, and reads every part.
 pub fn request(content_type: &str, input: &[u8]) -> bool {
     let body = Bytes::copy_from_slice(input);
-    match batch::parse_request(content_type, &body) {
-        Ok(batch::BatchRequest::Changes(parts)) => {
-            for part in parts {
-                let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
-                table_request(&part.method, path, query, &part.head.headers, part.body);
-            }
-            true
-        }
-        Ok(batch::BatchRequest::Query(part)) => {
-            let (path, query) = part.target.split_once('?').unwrap_or((part.target, ""));
-            table_request(&part.method, path, query, &part.head.headers, part.body);
-            true
-        }
+    match server::batch(content_type, &body) {
+        Ok(()) => true,
         Err(error) => {
             assert!(error.at <= body.len(), "{error:?}");
             false

@@ -11,12 +11,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
 use rowkey_wire::auth::{Resource, Service};
-use rowkey_wire::batch::multipart::boundary;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_CLIENT_REQUEST_ID;
+use rowkey_wire::multipart::boundary;
 
 use super::call::Call;
 use super::change;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use rowkey_wire::auth::Service;
-use rowkey_wire::batch;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
@@ -20,6 +19,7 @@ use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
 use crate::operation::{Operation, Subject};
 use crate::respond::Answer;
+use crate::table::wire::batch;
 
 /// How many things are asked for that concern every request.
 #[derive(Debug, Default)]

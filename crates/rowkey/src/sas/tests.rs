@@ -1,4 +1,4 @@
-//! Tokens as other libraries made them (`rowkey-wire/vectors/auth-vectors.json`), and what is said
+//! Tokens as other libraries made them (`vectors/auth-vectors.json`), and what is said
 //! about unwise ones.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
-use serde_json::Value;
-
 use rowkey_wire::auth::delegation::DelegationKey;
+use serde_json::Value;
 
 use super::*;
 use crate::account::StorageAccount;
@@ -22,8 +21,7 @@ use crate::key::{Key, Partition};
 
 fn vector(name: &str) -> Value {
     let all: Vec<Value> =
-        serde_json::from_str(include_str!("../../../rowkey-wire/vectors/auth-vectors.json"))
-            .unwrap();
+        serde_json::from_str(include_str!("../../vectors/auth-vectors.json")).unwrap();
     all.into_iter().find(|vector| vector["name"] == name).unwrap()
 }
 

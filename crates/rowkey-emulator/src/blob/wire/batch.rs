@@ -223,7 +223,7 @@ impl ResponseWriter {
 
 #[cfg(test)]
 mod tests {
-    use rowkey_wire::batch::multipart::boundary;
+    use rowkey_wire::multipart::boundary;
 
     use super::*;
 

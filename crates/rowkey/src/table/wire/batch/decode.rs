@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use memchr::{memchr, memmem};
-
-use rowkey_wire::batch::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
+use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
 /// The answer to one operation.
 ///

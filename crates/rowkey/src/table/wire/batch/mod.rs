@@ -3,7 +3,7 @@
 //! - [`encode`]: [`BatchWriter`], [`encode_query`]
 //! - [`decode`]: [`decode_response`], [`failure`], on the parts that [`multipart`] finds
 //!
-//! [`multipart`]: rowkey_wire::batch::multipart
+//! [`multipart`]: rowkey_wire::multipart
 
 mod decode;
 mod encode;

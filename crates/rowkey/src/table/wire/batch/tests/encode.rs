@@ -1,6 +1,6 @@
 //! Requests as the client writes them.
 
-use rowkey_wire::batch::multipart::{self, Ending, Part};
+use rowkey_wire::multipart::{self, Ending, Part};
 
 use super::*;
 

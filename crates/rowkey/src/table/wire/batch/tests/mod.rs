@@ -1,7 +1,6 @@
-//! The client's half against recorded bytes (`rowkey-wire/vectors/batch-*.http`), and against bytes that
-//! no service sends.
+//! The client's half against recorded bytes (`vectors/batch-*.http`).
 
-use rowkey_wire::batch::multipart::BatchFault;
+use rowkey_wire::multipart::BatchFault;
 
 use super::*;
 
@@ -20,17 +19,12 @@ fn recording(text: &'static str) -> Recording {
 
 macro_rules! recording {
     ($name:literal) => {
-        recording(include_str!(concat!(
-            "../../../../../../rowkey-wire/vectors/batch-",
-            $name,
-            ".http"
-        )))
+        recording(include_str!(concat!("../../../../../vectors/batch-", $name, ".http")))
     };
 }
 
 mod decode;
 mod encode;
-mod garbage;
 
 fn decode(recording: &Recording) -> Vec<PartResponse<'static>> {
     decode_response(recording.content_type, recording.body.as_bytes()).unwrap()

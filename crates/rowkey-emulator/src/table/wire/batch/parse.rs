@@ -1,4 +1,4 @@
-//! The server's half of a batch request: the operations in it.
+//! A batch request: the operations in it.
 //!
 //! Formats only: how many operations there may be, on which entities and with which headers is the
 //! server's to say, and so is what becomes of an empty changeset (the service accepts it).
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use memchr::{memmem, memrchr};
-use percent_encoding::percent_decode_str;
+use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
-use super::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
+use crate::options::decode_path;
 
 /// What a batch asks for.
 #[derive(Clone, Debug)]
-pub enum BatchRequest<'a> {
+pub(crate) enum BatchRequest<'a> {
     /// A changeset: writes that are applied together, in order. It may be empty.
     Changes(Vec<PartRequest<'a>>),
     /// A query, by itself.
@@ -26,24 +26,24 @@ pub enum BatchRequest<'a> {
 
 /// One operation of a batch. What it consists of are pieces of the batch's body.
 #[derive(Clone)]
-pub struct PartRequest<'a> {
+pub(crate) struct PartRequest<'a> {
     /// The method; `MERGE` is among them.
-    pub method: Method,
+    pub(crate) method: Method,
     /// The address as sent: absolute, or path and query alone.
-    pub target: &'a str,
+    pub(crate) target: &'a str,
     /// What the operation's own headers say, which operations have in common when it is the same.
-    pub head: Arc<PartHead>,
+    pub(crate) head: Arc<PartHead>,
     /// The body.
-    pub body: &'a [u8],
+    pub(crate) body: &'a [u8],
 }
 
 /// The headers of an operation of a batch.
-pub struct PartHead {
+pub(crate) struct PartHead {
     /// All but `Content-Length`, which is not the same for all operations, and which the body has.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// `Content-ID` if it is among them, for then the service echoes it. One in the head of the part
     /// is not echoed.
-    pub content_id: Option<String>,
+    pub(crate) content_id: Option<String>,
 }
 
 impl fmt::Debug for PartRequest<'_> {
@@ -67,7 +67,7 @@ impl fmt::Debug for PartHead {
 ///
 /// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch, whose last
 /// delimiter may be missing or not closed when its changeset is.
-pub fn parse_request<'a>(
+pub(crate) fn parse_request<'a>(
     content_type: &str,
     body: &'a Bytes,
 ) -> Result<BatchRequest<'a>, BatchError> {
@@ -196,12 +196,12 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
 }
 
 /// The table that the first part of a batch names, without reading the rest.
-pub fn table(body: &[u8]) -> Option<Cow<'_, str>> {
+pub(crate) fn table(body: &[u8]) -> Option<Cow<'_, str>> {
     let end = memmem::find(body, b" HTTP/1.1")?;
     let begin = memrchr(b'\n', &body[..end]).map_or(0, |at| at.saturating_add(1));
     let line = std::str::from_utf8(&body[begin..end]).ok()?;
     let (_, target) = line.split_once(' ')?;
     // Keys, which may hold anything, and options.
     let path = target.split(['(', '?']).next().unwrap_or(target);
-    percent_decode_str(path.rsplit('/').next()?).decode_utf8().ok()
+    decode_path(path.rsplit('/').next()?).ok()
 }

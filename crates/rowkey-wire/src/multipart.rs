@@ -4,8 +4,12 @@
 //! clients send. A body that stops before its last message does is an error: its messages may be
 //! fewer than were sent. Requests need not close the outermost level, see [`Ending`].
 
+mod render;
+
 use std::fmt;
 use std::ops::Range;
+
+pub use render::ResponseWriter;
 
 /// Why a batch cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,11 +140,14 @@ pub struct Message {
 }
 
 /// The header lines of a message.
-pub(super) struct Head {
-    pub(super) headers: Range<usize>,
-    pub(super) content_length: Option<usize>,
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Where they are.
+    pub headers: Range<usize>,
+    /// The value of `Content-Length`, if it has one.
+    pub content_length: Option<usize>,
     /// Where the body begins, behind the empty line.
-    pub(super) end: usize,
+    pub end: usize,
 }
 
 /// A header line: its name, its value without the white space around it, and where both are.
@@ -176,10 +183,7 @@ pub fn message<'a>(
 }
 
 /// The first line of a message, and where its header lines begin.
-pub(super) fn start_line(
-    bytes: &[u8],
-    extent: Range<usize>,
-) -> Result<(Range<usize>, usize), BatchError> {
+pub fn start_line(bytes: &[u8], extent: Range<usize>) -> Result<(Range<usize>, usize), BatchError> {
     let mut reader = Reader::new(&bytes[..extent.end], extent.start);
     loop {
         match reader.line() {
@@ -192,7 +196,7 @@ pub(super) fn start_line(
 }
 
 /// The header lines that begin here. `see` is shown each.
-pub(super) fn head<'a>(
+pub fn head<'a>(
     bytes: &'a [u8],
     range: Range<usize>,
     mut see: impl FnMut(Header<'a>) -> Result<(), BatchError>,
@@ -243,7 +247,7 @@ fn header(bytes: &[u8], line: Range<usize>) -> Result<Header<'_>, BatchError> {
 }
 
 /// A number in digits and nothing else; `None` also when it is too large for any body.
-pub(super) fn decimal(digits: &[u8]) -> Option<usize> {
+pub fn decimal(digits: &[u8]) -> Option<usize> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -253,11 +257,7 @@ pub(super) fn decimal(digits: &[u8]) -> Option<usize> {
 /// The body within `range`: as long as `Content-Length` says if nothing but line breaks follows.
 /// Otherwise all but the line breaks around it, which are no part of JSON, and of which some clients
 /// send one before and others one behind.
-pub(super) fn body(
-    bytes: &[u8],
-    range: Range<usize>,
-    content_length: Option<usize>,
-) -> Range<usize> {
+pub fn body(bytes: &[u8], range: Range<usize>, content_length: Option<usize>) -> Range<usize> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let body = &bytes[range.clone()];
     if let Some(len) = content_length

@@ -1,10 +1,9 @@
-//! The server's half against recorded bytes (`vectors/batch-*.http`), and against bytes that no client
-//! sends.
+//! Against recorded bytes (`vectors/batch-*.http`).
 
 use bytes::Bytes;
 use http::Method;
+use rowkey_wire::multipart::{BatchFault, ResponseWriter};
 
-use super::multipart::BatchFault;
 use super::*;
 
 /// A recording: a line with its source, the `Content-Type`, an empty line, and the body.
@@ -22,13 +21,12 @@ fn recording(text: &'static str) -> Recording {
 
 macro_rules! recording {
     ($name:literal) => {
-        recording(include_str!(concat!("../../../vectors/batch-", $name, ".http")))
+        recording(include_str!(concat!("../../../../../vectors/batch-", $name, ".http")))
     };
 }
 
-mod garbage;
 mod parse;
-mod render;
+mod responses;
 
 fn parse(recording: &Recording) -> Vec<PartRequest<'static>> {
     parse_changes(recording.content_type, recording.body)
