@@ -1,6 +1,7 @@
 //! Answers: the headers that every one has, and errors in the shape that fits the request.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -68,6 +69,33 @@ impl Failure {
 
     pub(crate) fn front_end(rejection: Rejection) -> Self {
         Self { rejection, layer: Layer::FrontEnd }
+    }
+}
+
+/// Why a request has no answer of its own.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The connection broke while the body came.
+    Broken(io::Error),
+    /// The request is refused.
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Rejection> for Refused {
+    fn from(rejection: Rejection) -> Self {
+        Self::Failed(Failure::front_end(rejection))
+    }
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
     }
 }
 

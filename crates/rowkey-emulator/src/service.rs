@@ -9,9 +9,6 @@ use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderValue, Request};
 use hyper::body::Incoming;
-
-use crate::options::Options;
-use crate::table::wire::parse;
 pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
@@ -19,15 +16,16 @@ use rowkey_wire::headers;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
 use tracing::{debug, error};
 
-use crate::blob::upload::Refused;
 use crate::control::cut::{self, Sent};
 use crate::control::hub;
 use crate::durable::{self, Refused as NotKept};
+use crate::options::Options;
 use crate::pace::Pace;
 use crate::request_body::RequestBody;
-use crate::respond::{self, Answer, Failure, Layer, Stamps};
+use crate::respond::{self, Answer, Failure, Layer, Refused, Stamps};
 use crate::shown::Shown;
 use crate::state::State;
+use crate::table::wire::parse;
 use crate::{blob, cors, head, queue, table};
 
 /// The first version that repeats the client's request id.
@@ -150,7 +148,8 @@ fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
     }
 }
 
-/// The answer to a request, even to one that makes the server panic.
+/// The answer to a request, even to one that makes the server panic. The outer error is a connection that
+/// broke.
 async fn attempt(
     state: &State,
     service: Service,
@@ -160,10 +159,15 @@ async fn attempt(
     stamps: &Stamps,
 ) -> io::Result<Result<Answer, Failure>> {
     let answer = respond_to(state, service, address, parts, body, stamps);
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+    let answer = AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
-        Ok(Err(Failure::front_end(Rejection::new(ErrorCode::INTERNAL_ERROR))))
-    })
+        Err(Rejection::new(ErrorCode::INTERNAL_ERROR).into())
+    });
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(Refused::Failed(failure)) => Ok(Err(failure)),
+        Err(Refused::Broken(error)) => Err(error),
+    }
 }
 
 /// The disk refuses changes.
@@ -183,7 +187,7 @@ fn not_kept(refused: NotKept) -> Failure {
     Failure::front_end(Rejection::with_message(code, message))
 }
 
-/// The answer, or why the request is refused. An error is a connection that broke.
+/// The answer, or why there is none.
 ///
 /// The sender is authenticated by the head; the body is read after that.
 async fn respond_to(
@@ -193,29 +197,18 @@ async fn respond_to(
     request: &Parts,
     body: &mut RequestBody,
     stamps: &Stamps,
-) -> io::Result<Result<Answer, Failure>> {
-    let place = match head::check(state, request, stamps) {
-        Ok(place) => place,
-        Err(failure) => return Ok(Err(failure)),
-    };
+) -> Result<Answer, Refused> {
+    let place = head::check(state, request, stamps)?;
     if request.method == http::Method::OPTIONS {
-        let preflight = cors::preflight(state, service, &place, request);
-        return Ok(preflight.map_err(Failure::front_end));
+        return Ok(cors::preflight(state, service, &place, request)?);
     }
-    let outcome = match service {
-        Service::Table => {
-            return table::call::answer(state, &place, address, request, body, stamps).await;
-        }
+    match service {
+        Service::Table => table::call::answer(state, &place, address, request, body, stamps).await,
         Service::Queue => queue::call::answer(state, &place, address, request, body, stamps).await,
         Service::Blob => {
             let body = body.incoming();
             blob::call::answer(state, &place, address, request, body, stamps).await
         }
-    };
-    match outcome {
-        Ok(answer) => Ok(Ok(answer)),
-        Err(Refused::Rejected(rejection)) => Ok(Err(Failure::front_end(rejection))),
-        Err(Refused::Broken(error)) => Err(error),
     }
 }
 

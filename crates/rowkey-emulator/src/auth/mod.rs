@@ -15,6 +15,7 @@ mod shared_key;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use access::{Access, Need, Scope};
 use http::HeaderValue;
 use http::request::Parts;
 use rowkey_wire::auth::Resource;
@@ -24,8 +25,6 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{AUTHENTICATION_ERROR_DETAIL, Rejection};
 use tracing::info;
-
-pub(crate) use access::{Access, Need};
 
 use crate::state::Account;
 

@@ -15,6 +15,7 @@ use crate::clock::ServerClock;
 use crate::options::Options;
 use crate::state::State;
 use crate::store::Names;
+use crate::table::permit;
 use crate::table::wire::entity::{Strictness, fields};
 use crate::table::wire::parse;
 
@@ -84,7 +85,7 @@ fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode>
     let target = parse::target(&path, &options).unwrap();
     let method = http::Method::from_bytes(method.as_bytes()).unwrap();
     let op = parse::op(&method, target, &options, &request.headers, &fields, Strictness::Strict);
-    access.check(&op.unwrap()).err().map(|rejection| rejection.code)
+    permit::check(&access, &op.unwrap()).err().map(|rejection| rejection.code)
 }
 
 #[test]

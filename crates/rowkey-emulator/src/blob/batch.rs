@@ -20,8 +20,7 @@ use rowkey_wire::multipart::boundary;
 
 use super::call::Call;
 use super::change;
-use super::need::need;
-use super::upload::{self, Refused};
+use super::{permit, upload};
 use crate::auth::{self, Caller};
 use crate::blob::wire::batch::{
     MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
@@ -30,7 +29,7 @@ use crate::blob::wire::op::{BlobOp, Op, Target};
 use crate::blob::wire::parse;
 use crate::head;
 use crate::options::{Options, decode_path};
-use crate::respond::{self, Answer, Stamps};
+use crate::respond::{self, Answer, Refused, Stamps};
 use crate::route::{self, Place};
 use crate::tls::Https;
 
@@ -137,7 +136,7 @@ fn perform(
     };
     let access = auth::authenticate(call.account, caller, &request)?;
     let op = parse::op(&request.method, target, &options, &request.headers)?;
-    access.allow(Service::Blob, &need(&op, false))?;
+    permit::check(&access, call.account, target, &op)?;
     let place = Place { path, ..call.place.clone() };
     let call = Call { place: &place, request: &request, access: &access, stamps, ..*call };
     let names = (holder, blob);

@@ -10,14 +10,12 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
-use super::need::{self, need};
-use super::upload::Refused;
-use super::{batch, change, containers, copy, delegation, read, write};
+use super::{batch, change, containers, copy, delegation, permit, read, write};
 use crate::auth::{self, Access, Caller};
 use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::blob::wire::parse;
 use crate::options::{Options, decode_path};
-use crate::respond::{self, Answer, Stamps};
+use crate::respond::{self, Answer, Refused, Stamps};
 use crate::route::Place;
 use crate::state::{Account, State};
 use crate::store::blob::Version;
@@ -69,8 +67,7 @@ pub(crate) async fn answer(
         metadata.spell(spelling);
     }
     place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
-    let public = matches!(access, Access::Anonymous) && need::is_public(account, target, &op);
-    access.allow(Service::Blob, &need(&op, public))?;
+    permit::check(&access, account, target, &op)?;
     let default = default_version(account, request, &options);
     let version = default.as_deref().unwrap_or_else(|| stamps.version());
     let access = &access;

@@ -9,11 +9,11 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, Names, TRUE, versioned};
-use super::upload::{self, Refused};
+use super::upload;
 use crate::blob::wire::op::{Delete, Guard, SetTier};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
-use crate::respond::{self, Answer};
+use crate::respond::{self, Answer, Refused};
 use crate::store::blob::lease::Leased;
 
 /// Set Blob Properties.

@@ -10,13 +10,13 @@ use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, versioned, write_version};
 use super::change::write_lease;
-use super::upload::{self, Refused};
+use super::upload;
 use crate::blob::wire::op::{FindByTags, Guard, ListBlobs, ListContainers};
 use crate::blob::wire::render::{self, BlobView, ContainerView, CopyView, Item};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::unsupported::check_properties;
 use crate::documents;
-use crate::respond::{self, Answer};
+use crate::respond::{self, Answer, Refused};
 use crate::store::blob::Container;
 use crate::store::blob::list::{Listed, MAX_PAGE};
 use crate::store::properties;

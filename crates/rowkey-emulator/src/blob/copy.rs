@@ -10,7 +10,7 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
 use super::call::{Call, Names, versioned};
-use super::need::{self, need};
+use super::permit;
 use super::write::check_overwrite;
 use crate::auth::{self, Access, Caller};
 use crate::blob::wire::op::{BlobOp, Copy, Guard, Op, Read, Target};
@@ -130,9 +130,7 @@ impl Source {
             };
             let access =
                 auth::authenticate(call.account, caller, &parts).map_err(|_| unverified())?;
-            let public =
-                matches!(access, Access::Anonymous) && need::is_public(call.account, target, &op);
-            access.allow(Service::Blob, &need(&op, public)).map_err(|_| unverified())?;
+            permit::check(&access, call.account, target, &op).map_err(|_| unverified())?;
         }
         Ok(Self { container: container.to_owned(), blob: blob.to_owned(), snapshot })
     }

@@ -10,11 +10,11 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
 use super::call::Call;
-use super::upload::{self, Refused};
+use super::upload;
 use crate::auth::{self, Access};
 use crate::documents;
 use crate::rejection::invalid_document;
-use crate::respond::Answer;
+use crate::respond::{Answer, Refused};
 
 /// How long a key is good, at most.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -12,7 +12,7 @@
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
 //! | [`containers`] | containers, lists, and the service's documents |
 //! | [`wire`] | the formats: operations, requests, answers |
-//! | [`need`] | what each operation needs of a shared access signature |
+//! | [`permit`] | what each operation needs of a shared access signature |
 
 mod batch;
 pub(crate) mod call;
@@ -20,7 +20,7 @@ mod change;
 mod containers;
 mod copy;
 mod delegation;
-mod need;
+mod permit;
 mod read;
 pub(crate) mod upload;
 pub(crate) mod wire;

@@ -11,6 +11,7 @@ use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use crate::respond::Refused;
 use crate::store::blob::Content;
 
 /// Bodies up to this many bytes are copied into memory of their own: pieces of connections'
@@ -20,21 +21,6 @@ const SMALL: usize = 64 * 1024;
 pub(super) const MAX_BODY: u64 = 1024 * 1024 * 1024;
 /// The most bytes of a document.
 const MAX_DOCUMENT: u64 = 8 * 1024 * 1024;
-
-/// Why a request has no answer of its own.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// The connection broke while the body came.
-    Broken(io::Error),
-    /// The request is refused.
-    Rejected(Rejection),
-}
-
-impl From<Rejection> for Refused {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejected(rejection)
-    }
-}
 
 /// A body, and the sums over it that were wanted.
 #[derive(Debug)]
@@ -128,7 +114,7 @@ pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rej
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refused::Broken(io::Error::other(error)))?;
+        let frame = frame.map_err(io::Error::other)?;
         // Trailers say nothing.
         if let Ok(piece) = frame.into_data() {
             return Ok(Some(piece));

@@ -11,11 +11,11 @@ use rowkey_wire::limits::MAX_BLOCKS;
 use rowkey_wire::xml::XmlError;
 
 use super::call::{Call, Names, TRUE, versioned};
-use super::upload::{self, MAX_BODY, Refused, Upload};
+use super::upload::{self, MAX_BODY, Upload};
 use super::wire;
 use crate::blob::wire::op::{Description, Guard, Put};
 use crate::rejection::invalid_document;
-use crate::respond::{self, Answer};
+use crate::respond::{self, Answer, Refused};
 use crate::store::blob::Container;
 
 /// The first version that has CRC64.

@@ -8,15 +8,13 @@ use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
-use super::need::need;
-use super::{message, queues};
+use super::{message, permit, queues};
 use crate::auth::{self, Caller};
-use crate::blob::upload::Refused;
 use crate::options::{Options, decode_path};
 use crate::queue::wire::op::{Op, Target};
 use crate::queue::wire::parse;
 use crate::request_body::RequestBody;
-use crate::respond::{Answer, Stamps};
+use crate::respond::{Answer, Refused, Stamps};
 use crate::route::Place;
 use crate::service::too_large;
 use crate::state::{Account, State};
@@ -67,8 +65,8 @@ pub(crate) async fn answer(
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);
     }
-    access.allow(Service::Queue, &need(&op))?;
-    let body = body.read(MAX_BODY).await.map_err(Refused::Broken)?;
+    permit::check(&access, &op)?;
+    let body = body.read(MAX_BODY).await?;
     let body = &body.map_err(|_| too_large(MAX_BODY))?;
     Ok(Call { state, account, place, body, stamps, version }.perform(op)?)
 }

@@ -6,10 +6,10 @@
 //! | [`message`] | messages: put, get, peek, update, delete, clear |
 //! | [`queues`] | the queues themselves, and the service's documents |
 //! | [`wire`] | the formats: operations, requests, answers |
-//! | [`need`] | what each operation needs of a shared access signature |
+//! | [`permit`] | what each operation needs of a shared access signature |
 
 pub(crate) mod call;
 mod message;
-mod need;
+mod permit;
 mod queues;
 pub(crate) mod wire;

@@ -17,6 +17,7 @@ use rowkey_wire::odata::{Fields, Metadata};
 use super::call::Call;
 use super::entity::{self, View};
 use super::page;
+use super::permit;
 use crate::control::hub::NotCommitted;
 use crate::options;
 use crate::options::Options;
@@ -177,7 +178,7 @@ fn understand<'a>(
     let method = parse::method(&part.method, &part.head.headers)?;
     let options = &address.options;
     let op = parse::op(&method, target, options, &part.head.headers, fields, call.state.strict)?;
-    call.access.check(&op)?;
+    permit::check(call.access, &op)?;
     match op {
         Op::Change(change) => Ok(change),
         _ => Err(Rejection::with_message(
@@ -307,7 +308,7 @@ async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<Answer, 
     let op =
         parse::op(&Method::GET, target, &options, &part.head.headers, &fields, call.state.strict);
     let op = op.map_err(Failure::data)?;
-    call.access.check(&op).map_err(Failure::data)?;
+    permit::check(call.access, &op).map_err(Failure::data)?;
     let wanted = parse::wanted(&options, &part.head.headers);
     let call = Call { wanted, headers: &part.head.headers, ..*call };
     match op {

@@ -1,7 +1,5 @@
 //! One request to the Table service, from its address to the operation that answers it.
 
-use std::io;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
@@ -12,12 +10,11 @@ use rowkey_wire::limits::MAX_BATCH_BYTES;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::render::Origin;
 
-use super::{batch, entity, page, service, tables};
+use super::{batch, entity, page, permit, service, tables};
 use crate::auth::{self, Access, Caller};
-use crate::options;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::request_body::RequestBody;
-use crate::respond::{Answer, Failure, Stamps};
+use crate::respond::{Answer, Failure, Refused, Stamps};
 use crate::route::Place;
 use crate::secondary::Served;
 use crate::service::too_large;
@@ -68,8 +65,7 @@ pub(crate) fn admit<'a>(
     Ok(Admitted { served, options, access })
 }
 
-/// Authenticates a request, reads its body, understands, authorizes and answers it. An error is a
-/// connection that broke.
+/// Authenticates a request, reads its body, understands, authorizes and answers it.
 pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,
@@ -77,18 +73,12 @@ pub(crate) async fn answer(
     request: &Parts,
     body: &mut RequestBody,
     stamps: &Stamps,
-) -> io::Result<Result<Answer, Failure>> {
-    let admitted = match admit(state, place, address, request, stamps) {
-        Ok(admitted) => admitted,
-        Err(rejection) => return Ok(Err(Failure::front_end(rejection))),
-    };
-    if let Err(failure) = admitted.check_path(place) {
-        return Ok(Err(failure));
-    }
-    let Ok(body) = body.read(MAX_BATCH_BYTES).await? else {
-        return Ok(Err(Failure::front_end(too_large(MAX_BATCH_BYTES))));
-    };
-    Ok(admitted.answer(state, place, request, &body, stamps).await)
+) -> Result<Answer, Refused> {
+    let admitted = admit(state, place, address, request, stamps)?;
+    admitted.check_path(place)?;
+    let body = body.read(MAX_BATCH_BYTES).await?;
+    let body = &body.map_err(|_| too_large(MAX_BATCH_BYTES))?;
+    Ok(admitted.answer(state, place, request, body, stamps).await?)
 }
 
 impl Admitted<'_> {
@@ -97,7 +87,7 @@ impl Admitted<'_> {
         if let Access::Sas(_) = &self.access {
             let path = options::decode_path(place.path).map_err(Failure::front_end)?;
             let target = parse::target(&path, &self.options).map_err(Failure::data)?;
-            self.access.check_target(&target).map_err(layer(&target))?;
+            permit::check_target(&self.access, &target).map_err(layer(&target))?;
         }
         Ok(())
     }
@@ -134,7 +124,7 @@ impl Admitted<'_> {
             _ => rejection,
         });
         let op = op.map_err(layer)?;
-        access.check(&op).map_err(layer)?;
+        permit::check(access, &op).map_err(layer)?;
         let headers = &request.headers;
         let call = Call { state, account, place, headers, body, stamps, wanted, access };
         call.perform(op).await

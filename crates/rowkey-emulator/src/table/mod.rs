@@ -7,6 +7,7 @@
 //! | [`page`] | queries for entities, in steps |
 //! | [`batch`] | entity group transactions |
 //! | [`tables`] | the tables themselves |
+//! | [`permit`] | what each operation needs of a shared access signature |
 //! | [`wire`] | the formats: operations, requests, answers |
 //! | [`service`] | access policies, service properties, statistics |
 
@@ -14,6 +15,7 @@ mod batch;
 pub(crate) mod call;
 mod entity;
 mod page;
+pub(crate) mod permit;
 mod service;
 mod tables;
 pub(crate) mod wire;

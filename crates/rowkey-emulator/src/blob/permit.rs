@@ -1,9 +1,11 @@
 //! What each operation needs of a shared access signature, and what everybody may do.
 
+use rowkey_wire::auth::Service;
 use rowkey_wire::blob::PublicAccess;
+use rowkey_wire::error::Rejection;
 
-use crate::auth::Need;
-use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
+use super::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
+use crate::auth::{Access, Need};
 use crate::state::Account;
 
 /// Any permission at all.
@@ -11,8 +13,19 @@ const ANY: &[&str] = &[""];
 /// To put a blob with tags.
 const TAGGED: &[&str] = &["wt", "ct"];
 
+/// Refuses an operation that the maker of the request may not do.
+pub(super) fn check(
+    access: &Access,
+    account: &Account,
+    target: Target<'_>,
+    op: &Op<'_>,
+) -> Result<(), Rejection> {
+    let public = matches!(access, Access::Anonymous) && is_public(account, target, op);
+    access.allow(Service::Blob, &need(op, public))
+}
+
 /// The letters that an operation needs.
-pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
+fn need(op: &Op<'_>, public: bool) -> Need {
     let need = |resource_type, account, resource| Need { resource_type, account, resource, public };
     match op {
         Op::Account(op) => match op {
@@ -72,7 +85,7 @@ pub(super) fn need(op: &Op<'_>, public: bool) -> Need {
 }
 
 /// Whether the container lets everybody do this.
-pub(super) fn is_public(account: &Account, target: Target<'_>, op: &Op<'_>) -> bool {
+fn is_public(account: &Account, target: Target<'_>, op: &Op<'_>) -> bool {
     let (Target::Container(name) | Target::Blob { container: name, .. }) = target else {
         return false;
     };

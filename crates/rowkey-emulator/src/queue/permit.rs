@@ -1,10 +1,18 @@
 //! What each operation needs of a shared access signature.
 
-use crate::auth::Need;
-use crate::queue::wire::op::Op;
+use rowkey_wire::auth::Service;
+use rowkey_wire::error::Rejection;
+
+use super::wire::op::Op;
+use crate::auth::{Access, Need};
+
+/// Refuses an operation that the maker of the request may not do.
+pub(super) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
+    access.allow(Service::Queue, &need(op))
+}
 
 /// The letters that an operation needs.
-pub(super) fn need(op: &Op<'_>) -> Need {
+fn need(op: &Op<'_>) -> Need {
     let need =
         |resource_type, account, resource| Need { resource_type, account, resource, public: false };
     match op {

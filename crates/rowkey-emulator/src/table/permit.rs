@@ -1,0 +1,107 @@
+//! What each operation needs of a shared access signature, and which entities one opens.
+
+use rowkey_wire::auth::Service;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+
+use super::wire::op::{Address, ChangeKind, Op, Target};
+use crate::auth::{Access, Need, Scope};
+use crate::store::Key;
+use crate::store::query::Window;
+
+/// Refuses an operation that the maker of the request may not do.
+pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
+    let grant = match access {
+        Access::Sas(grant) => grant,
+        // Recorded: with a token there is no such resource.
+        Access::Token if matches!(op, Op::GetAcl(_) | Op::SetAcl(_)) => {
+            return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND));
+        }
+        Access::Anonymous | Access::Key | Access::Token => return Ok(()),
+    };
+    // Its parts are checked one by one.
+    if *op == Op::Batch {
+        return Ok(());
+    }
+    if let Scope::Table { name, .. } = &grant.scope
+        && !table_of(op).is_some_and(|table| name.eq_ignore_ascii_case(table))
+    {
+        return Err(other_table());
+    }
+    access.allow(Service::Table, &need(op))?;
+    match &grant.scope {
+        Scope::Table { window, .. } => check_window(window, op),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses by the head what the signature does not allow, before the body is read.
+pub(super) fn check_target(access: &Access, target: &Target<'_>) -> Result<(), Rejection> {
+    let Access::Sas(grant) = access else { return Ok(()) };
+    match (&grant.scope, target) {
+        (Scope::Account { services, .. }, _) if !services.contains('t') => {
+            Err(Rejection::new(ErrorCode::AUTHORIZATION_SERVICE_MISMATCH))
+        }
+        (Scope::Table { name, .. }, target) => match target {
+            Target::Batch => Ok(()),
+            Target::Entities(table) | Target::Entity(Address { table, .. })
+                if name.eq_ignore_ascii_case(table) =>
+            {
+                Ok(())
+            }
+            _ => Err(other_table()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Outside its range a signature writes nothing, and sees nothing: an entity there is not found,
+/// and a query leaves it out.
+fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
+    let (address, code) = match op {
+        Op::Change(change) => (&change.address, ErrorCode::AUTHORIZATION_FAILURE),
+        Op::GetEntity(address, _) => (address, ErrorCode::RESOURCE_NOT_FOUND),
+        _ => return Ok(()),
+    };
+    if window.contains(&Key::from(&address.partition_key), &Key::from(&address.row_key)) {
+        return Ok(());
+    }
+    Err(Rejection::new(code).because("the key is outside the signature's range"))
+}
+
+fn other_table() -> Rejection {
+    Rejection::new(ErrorCode::AUTHORIZATION_FAILURE)
+        .because("the shared access signature is for another table")
+}
+
+/// The letters that an operation needs.
+fn need(op: &Op<'_>) -> Need {
+    let need =
+        |resource_type, account, resource| Need { resource_type, account, resource, public: false };
+    match op {
+        Op::Batch | Op::GetAcl(_) | Op::SetAcl(_) => need('c', &[], &[]),
+        Op::Change(change) => match &change.kind {
+            ChangeKind::Delete(_) => need('o', &["d"], &["d"]),
+            ChangeKind::Insert(..) => need('o', &["a"], &["a"]),
+            ChangeKind::Merge(_, None) | ChangeKind::Replace(_, None) => {
+                need('o', &["au"], &["au"])
+            }
+            ChangeKind::Merge(..) | ChangeKind::Replace(..) => need('o', &["u"], &["u"]),
+        },
+        Op::CreateTable { .. } => need('c', &["c", "w"], &[]),
+        Op::DeleteTable(_) => need('c', &["d"], &[]),
+        Op::GetEntity(..) | Op::QueryEntities(..) => need('o', &["r"], &["r"]),
+        Op::GetTable(_) | Op::QueryTables(_) => need('c', &["l"], &[]),
+        Op::GetProperties | Op::GetStats => need('s', &["r"], &[]),
+        Op::SetProperties => need('s', &["w"], &[]),
+    }
+}
+
+fn table_of<'a>(op: &'a Op<'_>) -> Option<&'a str> {
+    match op {
+        Op::Change(change) => Some(change.address.table),
+        Op::GetEntity(address, _) => Some(address.table),
+        Op::QueryEntities(table, _) => Some(table),
+        _ => None,
+    }
+}
