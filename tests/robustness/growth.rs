@@ -6,7 +6,6 @@ use http::{HeaderMap, HeaderValue};
 use rowkey::fuzzing;
 use rowkey_emulator::fuzzing as server;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
-use rowkey_wire::error::ErrorBody;
 use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::table::token;
@@ -79,7 +78,7 @@ fn entities() {
         let _ = fuzzing::entity(text.as_bytes(), &mut Fields::default());
         let _ = fuzzing::page(text.as_bytes(), |_| ());
         let _ = fuzzing::tables(text.as_bytes());
-        let _ = ErrorBody::decode(text.as_bytes());
+        let _ = fuzzing::error(text.as_bytes());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Error bodies: read in every shape that the services write, written in each of them.
+//! Rejections, and the error bodies in which a server tells them.
 //!
 //! | shape | where the service writes it | server |
 //! |---|---|---|
@@ -6,99 +6,17 @@
 //! | XML `m:error` | ACL, properties, statistics; authentication otherwise | [`render_xml`] |
 //! | XML `error` | `x-ms-version` is not a version | [`render_xml_version`] |
 //! | XML `Error` | Queue and Blob | [`render_xml_plain`] |
-//!
-//! The client reads all four by [`ErrorBody::decode`].
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use http::StatusCode;
-use serde::Deserialize;
 
 use crate::code::ErrorCode;
-use crate::xml::{Element, Writer, push_escaped};
+use crate::xml::{Writer, push_escaped};
 
 /// The namespace of OData's XML errors.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-
-/// What the service says went wrong (the client's half).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorBody {
-    /// The code, such as `EntityAlreadyExists`.
-    pub code: ErrorCode,
-    /// The text for people, with the request id and the time on lines of their own. It may quote
-    /// the request.
-    pub message: String,
-}
-
-impl ErrorBody {
-    /// Reads the body of a failed request, or of a failed part of a batch response.
-    ///
-    /// `None` if it is none of the service's shapes: empty, a proxy's page, cut off.
-    pub fn decode(body: &[u8]) -> Option<Self> {
-        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
-        match body.first()? {
-            b'{' => decode_json(body),
-            b'<' => decode_xml(body),
-            _ => None,
-        }
-    }
-
-    /// The operation of a batch that failed, counted from 0: the message begins with it, `1:The
-    /// specified entity already exists.`
-    pub fn batch_index(&self) -> Option<usize> {
-        let (index, _) = self.message.split_once(':')?;
-        // `parse` would also take a sign.
-        index.bytes().all(|b| b.is_ascii_digit()).then(|| index.parse().ok())?
-    }
-}
-
-#[derive(Deserialize)]
-struct JsonBody {
-    #[serde(rename = "odata.error", alias = "error")]
-    error: JsonError,
-}
-
-#[derive(Deserialize)]
-struct JsonError {
-    code: String,
-    #[serde(default)]
-    message: JsonMessage,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum JsonMessage {
-    /// With a language, as the service writes it.
-    Tagged { value: String },
-    /// As proxies and newer OData write it.
-    Plain(String),
-}
-
-impl Default for JsonMessage {
-    fn default() -> Self {
-        Self::Plain(String::new())
-    }
-}
-
-fn decode_json(body: &[u8]) -> Option<ErrorBody> {
-    let JsonBody { error } = serde_json::from_slice(body).ok()?;
-    let (JsonMessage::Tagged { value: message } | JsonMessage::Plain(message)) = error.message;
-    Some(ErrorBody { code: ErrorCode::new(error.code), message })
-}
-
-fn decode_xml(body: &[u8]) -> Option<ErrorBody> {
-    let root = Element::read(body).ok()?;
-    let (code, message) = match root.name.as_str() {
-        "error" => ("code", "message"),
-        "Error" => ("Code", "Message"),
-        _ => return None,
-    };
-    Some(ErrorBody {
-        code: ErrorCode::new(root.text_of(code)?.to_owned()),
-        message: root.text_of(message).unwrap_or_default().to_owned(),
-    })
-}
 
 /// Why the server refuses a request (the server's half), in no shape yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,26 +10,9 @@ pub const APPROXIMATE_COUNT: HeaderName =
 pub const POP_RECEIPT: HeaderName = HeaderName::from_static("x-ms-popreceipt");
 /// When the message becomes visible: in the answer to Update Message.
 pub const TIME_NEXT_VISIBLE: HeaderName = HeaderName::from_static("x-ms-time-next-visible");
-/// The version of the Table service that the client asks for.
-///
-/// The official table libraries send the same one; newer ones change nothing for tables but bearer
-/// tokens, see [`TABLE_VERSION_BEARER`].
-pub const TABLE_VERSION: &str = "2019-02-02";
-
 /// The version the client asks for with a bearer token: the first in which a 401 of the Table service
 /// says where tokens come from. Tokens are taken from 2017-11-09 on.
 pub const TABLE_VERSION_BEARER: &str = "2020-12-06";
-
-/// The version of the Queue service that the client asks for.
-///
-/// The first that has all that the client uses is 2017-07-29 (messages that never expire); this is
-/// the one that the first Rust libraries ask for, and that emulators and Azure Stack have known for
-/// years. What came later is tokens for other tenants, which nothing here asks for.
-pub const QUEUE_VERSION: &str = "2022-11-02";
-
-/// The version of the Blob service that the client asks for: the first in which a block that is
-/// appended may have 100 MiB. See [`QUEUE_VERSION`].
-pub const BLOB_VERSION: &str = "2022-11-02";
 
 /// `x-ms-client-request-id`: the caller's name for a request, echoed by the service.
 pub const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -56,9 +39,6 @@ pub const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 /// `DataServiceId`.
 pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
-/// `DataServiceVersion`.
-pub const DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("dataserviceversion");
-
 /// A date as HTTP headers write it: `Fri, 10 Nov 2017 02:44:50 GMT`.
 pub fn http_date(instant: DateTime<Utc>) -> String {
     instant.format("%a, %d %b %Y %H:%M:%S GMT").to_string()

@@ -1,12 +1,10 @@
-//! Metadata: the names and values that a queue, a container or a blob is described with, each in
-//! a header `x-ms-meta-name`.
+//! Metadata as a server reads, keeps and writes it: the names and values that a queue, a container or a
+//! blob is described with, each in a header `x-ms-meta-name`.
 //!
 //! The services keep the case of these names and compare them without it. Names of headers have no
 //! case here, so a server that has seen the bytes of a request brings their [`Spelling`] along.
 //!
 //! Reference: [Setting and retrieving properties and metadata](https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
-
-use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
@@ -42,22 +40,8 @@ impl PartialEq for Pair {
 
 impl Eq for Pair {}
 
-/// Why names and values cannot be metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetadataError {
-    /// A name that is not an identifier: letters, digits and `_`, no digit first.
-    Name,
-    /// Names that differ only in case.
-    Repeated,
-    /// Names and values longer than 8 KiB together.
-    TooLarge,
-    /// A value with characters other than those of ASCII that can be seen, and spaces.
-    Value,
-}
-
 impl Metadata {
-    /// The metadata that a request sets (the server's half).
+    /// The metadata that a request sets.
     pub fn parse(headers: &HeaderMap) -> Result<Self, Rejection> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut length = 0_usize;
@@ -146,54 +130,6 @@ impl Spelling {
         }
     }
 }
-
-/// Adds metadata to a request (the client's half).
-pub fn encode<'a>(
-    headers: &mut HeaderMap,
-    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<(), MetadataError> {
-    let mut length = 0_usize;
-    for (name, value) in pairs {
-        if !is_identifier(name) {
-            return Err(MetadataError::Name);
-        }
-        length = length.saturating_add(name.len()).saturating_add(value.len());
-        if length > MAX_METADATA {
-            return Err(MetadataError::TooLarge);
-        }
-        let header: HeaderName =
-            format!("{PREFIX}{name}").parse().map_err(|_| MetadataError::Name)?;
-        let value = HeaderValue::from_str(value).map_err(|_| MetadataError::Value)?;
-        if headers.insert(header, value).is_some() {
-            return Err(MetadataError::Repeated);
-        }
-    }
-    Ok(())
-}
-
-/// The metadata in the headers of an answer (the client's half). Names are in lower case.
-pub fn decode(headers: &HeaderMap) -> Vec<(String, String)> {
-    headers
-        .iter()
-        .filter_map(|(name, value)| Some((name.as_str().strip_prefix(PREFIX)?, value)))
-        .map(|(name, value)| (name.to_owned(), text(value)))
-        .collect()
-}
-
-impl fmt::Display for MetadataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Name => {
-                "the name of metadata is letters, digits and underscores, and no digit first"
-            }
-            Self::Repeated => "two names of metadata differ at most in case",
-            Self::TooLarge => "metadata is longer than 8 KiB",
-            Self::Value => "the value of metadata is ASCII without control characters",
-        })
-    }
-}
-
-impl std::error::Error for MetadataError {}
 
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
@@ -294,22 +230,5 @@ mod tests {
         assert!(Metadata::parse(&large).is_ok());
         large.insert("x-ms-meta-m", value);
         assert_eq!(code(&large), ErrorCode::METADATA_TOO_LARGE);
-    }
-
-    #[test]
-    fn what_cannot_be_metadata_is_refused_before_it_is_sent() {
-        let mut sent = HeaderMap::new();
-        assert_eq!(encode(&mut sent, [("Hello", "world")]), Ok(()));
-        assert_eq!(sent["x-ms-meta-hello"], "world");
-        assert_eq!(decode(&sent), [("hello".to_owned(), "world".to_owned())]);
-        let large = "v".repeat(8192);
-        for (pairs, error) in [
-            ([("a", "1"), ("A", "2")], MetadataError::Repeated),
-            ([("a", "1"), ("b-c", "2")], MetadataError::Name),
-            ([("a", "1"), ("b", "\n")], MetadataError::Value),
-            ([("a", "1"), ("b", large.as_str())], MetadataError::TooLarge),
-        ] {
-            assert_eq!(encode(&mut HeaderMap::new(), pairs), Err(error));
-        }
     }
 }

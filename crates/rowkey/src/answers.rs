@@ -49,6 +49,7 @@ use crate::entity::Entity;
 use crate::error::{Error, Result};
 use crate::table::handle::Row;
 use crate::table::wire::odata::decode;
+use crate::transport::sign::TABLE_VERSION;
 
 /// When everything in a stub was written, unless a test says otherwise.
 pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
@@ -218,7 +219,7 @@ fn data(status: u16, body: Vec<u8>) -> Answer {
 }
 
 fn empty(status: u16) -> Answer {
-    let version = (VERSION.to_owned(), rowkey_wire::headers::TABLE_VERSION.to_owned());
+    let version = (VERSION.to_owned(), TABLE_VERSION.to_owned());
     Answer { status, headers: vec![version], body: Bytes::new() }
 }
 

@@ -8,6 +8,8 @@ use rowkey_wire::blob::BlockSource;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
+use crate::service::wire::error_body::ErrorBody;
+use crate::service::wire::{metadata, stats};
 use crate::table::wire::batch;
 use crate::table::wire::odata::decode;
 use crate::{blob, queue, table};
@@ -21,6 +23,7 @@ pub fn headers(headers: &HeaderMap) -> bool {
     let _ = (blobs::content_md5(headers), blobs::content_crc64(headers));
     let _ = queue::wire::decode::approximate_count(headers);
     let _ = (queue::wire::decode::updated(headers), table::wire::decode::next_table(headers));
+    let _ = metadata::decode(headers);
     table::wire::decode::continuation(headers).is_some() && properties.length == 1024
 }
 
@@ -73,4 +76,22 @@ pub fn tables(body: &[u8]) -> bool {
 /// The body that commits blocks; their ids are in base64.
 pub fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
     blob::wire::encode::block_list(blocks)
+}
+
+/// Whether it is an error's body.
+pub fn error(body: &[u8]) -> bool {
+    ErrorBody::decode(body).is_some_and(|error| {
+        let _ = error.batch_index();
+        true
+    })
+}
+
+/// Whether it is a document of replication statistics.
+pub fn statistics(body: &[u8]) -> bool {
+    stats::decode(body).is_ok()
+}
+
+/// Whether it is a user delegation key.
+pub fn delegation_key(body: &[u8]) -> bool {
+    blob::wire::delegation::decode(body).is_ok()
 }

@@ -4,6 +4,7 @@
 pub(crate) mod listing;
 pub(crate) mod policies;
 pub(crate) mod progress;
+pub(crate) mod wire;
 
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub(crate) async fn statistics(
 ) -> Result<ServiceStats> {
     let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
     let reply = account.pipeline().send(request, call).await?;
-    xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+    wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
 }
 
 /// The first wait for a name that is blocked, and the longest. They double.

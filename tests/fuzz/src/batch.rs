@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use rowkey::fuzzing;
 use rowkey_emulator::fuzzing as server;
-use rowkey_wire::error::ErrorBody;
 
 /// Every decoder of batches. Those of 300 bytes matter as much as whole ones, so the boundary is taken
 /// from the first line, as a client would repeat it in the header.
@@ -44,8 +43,5 @@ pub fn response(content_type: &str, input: &[u8]) -> bool {
 
 /// Whether it is an error's body.
 pub fn error(input: &[u8]) -> bool {
-    ErrorBody::decode(input).is_some_and(|error| {
-        let _ = error.batch_index();
-        true
-    })
+    fuzzing::error(input)
 }

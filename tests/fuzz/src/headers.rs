@@ -1,7 +1,7 @@
 //! Headers of responses and of requests: every decoder returns, for all values.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowkey_wire::metadata;
+use rowkey_wire::metadata::Metadata;
 
 /// Every decoder of headers. The input is lines of `name: value`.
 pub fn all(input: &[u8]) {
@@ -18,6 +18,6 @@ pub fn read(input: &[u8]) -> bool {
             headers.append(name, value);
         }
     }
-    let _ = (metadata::decode(&headers), metadata::Metadata::parse(&headers));
+    let _ = Metadata::parse(&headers);
     rowkey::fuzzing::headers(&headers)
 }

@@ -9,7 +9,7 @@ use rowkey_wire::xml;
 pub fn all(input: &[u8]) {
     let _ = (policies(input), policies_of_response(input));
     let _ = (properties(input), xml::decode_properties(input).is_ok());
-    let _ = (xml::decode_stats(input).is_ok(), delegation::decode(input).is_ok());
+    let _ = (fuzzing::statistics(input), fuzzing::delegation_key(input));
     let _ = (delegation::parse(input).is_ok(), message(input));
     let _ = (fuzzing::messages(input), fuzzing::queues(input));
     let _ = (fuzzing::containers(input), fuzzing::blobs(input));

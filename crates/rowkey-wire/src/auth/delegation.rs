@@ -38,31 +38,6 @@ pub struct KeyInfo {
     pub expiry: String,
 }
 
-/// The body of the request (the client's half).
-pub fn encode(info: &KeyInfo) -> String {
-    let mut writer = Writer::request();
-    writer.start("KeyInfo");
-    writer.leaf("Start", &info.start);
-    writer.leaf("Expiry", &info.expiry);
-    writer.end("KeyInfo");
-    writer.finish()
-}
-
-/// The answer (the client's half).
-pub fn decode(body: &[u8]) -> Result<DelegationKey, XmlError> {
-    let root = Element::read_root(body, "UserDelegationKey")?;
-    let text = |name| root.require(name).map(|element| element.text.clone());
-    Ok(DelegationKey {
-        oid: text("SignedOid")?,
-        tid: text("SignedTid")?,
-        start: text("SignedStart")?,
-        expiry: text("SignedExpiry")?,
-        service: text("SignedService")?,
-        version: text("SignedVersion")?,
-        value: text("Value")?.into(),
-    })
-}
-
 /// The body of the request (the server's half).
 pub fn parse(body: &[u8]) -> Result<KeyInfo, XmlError> {
     let root = Element::read_small(body, "KeyInfo")?;
@@ -104,15 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_and_debug_shows_no_key() {
+    fn a_request_is_read_and_debug_shows_no_key() {
         let info = KeyInfo {
             start: "2026-01-01T00:00:00Z".to_owned(),
             expiry: "2026-01-02T00:00:00Z".to_owned(),
         };
-        assert_eq!(parse(encode(&info).as_bytes()), Ok(info));
+        let body = "<?xml version='1.0' encoding='utf-8'?>\n<KeyInfo><Start>2026-01-01T00:00:00Z</Start>\
+            <Expiry>2026-01-02T00:00:00Z</Expiry></KeyInfo>";
+        assert_eq!(parse(body.as_bytes()), Ok(info));
         assert_eq!(parse(b"<KeyInfo/>"), Err(XmlError::Missing("Expiry")));
         let key = DelegationKey { value: "c2VjcmV0".to_owned().into(), ..DelegationKey::default() };
-        assert_eq!(decode(render(&key).as_bytes()), Ok(key.clone()));
+        assert!(render(&key).ends_with("<Value>c2VjcmV0</Value></UserDelegationKey>"));
         assert!(!format!("{key:?}").contains("c2VjcmV0"));
     }
 }

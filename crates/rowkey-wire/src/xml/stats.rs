@@ -5,8 +5,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::element::{Element, Writer, XmlError};
-use crate::headers::{http_date, parse_http_date};
+use super::element::Writer;
+use crate::headers::http_date;
 
 /// How the copy in the secondary region is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,23 +38,6 @@ impl GeoStatus {
             Self::Unavailable => "unavailable",
         }
     }
-}
-
-/// Reads the body of a response (the client's half).
-pub fn decode_stats(body: &[u8]) -> Result<ServiceStats, XmlError> {
-    let root = Element::read_root(body, "StorageServiceStats")?;
-    let replication = root.require("GeoReplication")?;
-    let status = match replication.require("Status")?.text.as_str() {
-        "bootstrap" => GeoStatus::Bootstrap,
-        "live" => GeoStatus::Live,
-        "unavailable" => GeoStatus::Unavailable,
-        _ => return Err(XmlError::Value("Status")),
-    };
-    let last_sync = match replication.text_of("LastSyncTime") {
-        Some(text) => Some(parse_http_date(text).ok_or(XmlError::Value("LastSyncTime"))?),
-        None => None,
-    };
-    Ok(ServiceStats { status, last_sync })
 }
 
 /// The body of a response (the server's half).
@@ -95,20 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_statistics_are_read() {
-        assert_eq!(RECORDED.map(|text| decode_stats(text.as_bytes()).unwrap()), expected());
-    }
-
-    #[test]
     fn statistics_are_written_as_recorded() {
         assert_eq!(expected().map(|stats| render_stats(&stats)), RECORDED);
-    }
-
-    #[test]
-    fn an_unknown_status_or_date_is_an_error() {
-        let changed = |from: &str, to: &str| decode_stats(RECORDED[1].replace(from, to).as_bytes());
-        assert_eq!(changed("live", "dead"), Err(XmlError::Value("Status")));
-        assert_eq!(changed("Thu, 17 Jun 2021", "2021-06-17"), Err(XmlError::Value("LastSyncTime")));
-        assert_eq!(changed("GeoReplication", "Other"), Err(XmlError::Missing("GeoReplication")));
     }
 }

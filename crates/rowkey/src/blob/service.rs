@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::blob::wire::decode;
+use crate::blob::wire::delegation;
 use crate::blob::wire::encode::{self, ListContainers};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rowkey_wire::auth::SigningKey;
-use rowkey_wire::auth::delegation::{self, DelegationKey, KeyInfo};
+use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
 use zeroize::Zeroize as _;
 
 use super::ContainerProperties;

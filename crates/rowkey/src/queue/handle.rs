@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::queue::wire::{decode, encode};
-use crate::transport::Request;
 use rowkey_wire::queue::name;
-use rowkey_wire::{metadata, xml};
+use rowkey_wire::xml;
 
 use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
+use crate::queue::wire::{decode, encode};
 use crate::service::policies::{self, policies};
+use crate::service::wire::metadata::{self, MetadataError};
 use crate::service::{self, unreadable};
 use crate::table::AccessPolicy;
-use crate::transport::{Call, Reply, Safety};
+use crate::transport::{Call, Reply, Request, Safety};
 
 /// A queue of an account.
 ///
@@ -212,9 +212,9 @@ impl Queue {
 }
 
 #[cold]
-pub(crate) fn metadata_error(error: metadata::MetadataError) -> Error {
+pub(crate) fn metadata_error(error: MetadataError) -> Error {
     match error {
-        metadata::MetadataError::TooLarge => Error::too_large(error.to_string()),
+        MetadataError::TooLarge => Error::too_large(error.to_string()),
         _ => Error::invalid(error.to_string()),
     }
 }

@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, StatusCode, header};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::error::ErrorBody;
 use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::service::wire::error_body::ErrorBody;
 
 /// More than any answer that is read whole: pages hold at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;

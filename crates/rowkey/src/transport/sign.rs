@@ -146,14 +146,31 @@ fn check_length(url: &Url) -> Result<()> {
         .advise("make the filter, or the list of properties, shorter, or split the query"))
 }
 
+/// The version of the Table service that requests ask for.
+///
+/// The official table libraries send the same one; newer ones change nothing for tables but bearer
+/// tokens, see [`TABLE_VERSION_BEARER`](headers::TABLE_VERSION_BEARER).
+pub(crate) const TABLE_VERSION: &str = "2019-02-02";
+
+/// The version of the Queue service that the client asks for.
+///
+/// The first that has all that the client uses is 2017-07-29 (messages that never expire); this is
+/// the one that the first Rust libraries ask for, and that emulators and Azure Stack have known for
+/// years. What came later is tokens for other tenants, which nothing here asks for.
+const QUEUE_VERSION: &str = "2022-11-02";
+
+/// The version of the Blob service that the client asks for: the first in which a block that is
+/// appended may have 100 MiB. See [`QUEUE_VERSION`].
+const BLOB_VERSION: &str = "2022-11-02";
+
 pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
     HeaderValue::from_static(match service {
         Service::Table if matches!(authority, Authority::Bearer(_)) => {
             headers::TABLE_VERSION_BEARER
         }
-        Service::Blob => headers::BLOB_VERSION,
-        Service::Queue => headers::QUEUE_VERSION,
-        Service::Table => headers::TABLE_VERSION,
+        Service::Blob => BLOB_VERSION,
+        Service::Queue => QUEUE_VERSION,
+        Service::Table => TABLE_VERSION,
     })
 }
 

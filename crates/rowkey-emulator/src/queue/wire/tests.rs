@@ -2,11 +2,11 @@
 //!
 //! Recorded by azure-storage-queue (Python) unless it is said: `test_queue`, `test_queue_encodings`.
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::{self, Metadata};
+use rowkey_wire::metadata::Metadata;
 
 use super::op::{Handle, Op, Target};
 use super::{op, parse, receipt, render};
@@ -88,7 +88,8 @@ fn answers_are_written_as_recorded() {
     let next = Some("listqueue3560410cb");
     assert_eq!(render::list(ENDPOINT, "storagename", &listing, queues, next), LISTED);
     let mut headers = HeaderMap::new();
-    metadata::encode(&mut headers, [("val2", "blah"), ("val1", "test")]).unwrap();
+    headers.insert("x-ms-meta-val2", HeaderValue::from_static("blah"));
+    headers.insert("x-ms-meta-val1", HeaderValue::from_static("test"));
     let described = Metadata::parse(&headers).unwrap();
     let name = "pyqueuesync665a1100";
     let listing = op::Listing {

@@ -1,5 +1,5 @@
 //! Answers to what they mean: the client's half. Policies, properties and statistics are read by
-//! [`rowkey_wire::xml`], metadata by [`rowkey_wire::metadata::decode`].
+//! [`rowkey_wire::xml`], metadata by [`crate::service::wire::metadata::decode`].
 
 use chrono::{DateTime, Utc};
 use http::header::{self, HeaderMap, HeaderName};
@@ -9,6 +9,8 @@ use rowkey_wire::blob::{BlobType, PublicAccess};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::xml::{Element, XmlError};
+
+use crate::service::wire::metadata;
 
 /// What has been written: the tag and the time of the new state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +218,7 @@ pub(crate) fn properties(headers: &HeaderMap) -> Properties {
         blocks: number(headers, &names::COMMITTED_BLOCKS),
         sealed: text(headers, &names::SEALED).is_some_and(|text| text == "true"),
         copy: copied(headers),
-        metadata: rowkey_wire::metadata::decode(headers),
+        metadata: metadata::decode(headers),
     }
 }
 
@@ -228,7 +230,7 @@ pub(crate) fn container(headers: &HeaderMap) -> Container {
         modified: date(headers, &header::LAST_MODIFIED),
         lease: lease_state(text(headers, &names::LEASE_STATE).as_deref()),
         access: access(text(headers, &names::PUBLIC_ACCESS).as_deref()),
-        metadata: rowkey_wire::metadata::decode(headers),
+        metadata: metadata::decode(headers),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Answers to what they mean: the client's half. Policies, properties and statistics are read by
-//! [`rowkey_wire::xml`], metadata by [`rowkey_wire::metadata::decode`].
+//! [`rowkey_wire::xml`], metadata by [`crate::service::wire::metadata::decode`].
 
 use std::fmt;
 

@@ -10,9 +10,9 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowkey_wire::auth::Service;
-use rowkey_wire::metadata::{self, MetadataError};
 use rowkey_wire::xml::{SignedIdentifier, Writer, encode_acl};
 
+use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
 /// What stands as it is in a path or in the value of a query parameter.
@@ -109,7 +109,7 @@ pub(crate) fn set_service_properties(properties: String) -> Request {
 }
 
 /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats),
-/// which only the secondary endpoint answers. The answer is read by [`rowkey_wire::xml::decode_stats`].
+/// which only the secondary endpoint answers. The answer is read by [`crate::service::wire::stats::decode`].
 pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
 }

@@ -5,11 +5,11 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata;
 use rowkey_wire::xml::Element;
 
 use super::encode::{Lifetime, Listing};
 use super::{decode, encode};
+use crate::service::wire::metadata;
 
 const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>message1</MessageText></QueueMessage>";
 const PUT: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage><MessageId>e5ac7924-82bd-4ec7-9595-158aba84f660</MessageId><InsertionTime>Tue, 22 Oct 2019 21:19:20 GMT</InsertionTime><ExpirationTime>Tue, 29 Oct 2019 21:19:20 GMT</ExpirationTime><PopReceipt>AgAAAAMAAAAAAAAASV25Xh6J1QE=</PopReceipt><TimeNextVisible>Tue, 22 Oct 2019 21:19:20 GMT</TimeNextVisible></QueueMessage></QueueMessagesList>";

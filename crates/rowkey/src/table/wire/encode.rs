@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::decode::Continuation;
 use rowkey_wire::auth::Service;
 use rowkey_wire::etag::Match;
-use rowkey_wire::headers::{DATA_SERVICE_VERSION, HTTP_METHOD, PREFER};
+use rowkey_wire::headers::{HTTP_METHOD, PREFER};
 use rowkey_wire::key::write_address;
 
 use crate::transport::Request;
@@ -27,6 +27,8 @@ const MINIMAL: HeaderValue = HeaderValue::from_static("application/json;odata=mi
 const NO_METADATA: HeaderValue = HeaderValue::from_static("application/json;odata=nometadata");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 const NO_CONTENT: HeaderValue = HeaderValue::from_static("return-no-content");
+/// `DataServiceVersion`.
+const DATA_SERVICE_VERSION: http::HeaderName = http::HeaderName::from_static("dataserviceversion");
 const VERSION_3: HeaderValue = HeaderValue::from_static("3.0");
 
 /// Which service answers: they differ in how a merge is spelled.

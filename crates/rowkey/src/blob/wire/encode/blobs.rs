@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{BlobType, ContentHeaders, Sums};
-use rowkey_wire::metadata::{self, MetadataError};
 
 use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum, with_body};
+use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
 const TRUE: HeaderValue = HeaderValue::from_static("true");

@@ -5,10 +5,10 @@ use http::Method;
 use rowkey_wire::blob::BlockSource;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{AppendLimits, ContentHeaders, Sums};
-use rowkey_wire::metadata::{self, MetadataError};
 use rowkey_wire::xml::Writer;
 
 use super::parts::{Conditions, Place, blob, describe, document, parameter, set, sum, with_body};
+use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
 /// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is base64 of at

@@ -1,13 +1,14 @@
 //! Containers, lists of them and of their blobs, and the service's documents.
 
 use http::Method;
-use rowkey_wire::auth::delegation::{self, KeyInfo};
+use rowkey_wire::auth::delegation::KeyInfo;
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::blob::headers as names;
-use rowkey_wire::metadata::{self, MetadataError};
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};
 
 use super::parts::{Conditions, bare, container, document, parameter, set};
+use crate::blob::wire::delegation;
+use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
 /// Which containers a list asks for.
@@ -141,13 +142,13 @@ pub(crate) fn set_service_properties(properties: String) -> Request {
 }
 
 /// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats),
-/// which only the secondary endpoint answers. The answer is read by [`rowkey_wire::xml::decode_stats`].
+/// which only the secondary endpoint answers. The answer is read by [`crate::service::wire::stats::decode`].
 pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
 }
 
 /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
-/// for the holder of a token. The answer is read by [`rowkey_wire::auth::delegation::decode`].
+/// for the holder of a token. The answer is read by [`delegation::decode`].
 pub(crate) fn get_user_delegation_key(info: &KeyInfo) -> Request {
     let target = "/?restype=service&comp=userdelegationkey".to_owned();
     Request { method: Method::POST, ..document(target, delegation::encode(info)) }
