@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
-use rowkey::table::Cost;
+use rowkey::Cost;
 use rowkey::{Entity, EntitySet, Partition, StorageAccount};
 use rowkey_emulator::Server;
 

@@ -44,7 +44,9 @@ impl Bank {
                 Ok(_) => return Ok(()),
                 // Whether it was made is unknown. The record does: look again.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
+                Err(error)
+                    if error.kind() == rowkey::ErrorKind::Conflict
+                        || error.kind() == rowkey::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }

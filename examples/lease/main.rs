@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(state.get().await?.ok_or("it exists")?.bytes, "page 1");
 
     // An operator takes the lock away, and the next program has it.
-    assert_eq!(state.break_lease_within(Duration::ZERO).await?, Some(Duration::ZERO));
+    assert_eq!(state.break_lease(Duration::ZERO).await?, Some(Duration::ZERO));
     let theirs = state.acquire_lease(TERM).await?.ok_or("it was broken")?;
     let lost = guarded.put("page 2").send().await.err().ok_or("written without the lease")?;
     assert_eq!(lost.kind(), ErrorKind::Leased, "what the lease protected stops here");

@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(lost.kind(), ErrorKind::Leased);
 
     // An operator breaks Bob's lock: what he does under it stops where it waits.
-    locks.blob("nightly-report").break_lease_within(Duration::ZERO).await?;
+    locks.blob("nightly-report").break_lease(Duration::ZERO).await?;
     let work = bob.guard(async |_| std::future::pending::<()>().await);
     let ten_seconds = async { clock.advance(Duration::from_secs(10)) };
     let (stopped, ()) = join(work, ten_seconds).await;
@@ -93,7 +93,7 @@ async fn publish(reports: &Table, held: &Held, page: &str) -> rowkey::Result<boo
         report.page = page.into();
     });
     match reports.replace(&report).await {
-        Err(error) if error.is_conflict() => Ok(false),
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
         result => result.map(|_| true),
     }
 }

@@ -118,7 +118,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [king, ..] = &kings[..] else { return Err("no kings".into()) };
     let outdated = Employee { cents: king.entity.cents + 1, ..king.entity.clone() };
     let refused = staff.replace_if(&outdated, &king.version).await.err().ok_or("not refused")?;
-    assert!(refused.is_conflict());
+    assert!(refused.kind() == rowkey::ErrorKind::Conflict);
     // `update` reads again until it can write.
     staff.update(Employee::key("sales", 7), |ada| ada.active = false).await?;
     assert_eq!(staff.query(Employee::by_pay_all("sales")).all().await?.len(), 3);
@@ -129,7 +129,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await
         .err()
         .ok_or("two people have one address")?;
-    assert_eq!(refused.index(), Some("by_email"));
+    assert_eq!(refused.details().index, Some("by_email"));
     println!("{refused}");
 
     // A deletion takes the copies with it.

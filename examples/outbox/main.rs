@@ -99,7 +99,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What is refused tells nothing.
     let tell = TellWatchers { item: "lamp".into(), cents: 1 };
     let refused = prices.transaction().insert(&lamp).task(&tell).submit().await;
-    assert!(refused.err().ok_or("there are two lamps")?.is_already_exists());
+    assert!(refused.err().ok_or("there are two lamps")?.kind() == rowkey::ErrorKind::AlreadyExists);
     assert_eq!(worker.step().await?, Step::Idle);
     assert_eq!(sent.lock().expect("no thread panics").len(), 2);
     println!("a refused change tells nothing");

@@ -133,7 +133,7 @@ async fn hire(staff: &Table, id: u32, name: &str) -> Result<(), Box<dyn std::err
         match written {
             Ok(_) => return Ok(()),
             // Another client was hired meanwhile: count again.
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {}
             Err(error) => return Err(error.into()),
         }
     }

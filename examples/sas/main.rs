@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use rowkey::sas::{self, TablePermissions, TableSas, Warning};
-use rowkey::table::AccessPolicy;
+use rowkey::sas::{self, Sas, TablePermissions, Warning};
+use rowkey::service::AccessPolicy;
 use rowkey::{Clock, Entity, ErrorCode, Match, StorageAccount, SystemClock};
 use rowkey_emulator::Server;
 
@@ -37,7 +37,7 @@ async fn main() -> Result {
         ..AccessPolicy::default()
     };
     notes.set_access_policy(policy("app-1")).await?;
-    let token = TableSas::new("notes")
+    let token = Sas::table("notes")
         .partition(Note::partition("ada"))
         .policy("app-1")
         .valid_for(Duration::from_secs(3600))
@@ -69,7 +69,7 @@ async fn main() -> Result {
     println!("her token is revoked");
 
     // What a careless token looks like.
-    let careless = TableSas::new("notes")
+    let careless = Sas::table("notes")
         .permissions(TablePermissions::ALL)
         .valid_for(Duration::from_secs(365 * 24 * 3600))
         .sign(&account)?;

@@ -27,7 +27,7 @@ impl From<Error> for Problem {
             _ if error.is_retryable() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self(status, error.index(), error.retry_after())
+        Self(status, error.details().index, error.details().retry_after)
     }
 }
 

@@ -41,7 +41,7 @@ impl Orders {
             match self.table.replace(&order.map(|order| order.paid = true)).await {
                 Ok(_) => return Ok(Payment::Accepted),
                 // Another client changed the order: look again.
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
             }
         }
@@ -65,7 +65,7 @@ fn order(paid: bool) -> Order {
 
 fn orders(endpoint: &str) -> Result<Orders> {
     let account = StorageAccount::builder()
-        .table_endpoint(endpoint)?
+        .endpoint(rowkey::service::Service::Table, endpoint)?
         .credential(Credential::anonymous())
         .build()?;
     Ok(Orders { table: account.table("orders") })

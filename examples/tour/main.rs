@@ -181,7 +181,7 @@ async fn conflict(table: &Table) -> Result {
 
     let refused = table.replace(&mine.map(|a| a.visits = Some(1))).await;
     let error = refused.expect_err("the ETag is stale");
-    assert!(error.is_conflict());
+    assert!(error.kind() == rowkey::ErrorKind::Conflict);
     println!("conflict    {error}");
 
     // The loop that reads again and decides again, written once.
@@ -211,7 +211,7 @@ async fn failing_transaction(table: &Table) -> Result {
         .submit()
         .await
         .expect_err("SEA exists");
-    assert_eq!(error.operation_index(), Some(2));
+    assert_eq!(error.details().operation_index, Some(2));
     assert_eq!(error.code(), Some(&ErrorCode::ENTITY_ALREADY_EXISTS));
     assert!(table.get(Airport::key("WA", "_N1")).await?.is_none(), "nothing of it happened");
     println!("transaction {error}");

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ada = user("uk", 1, "Ada@contoso.com");
     users.insert(&ada).await?;
     let taken = users.insert(&user("us", 2, "ada@contoso.com")).await;
-    assert_eq!(taken.err().and_then(|error| error.index()), Some("by_email"));
+    assert_eq!(taken.err().and_then(|error| error.details().index), Some("by_email"));
     println!("ada@contoso.com is taken, in every country");
 
     let found = users.find(User::by_email("ADA@contoso.com")).await?.ok_or("not found")?;

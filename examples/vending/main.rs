@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use rowkey::sas::{TablePermissions, TableSas};
-use rowkey::table::AccessPolicy;
+use rowkey::sas::{Sas, TablePermissions};
+use rowkey::service::AccessPolicy;
 use rowkey::{Entity, ErrorCode, Match, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_patterns::vending::Vending;
@@ -39,7 +39,7 @@ async fn main() -> Result {
     };
     notes.set_access_policy(policy("notes-1")).await?;
     let vending =
-        Vending::new(&account, |user| TableSas::new("notes").partition(Note::partition(user)))
+        Vending::new(&account, |user| Sas::table("notes").partition(Note::partition(user)))
             .policy("notes-1")
             .lifetime(Duration::from_secs(30 * 60))
             .margin(Duration::from_secs(10 * 60));
@@ -97,7 +97,7 @@ async fn main() -> Result {
 
     // What would be unwise is not handed out at all.
     let careless =
-        Vending::new(&account, |_| TableSas::new("notes").permissions(TablePermissions::QUERY));
+        Vending::new(&account, |_| Sas::table("notes").permissions(TablePermissions::QUERY));
     if let Err(error) = careless.token("ada") {
         println!("{error}");
     }

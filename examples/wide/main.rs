@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     years.update(key(), correct).await?;
     let error = years.replace_if(&year, &stored.version).await.err().ok_or("it has changed")?;
-    assert!(error.is_conflict());
+    assert!(error.kind() == rowkey::ErrorKind::Conflict);
     println!("{error}");
 
     // The first quarter alone: surplus rows go in the same transaction.

@@ -11,10 +11,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rowkey::blob::ContentHeaders;
 use rowkey::queue::Body;
 use rowkey::sas::{
-    AccountPermissions, AccountSas, BlobPermissions, BlobSas, QueuePermissions, QueueSas,
-    ResourceTypes, SasToken, Services, TablePermissions, TableSas,
+    AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Sas, SasToken, Services,
+    TablePermissions,
 };
-use rowkey::table::AccessPolicy;
+use rowkey::service::AccessPolicy;
 use rowkey::{
     AccessToken, Credential, CredentialSlot, ErrorCode, ErrorKind, ManualClock, Match,
     StorageAccount, StorageAccountBuilder, Table, TokenError, TokenProvider,
@@ -83,7 +83,7 @@ async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> 
         fixture.staff.insert(&of(department, 1)).await?;
         others.insert(&of(department, 1)).await?;
     }
-    let token = TableSas::new("staff")
+    let token = Sas::table("staff")
         .permissions(TablePermissions::ALL)
         .partition(rowkey::Partition::<rowkey::DynamicEntity>::new("sales"))
         .valid_for(HOUR)
@@ -137,7 +137,7 @@ async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> 
     assert_eq!(code(staff.delete_table().await), refused);
     assert_eq!(code(staff.access_policies().await), refused);
     assert_eq!(code(staff.set_access_policies(&[]).await), refused);
-    assert_eq!(code(hers.table_service().properties().await), refused);
+    assert_eq!(code(hers.service_properties(rowkey::service::Service::Table).await), refused);
     assert_eq!(others.scan::<Employee>().all().await?.len(), 4);
     Ok(())
 }
@@ -148,7 +148,7 @@ async fn a_signature_for_a_type_leaves_other_rows_of_the_partition_alone() -> Te
     let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
     fixture.staff.insert(&badge).await?;
     fixture.staff.insert(&of("sales", 1)).await?;
-    let token = TableSas::new("staff")
+    let token = Sas::table("staff")
         .permissions(TablePermissions::ALL)
         .partition(Employee::partition("sales"))
         .valid_for(HOUR)
@@ -166,7 +166,7 @@ async fn a_signature_permits_what_it_says() -> TestResult {
     let fixture = Fixture::new().await?;
     fixture.staff.insert(&of("sales", 1)).await?;
     let open = |permissions| {
-        let sas = TableSas::new("staff").permissions(permissions).valid_for(HOUR);
+        let sas = Sas::table("staff").permissions(permissions).valid_for(HOUR);
         sas.sign(&fixture.account).and_then(|token| fixture.with(&token))
     };
     let denied = ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH;
@@ -201,7 +201,7 @@ async fn a_signature_permits_what_it_says() -> TestResult {
 async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
     let fixture = Fixture::new().await?;
     let open = |services, types, permissions| {
-        let sas = AccountSas::new(services, types).permissions(permissions).valid_for(HOUR);
+        let sas = Sas::account(services, types).permissions(permissions).valid_for(HOUR);
         sas.sign(&fixture.account).and_then(|token| fixture.account_with(&token))
     };
     let all = AccountPermissions::ALL;
@@ -220,12 +220,12 @@ async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
         ErrorCode::AUTHORIZATION_RESOURCE_TYPE_MISMATCH
     );
     // The table's endpoint with a signature for queues.
-    let queues = AccountSas::new(Services::QUEUE, ResourceTypes::ALL).permissions(all);
+    let queues = Sas::account(Services::QUEUE, ResourceTypes::ALL).permissions(all);
     let queues = queues.valid_for(HOUR).sign(&fixture.account)?;
     let account = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(queues.credential()?)
-        .table_endpoint(fixture.server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, fixture.server.table_endpoint())?
         .build()?;
     assert_eq!(
         code(account.table("more").get(Employee::key("sales", 1)).await),
@@ -240,7 +240,7 @@ async fn a_signature_for_a_queue_opens_its_messages_alone() -> TestResult {
     for queue in ["jobs", "other"] {
         fixture.account.queue(queue).create().await?;
     }
-    let token = QueueSas::new("jobs")
+    let token = Sas::queue("jobs")
         .permissions(QueuePermissions::ADD | QueuePermissions::READ)
         .valid_for(HOUR)
         .sign(&fixture.account)?;
@@ -269,7 +269,7 @@ async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in
         }
     }
     let failed = ErrorCode::AUTHENTICATION_FAILED;
-    let one = BlobSas::blob("logs", "a/b c.txt").permissions(BlobPermissions::READ);
+    let one = Sas::blob("logs", "a/b c.txt").permissions(BlobPermissions::READ);
     let one = fixture.account_with(&one.valid_for(HOUR).sign(&fixture.account)?)?;
     let blob = one.container("logs").blob("a/b c.txt");
     assert!(blob.properties().await?.is_some());
@@ -279,7 +279,7 @@ async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in
     );
     assert_eq!(code(one.container("logs").blob("d").get().await), failed);
 
-    let all = BlobSas::container("logs").permissions(BlobPermissions::ALL);
+    let all = Sas::container("logs").permissions(BlobPermissions::ALL);
     let all = fixture.account_with(&all.valid_for(HOUR).sign(&fixture.account)?)?;
     assert!(all.container("logs").blob("d").get().await?.is_some());
     all.container("logs").blob("e").put("new").insert().await?;
@@ -298,7 +298,7 @@ async fn a_signature_says_how_a_blob_is_to_be_shown() -> TestResult {
         content_type: Some("image/png".to_owned()),
         ..ContentHeaders::default()
     };
-    let token = BlobSas::blob(container.name(), "7.jpg")
+    let token = Sas::blob(container.name(), "7.jpg")
         .permissions(BlobPermissions::READ)
         .answer_headers(shown.clone())
         .valid_for(HOUR)
@@ -314,12 +314,13 @@ async fn a_signature_says_how_a_blob_is_to_be_shown() -> TestResult {
 #[tokio::test]
 async fn a_signature_ends_begins_and_comes_from_where_it_says() -> TestResult {
     let fixture = Fixture::new().await?;
-    let sas = || TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let sas = || Sas::table("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
     let ends = fixture.with(&sas().sign(&fixture.account)?)?;
     let begins = sas().starts("2026-01-01T00:30:00Z".parse()?).sign(&fixture.account)?;
     let begins = fixture.with(&begins)?;
-    let elsewhere = fixture.with(&sas().ip([10, 0, 0, 1].into()).sign(&fixture.account)?)?;
-    let here = sas().ip_range([127, 0, 0, 0].into()..=[127, 0, 0, 9].into());
+    let elsewhere = fixture
+        .with(&sas().ip([10, 0, 0, 1].into()..=[10, 0, 0, 1].into()).sign(&fixture.account)?)?;
+    let here = sas().ip([127, 0, 0, 0].into()..=[127, 0, 0, 9].into());
     let here = fixture.with(&here.sign(&fixture.account)?)?;
     let key = || Employee::key("sales", 1);
     let failed = ErrorCode::AUTHENTICATION_FAILED;
@@ -345,7 +346,7 @@ async fn a_policy_that_is_rotated_or_revoked_takes_its_signatures_with_it() -> T
         permission: Some(TablePermissions::QUERY.to_string()),
     };
     let open = |id: &str| {
-        let token = TableSas::new("staff").policy(id).sign(&fixture.account)?;
+        let token = Sas::table("staff").policy(id).sign(&fixture.account)?;
         assert_eq!(token.lint("2026-01-01T00:00:00Z".parse().unwrap()).len(), 2, "{token:?}");
         fixture.with(&token)
     };
@@ -392,7 +393,7 @@ async fn keys_and_signatures_are_replaced_under_an_account() -> TestResult {
     let slot = CredentialSlot::new(key("b2xk")?);
     let account = StorageAccount::builder()
         .credential(slot.credential())
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .build()?;
     let staff = account.table("staff");
     assert_eq!(code(staff.create().await), ErrorCode::AUTHENTICATION_FAILED, "that key is gone");
@@ -401,7 +402,7 @@ async fn keys_and_signatures_are_replaced_under_an_account() -> TestResult {
         staff.create_if_missing().await?;
     }
     // A signature by either key, for the same account.
-    let sas = TableSas::new("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
+    let sas = Sas::table("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
     let token = sas.sign(&account)?;
     slot.replace(token.credential()?)?;
     staff.insert(&employee(1)).await?;
@@ -425,7 +426,7 @@ async fn accounts_share_neither_keys_nor_tables() -> TestResult {
     let open = |account: &str, key: &str| {
         StorageAccount::builder()
             .credential(Credential::shared_key(account, key)?)
-            .table_endpoint(&format!("{base}/{account}"))?
+            .endpoint(rowkey::service::Service::Table, &format!("{base}/{account}"))?
             .build()
     };
     open("one", "b25l")?.table("staff").create().await?;
@@ -434,12 +435,12 @@ async fn accounts_share_neither_keys_nor_tables() -> TestResult {
     assert_eq!(two.get(Employee::key("sales", 1)).await.unwrap_err().kind(), ErrorKind::NotFound);
     let wrong = open("two", "b25l")?.table("staff");
     assert_eq!(code(wrong.create().await), ErrorCode::AUTHENTICATION_FAILED);
-    let sas = TableSas::new("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
+    let sas = Sas::table("staff").permissions(TablePermissions::ADD).valid_for(HOUR);
     let token = sas.sign(&open("one", "b25l")?)?;
     let crossed = StorageAccount::builder()
         .name("two")
         .credential(token.credential()?)
-        .table_endpoint(&format!("{base}/two"))?
+        .endpoint(rowkey::service::Service::Table, &format!("{base}/two"))?
         .build()?;
     let result = crossed.table("staff").insert(&employee(2)).await;
     assert_eq!(code(result), ErrorCode::AUTHENTICATION_FAILED);
@@ -497,7 +498,7 @@ async fn with_tokens(
     let builder = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(Credential::token(directory.clone()))
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .clock(clock);
     let account = change(builder, &server).build()?;
     Ok((server, directory, account))
@@ -516,7 +517,7 @@ async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
     assert_eq!(staff.scan::<Employee>().all().await?.len(), 2);
     // Policies are for those who have the account key.
     let error = staff.access_policies().await.unwrap_err();
-    assert_eq!(error.status(), Some(404));
+    assert_eq!(error.details().status, Some(404));
     assert_eq!(error.code(), Some(&ErrorCode::RESOURCE_NOT_FOUND));
 
     // The token is renewed in time; no request is refused.
@@ -530,7 +531,7 @@ async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
     // By the server's clock alone it has expired, which another token does not mend.
     server.clock().advance(2 * HOUR);
     let error = staff.get(Employee::key("sales", 1)).await.unwrap_err();
-    assert_eq!((error.status(), error.attempts()), (Some(401), 2));
+    assert_eq!((error.details().status, error.details().attempts), (Some(401), 2));
     Ok(())
 }
 
@@ -581,7 +582,7 @@ async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResul
         .build()?;
     by_key.table("staff").insert(&employee(1)).await?;
 
-    let sas = TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let sas = Sas::table("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
     let token = sas.sign(&by_key)?;
     assert!(token.query().contains("&spr=https&"), "not asked for otherwise");
     let by_token = StorageAccount::builder()
@@ -600,11 +601,11 @@ async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
         .credential(Credential::shared_key(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)?)
         .clock(fixture.clock.clone())
         .build()?;
-    let sas = TableSas::new("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
+    let sas = Sas::table("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
     let account = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(sas.sign(&remote)?.credential()?)
-        .table_endpoint(fixture.server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, fixture.server.table_endpoint())?
         .build()?;
     assert_eq!(
         code(account.table("staff").get(Employee::key("sales", 1)).await),
@@ -616,17 +617,18 @@ async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
 #[tokio::test]
 async fn a_token_gets_a_key_whose_signatures_open_what_they_say() -> TestResult {
     let builder = Server::builder().oauth();
-    let (server, _, account) =
-        with_tokens(builder, STORAGE, |b, s| b.blob_endpoint(s.blob_endpoint()).unwrap()).await?;
+    let (server, _, account) = with_tokens(builder, STORAGE, |b, s| {
+        b.endpoint(rowkey::service::Service::Blob, s.blob_endpoint()).unwrap()
+    })
+    .await?;
     let container = account.container("photos");
     container.create().await?;
     container.blob("a b/7.jpg").put("x").send().await?;
     let now = || server.clock().now().to_chrono();
-    let service = account.blob_service();
-    let key = service.user_delegation_key(now() + 2 * HOUR).await?;
+    let key = account.user_delegation_key(now() + 2 * HOUR).await?;
     assert!(!format!("{key:?}").contains("value"));
 
-    let sas = BlobSas::blob("photos", "a b/7.jpg").permissions(BlobPermissions::READ);
+    let sas = Sas::blob("photos", "a b/7.jpg").permissions(BlobPermissions::READ);
     let token = sas.clone().valid_for(HOUR).sign_with(&account, &key)?;
     let clock = ManualClock::auto_advancing(START.parse()?);
     let opened = StorageAccount::builder()
@@ -640,20 +642,20 @@ async fn a_token_gets_a_key_whose_signatures_open_what_they_say() -> TestResult 
     let other = opened.container("photos").blob("other").get().await;
     assert_eq!(code(other), ErrorCode::AUTHENTICATION_FAILED);
     // For the whole container, and longer than the key is good.
-    let all = BlobSas::container("photos").permissions(BlobPermissions::ALL);
+    let all = Sas::container("photos").permissions(BlobPermissions::ALL);
     let all = all.valid_for(9 * HOUR).sign_with(&account, &key)?;
     let all = StorageAccount::from_connection_string(&all.connection_string())?;
     assert_eq!(all.container("photos").blobs().all().await?.len(), 1);
     let policy = sas.policy("readers").sign_with(&account, &key).unwrap_err();
     assert_eq!(policy.kind(), ErrorKind::Invalid);
     // Longer than 7 days, or without a token.
-    let long = account.blob_service().user_delegation_key(now() + 200 * HOUR).await;
-    assert_eq!(long.unwrap_err().status(), Some(400));
+    let long = account.user_delegation_key(now() + 200 * HOUR).await;
+    assert_eq!(long.unwrap_err().details().status, Some(400));
     let keyed = StorageAccount::builder()
         .connection_string(server.connection_string())?
         .clock(ManualClock::auto_advancing(now()))
         .build()?;
-    let without = keyed.blob_service().user_delegation_key(now() + HOUR).await;
+    let without = keyed.user_delegation_key(now() + HOUR).await;
     assert_eq!(code(without), ErrorCode::AUTHENTICATION_FAILED);
 
     server.clock().advance(3 * HOUR);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use chrono::TimeDelta;
 use rowkey::edm::{DateTime, Guid, Value};
-use rowkey::sas::{TablePermissions, TableSas};
+use rowkey::sas::{Sas, TablePermissions};
 use rowkey::{Column, DynamicEntity, Entity, Filter, Partition};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{Arm, Fixture, TestResult, TestTable, arm};
@@ -233,7 +233,7 @@ struct Other {
 
 impl Other {
     fn new(table: &TestTable) -> Result<Self, Box<dyn std::error::Error>> {
-        let token = TableSas::new(table.name())
+        let token = Sas::table(table.name())
             .permissions(TablePermissions::QUERY | TablePermissions::ADD)
             .expires(table.account().clock().now() + TimeDelta::minutes(10))
             .sign(table.account())?;

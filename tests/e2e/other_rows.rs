@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use rowkey::edm::Guid;
-use rowkey::{DynamicEntity, Entity, EntitySet, Error, ErrorKind, FailedRow, Partition, Table};
+use rowkey::{DynamicEntity, Entity, EntitySet, Error, ErrorKind, Partition, Table};
 use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};
 
@@ -100,12 +100,11 @@ async fn an_error_names_the_rows_that_do_not_decode_and_does_not_show_them() -> 
     jobs(&table).await?;
     let all = || table.query(Job::partition("wilhelmina")).page_size(2);
     let names = |error: &Error| {
-        let text = format!("{error} {error:?} {:?}", error.failed_rows());
+        let text = format!("{error} {error:?} {:?}", error.details().failed_rows);
         assert!(["wilhelmina", "job_", "much"].iter().all(|key| !text.contains(key)), "{text}");
         assert_eq!(error.kind(), ErrorKind::Decode);
-        let rows = error.failed_rows().iter();
-        rows.map(|row| (row.partition_key().to_owned(), row.row_key().to_owned()))
-            .collect::<Vec<_>>()
+        let rows = error.details().failed_rows.iter();
+        rows.map(|row| (row.partition_key.to_string(), row.row_key.to_string())).collect::<Vec<_>>()
     };
     let row = |number| ("wilhelmina".to_owned(), format!("job_000{number}"));
 
@@ -142,7 +141,7 @@ async fn results_are_what_decodes_and_what_does_not() -> TestResult {
     let failed: Vec<_> = numbers.iter().filter_map(|row| row.err()).collect();
     assert_eq!(numbers.iter().filter_map(|row| row.ok()).collect::<Vec<_>>(), [0, 1, 3, 4, 6]);
     assert_eq!(
-        failed.iter().map(|row| row.row_key()).collect::<Vec<_>>(),
+        failed.iter().map(|row| &*row.row_key).collect::<Vec<_>>(),
         ["job_0002", "job_0005"]
     );
     assert!(failed[0].to_string().contains("`Size`") && !failed[0].to_string().contains("much"));
@@ -168,7 +167,10 @@ async fn any_other_error_ends_a_stream() -> TestResult {
     let found = table.query(Job::partition("wilhelmina")).stream().collect::<Vec<_>>().await;
     assert_eq!(found.len(), 1);
     let error = found[0].as_ref().err().ok_or("there is no table")?;
-    assert!(error.is_not_found() && error.failed_rows().is_empty(), "{error}");
+    assert!(
+        error.kind() == ErrorKind::NotFound && error.details().failed_rows.is_empty(),
+        "{error}"
+    );
     let found = table.query(Job::partition("wilhelmina")).pages().collect::<Vec<_>>().await;
     assert_eq!(found.len(), 1);
     Ok(())
@@ -223,7 +225,7 @@ async fn a_set_passes_over_copies_of_its_indexes_and_of_nothing_else() -> TestRe
     assert_eq!(streamed.collect::<Vec<_>>().await.len(), 3);
     let error = table.query(Partition::<Known>::new("leeds")).all().await.err();
     let error = error.ok_or("two rows are of no type of the set")?;
-    let rows: Vec<_> = error.failed_rows().iter().map(FailedRow::row_key).collect();
+    let rows: Vec<_> = error.details().failed_rows.iter().map(|row| &*row.row_key).collect();
     assert_eq!(rows, ["row_1", "row_2"]);
     Ok(())
 }

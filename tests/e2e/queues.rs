@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use rowkey::queue::Body;
-use rowkey::table::AccessPolicy;
+use rowkey::service::AccessPolicy;
 use rowkey::{ErrorCode, ErrorKind, Outcome, Queue};
 use rowkey_tests::{Arm, Fixture, TestResult, arm, unique_name};
 
@@ -40,7 +40,7 @@ async fn deleting_a_queue_says_whether_it_was_there() -> TestResult {
     assert!(!never.delete_queue_if_exists().await?);
     let error = never.delete_queue().await.unwrap_err();
     assert_eq!(error.code(), Some(&ErrorCode::QUEUE_NOT_FOUND));
-    assert!(never.receive(1, HALF_A_MINUTE).await.unwrap_err().is_not_found());
+    assert!(never.receive(1, HALF_A_MINUTE).await.unwrap_err().kind() == ErrorKind::NotFound);
     Ok(())
 }
 
@@ -130,9 +130,9 @@ async fn a_message_of_another_process_is_changed_by_its_id_and_receipt() -> Test
     let mut message = queue.message_ref(&received.id, &received.pop_receipt);
     let visible = message.update(Some(Body::text("archive 7")), Duration::ZERO).await?;
     assert!(visible <= received.next_visible);
-    assert_ne!(message.pop_receipt(), received.pop_receipt);
+    assert_ne!(message.pop_receipt, received.pop_receipt);
     let old = queue.message_ref(&received.id, &received.pop_receipt);
-    assert!(old.delete().await.unwrap_err().is_conflict());
+    assert!(old.delete().await.unwrap_err().kind() == ErrorKind::Conflict);
     assert_eq!(queue.peek(1).await?[0].text(), "archive 7");
     assert!(message.delete_if_exists().await?);
     assert!(!message.delete_if_exists().await?);
@@ -144,7 +144,7 @@ async fn a_message_of_another_process_is_changed_by_its_id_and_receipt() -> Test
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     }
     let shown = format!("{message:?}");
-    assert!(shown.contains(&received.id) && !shown.contains(message.pop_receipt()));
+    assert!(shown.contains(&received.id) && !shown.contains(&message.pop_receipt));
     Ok(())
 }
 
@@ -200,7 +200,7 @@ async fn what_the_service_would_refuse_is_refused_before_sending() -> TestResult
         queue.set_metadata(&[("a-b", "1")]).await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
-        assert_eq!(error.attempts(), 0);
+        assert_eq!(error.details().attempts, 0);
     }
     let error = queue.put(Body::text("x".repeat(65_537))).send().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
@@ -262,7 +262,7 @@ async fn a_queue_is_described_as_it_is_created_and_its_policies_are_changed_one_
     queue.create_with(&[("kind", "inbox")]).await?;
     assert_eq!(queue.metadata().await?["kind"], "inbox");
     for metadata in [&[("kind", "inbox")], &[("kind", "other")]] {
-        assert!(queue.create_with(metadata).await.unwrap_err().is_already_exists());
+        assert!(queue.create_with(metadata).await.unwrap_err().kind() == ErrorKind::AlreadyExists);
     }
     let policy = |id: &str| AccessPolicy {
         id: id.to_owned(),
@@ -289,7 +289,7 @@ async fn queues_are_listed_by_prefix_and_page_by_page() -> TestResult {
         queue.create().await?;
         queue.set_metadata(&[("letter", letter)]).await?;
     }
-    let service = fixture.account.queue_service();
+    let service = &fixture.account;
     let found: Vec<_> = service
         .queues()
         .starting_with(&format!("{prefix}-"))
@@ -312,6 +312,13 @@ async fn queue_statistics_are_those_of_the_secondary() -> TestResult {
         return Ok(()); // Needs an account with a secondary.
     }
     let fixture = Fixture::new().await?;
-    assert!(fixture.account.queue_service().statistics().await?.last_sync.is_some());
+    assert!(
+        fixture
+            .account
+            .service_statistics(rowkey::service::Service::Queue)
+            .await?
+            .last_sync
+            .is_some()
+    );
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use rowkey::index::{IndexRange, SamePartition};
-use rowkey::sas::{TablePermissions, TableSas};
+use rowkey::sas::{Sas, TablePermissions};
 use rowkey::{Cost, DynamicEntity, Entity, ErrorKind, Key, Outcome, Partition, Table};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::rows::index_row;
@@ -209,10 +209,10 @@ async fn an_end_that_is_no_key_of_the_type_is_refused_before_anything_is_sent() 
 async fn a_signature_opens_the_values_of_one_range_of_rows() -> TestResult {
     let fixture = Fixture::new().await?;
     let sas = || {
-        let sas = TableSas::new("shelves").permissions(TablePermissions::QUERY);
+        let sas = Sas::table("shelves").permissions(TablePermissions::QUERY);
         sas.valid_for(Duration::from_secs(3600))
     };
-    let opened = |sas: TableSas| -> rowkey::Result<Vec<String>> {
+    let opened = |sas: Sas<TablePermissions>| -> rowkey::Result<Vec<String>> {
         let token = sas.sign(&fixture.account)?;
         let ends =
             token.query().split('&').filter(|it| it.starts_with("srk=") || it.starts_with("erk="));

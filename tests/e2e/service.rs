@@ -1,7 +1,7 @@
 //! What belongs to the account: properties, statistics, stored access policies, credentials.
 
+use rowkey::service::AccessPolicy;
 use rowkey::service::{CorsRule, ServiceProperties};
-use rowkey::table::AccessPolicy;
 use rowkey::{Credential, ErrorKind, StorageAccount};
 use rowkey_tests::{Arm, Fixture, TestResult, arm};
 
@@ -32,16 +32,16 @@ async fn service_properties_change_only_where_they_are_given() -> TestResult {
         return Ok(()); // They belong to the whole account.
     }
     let fixture = Fixture::new().await?;
-    let service = fixture.account.table_service();
-    let before = service.properties().await?;
+    let (account, service) = (&fixture.account, rowkey::service::Service::Table);
+    let before = account.service_properties(service).await?;
     let rule = CorsRule {
         allowed_origins: vec!["https://contoso.com".into()],
         allowed_methods: vec!["GET".into()],
         ..CorsRule::default()
     };
     let change = ServiceProperties { cors: Some(vec![rule.clone()]), ..Default::default() };
-    service.set_properties(&change).await?;
-    let after = service.properties().await?;
+    account.set_service_properties(service, &change).await?;
+    let after = account.service_properties(service).await?;
     assert_eq!(after, ServiceProperties { cors: Some(vec![rule]), ..before });
     Ok(())
 }
@@ -52,7 +52,7 @@ async fn statistics_are_those_of_the_secondary() -> TestResult {
         return Ok(()); // Needs an account with a secondary.
     }
     let fixture = Fixture::new().await?;
-    let stats = fixture.account.table_service().statistics().await?;
+    let stats = fixture.account.service_statistics(rowkey::service::Service::Table).await?;
     assert!(stats.last_sync.is_some());
     Ok(())
 }
@@ -68,12 +68,20 @@ async fn a_secondary_that_is_held_back_shows_what_was_and_says_since_when() -> T
     table.create().await?;
     let key = server.connection_string().split(';').find_map(|p| p.strip_prefix("AccountKey="));
     let secondary = StorageAccount::builder()
-        .table_endpoint(&format!("{}-secondary", server.table_endpoint()))?
+        .endpoint(
+            rowkey::service::Service::Table,
+            &format!("{}-secondary", server.table_endpoint()),
+        )?
         .credential(Credential::shared_key("devstoreaccount1", key.unwrap())?)
         .build()?
         .table("lagging");
-    let last_sync =
-        async || fixture.account.table_service().statistics().await.map(|s| s.last_sync);
+    let last_sync = async || {
+        fixture
+            .account
+            .service_statistics(rowkey::service::Service::Table)
+            .await
+            .map(|s| s.last_sync)
+    };
 
     let behind = server.hold_back_secondary();
     let since = last_sync().await?;
@@ -98,13 +106,13 @@ async fn a_wrong_key_is_an_authentication_error_that_does_not_show_it() -> TestR
     let key = "c2VjcmV0LXdyb25nLWtleQ==";
     let account = StorageAccount::builder()
         .name("devstoreaccount1")
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .credential(Credential::shared_key("devstoreaccount1", key)?)
         .build()?;
     let table = account.table("anything");
     let error = table.create().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Auth);
-    assert_eq!(error.status(), Some(403));
+    assert_eq!(error.details().status, Some(403));
     let shown = format!("{error} {error:?} {account:?} {table:?}");
     assert!(!shown.contains(key) && !shown.contains("Signature"), "{shown}");
     Ok(())
@@ -121,7 +129,7 @@ async fn shared_key_lite_is_accepted() -> TestResult {
     let key = parts.split(';').find_map(|p| p.strip_prefix("AccountKey=")).unwrap().to_owned();
     let account = StorageAccount::builder()
         .name("devstoreaccount1")
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .credential(Credential::shared_key_lite("devstoreaccount1", &key)?)
         .build()?;
     let table = account.table("lite");

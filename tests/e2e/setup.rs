@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
-use rowkey::sas::{TablePermissions, TableSas};
+use rowkey::sas::{Sas, TablePermissions};
 use rowkey::table::ServiceToken;
 use rowkey::{Attempt, Match, Policy, Result, StorageAccount, Table};
 use rowkey_tests::{Arm, TestResult, arm};
@@ -21,7 +21,7 @@ struct Shop(AtomicU32);
 impl Policy for Shop {
     fn before(&self, attempt: &mut Attempt<'_>) -> Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        attempt.add_header("x-ms-contoso-attempt", &attempt.number().to_string())
+        attempt.add_header("x-ms-contoso-attempt", &attempt.number.to_string())
     }
 }
 
@@ -50,7 +50,7 @@ async fn added_headers_are_signed_with_the_others() -> TestResult {
 #[tokio::test]
 async fn a_query_of_another_library_goes_on_here() -> TestResult {
     let table = staff(5).await?;
-    let token = TableSas::new(table.name())
+    let token = Sas::table(table.name())
         .permissions(TablePermissions::QUERY)
         .expires(table.account().clock().now() + TEN_MINUTES)
         .sign(table.account())?;
@@ -87,7 +87,7 @@ async fn a_query_of_another_library_goes_on_here() -> TestResult {
 #[tokio::test]
 async fn a_table_is_opened_by_its_address_with_a_signature() -> TestResult {
     let table = staff(2).await?;
-    let token = TableSas::new(table.name())
+    let token = Sas::table(table.name())
         .permissions(TablePermissions::QUERY)
         .expires(table.account().clock().now() + TEN_MINUTES)
         .sign(table.account())?;

@@ -63,7 +63,7 @@ async fn tables_are_listed_by_prefix_and_page_by_page() -> TestResult {
     for letter in ["a", "b", "c", "d", "e"] {
         fixture.account.table(&format!("{prefix}{letter}")).create().await?;
     }
-    let service = fixture.account.table_service();
+    let service = &fixture.account;
     let names: Vec<String> =
         service.tables().starting_with(&prefix).page_size(2).stream().try_collect().await?;
     let expected: Vec<_> = ["a", "b", "c", "d", "e"].map(|l| format!("{prefix}{l}")).into();

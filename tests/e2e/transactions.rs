@@ -47,7 +47,7 @@ async fn a_failure_names_the_operation_and_leaves_nothing_behind() -> TestResult
         .submit()
         .await
         .unwrap_err();
-    assert_eq!(error.operation_index(), Some(2));
+    assert_eq!(error.details().operation_index, Some(2));
     assert_eq!(error.code(), Some(&ErrorCode::ENTITY_ALREADY_EXISTS));
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::AlreadyExists, Outcome::Rejected));
     assert_eq!(table.query(Employee::partition("sales")).all().await?.len(), 1);
@@ -56,21 +56,28 @@ async fn a_failure_names_the_operation_and_leaves_nothing_behind() -> TestResult
     table.upsert(&employee(3)).await?;
     let error =
         table.transaction().upsert(&employee(7)).replace(&stale).submit().await.unwrap_err();
-    assert_eq!((error.operation_index(), error.is_conflict()), (Some(1), true));
+    assert_eq!(
+        (error.details().operation_index, error.kind() == ErrorKind::Conflict),
+        (Some(1), true)
+    );
     let error = table
         .transaction()
         .delete(Employee::key("sales", 99), Match::Any)
         .submit()
         .await
         .unwrap_err();
-    assert_eq!((error.operation_index(), error.is_not_found()), (Some(0), true));
+    assert_eq!(
+        (error.details().operation_index, error.kind() == ErrorKind::NotFound),
+        (Some(0), true)
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn what_no_transaction_can_do_is_refused_before_sending() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
-    let refused = |error: rowkey::Error| (error.kind(), error.outcome(), error.operation_index());
+    let refused =
+        |error: rowkey::Error| (error.kind(), error.outcome(), error.details().operation_index);
 
     let empty = table.transaction().submit().await.unwrap_err();
     assert_eq!(refused(empty), (ErrorKind::Invalid, Outcome::NotSent, None));
@@ -154,7 +161,7 @@ async fn what_fits_is_taken_and_what_does_not_is_refused() -> TestResult {
     assert!(!begun.fits(&one(&large(0, 2))), "the same entity");
     assert!(begun.fits(&one(&large(1, 1))) && begun.fits(&table.transaction()));
     let error = begun.append(other).submit().await.unwrap_err();
-    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(1)));
+    assert_eq!((error.kind(), error.details().operation_index), (ErrorKind::Invalid, Some(1)));
 
     let elsewhere = table.account().table("elsewhere").transaction();
     let error = one(&large(0, 1)).append(elsewhere).submit().await.unwrap_err();

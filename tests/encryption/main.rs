@@ -343,14 +343,18 @@ async fn the_model_and_the_table_agree_after_any_operations() -> TestResult {
                 }
                 2 => match patients.insert(&entity).await {
                     Ok(_) => assert_eq!(model.insert(number, entity), None),
-                    Err(error) => assert!(error.is_already_exists() && model.contains_key(&number)),
+                    Err(error) => assert!(
+                        error.kind() == ErrorKind::AlreadyExists && model.contains_key(&number)
+                    ),
                 },
                 3 => {
                     let change = |one: &mut Patient| one.scan.clone_from(&entity.scan);
                     match patients.update(key(number), change).await {
                         Ok(_) => model.get_mut(&number).unwrap().scan = entity.scan,
                         Err(error) => {
-                            assert!(error.is_not_found() && !model.contains_key(&number));
+                            assert!(
+                                error.kind() == ErrorKind::NotFound && !model.contains_key(&number)
+                            );
                         }
                     }
                 }

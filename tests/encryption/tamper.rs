@@ -221,7 +221,7 @@ async fn a_copy_is_read_only_where_its_entity_has_it() -> TestResult {
             };
             assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
             assert!(error.to_string().contains("where its entity has none"), "{error}");
-            assert!(error.index().is_some() && !format!("{error:?}").contains("Patient 1"));
+            assert!(error.details().index.is_some() && !format!("{error:?}").contains("Patient 1"));
         }
         // A copy in the place of an entity.
         put(&account, &moved(&copy, "patient_000005")).await?;

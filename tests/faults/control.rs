@@ -58,7 +58,7 @@ async fn more_than_the_targets_is_refused_until_the_clock_moves_on() -> TestResu
     insert(1).submit().await?;
     // Two of three are taken, and two more are asked for: neither is stored.
     let error = insert(3).submit().await.unwrap_err();
-    assert_eq!((error.kind(), error.status()), (ErrorKind::Throttled, Some(503)));
+    assert_eq!((error.kind(), error.details().status), (ErrorKind::Throttled, Some(503)));
     assert_eq!(error.code(), Some(&ErrorCode::SERVER_BUSY));
     table.insert(&counter("a", 5)).await?;
     assert_eq!(table.get(Counter::key("a", 5)).await.unwrap_err().kind(), ErrorKind::Throttled);

@@ -16,7 +16,7 @@ async fn a_rejected_request_changes_nothing_and_says_why() -> TestResult {
     let fault = server.inject(Fault::on(Operation::InsertEntity).reject(ErrorCode::SERVER_BUSY));
     let error = table.insert(&counter("a", 1)).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Throttled, Outcome::Rejected));
-    assert_eq!((error.code(), error.status()), (Some(&ErrorCode::SERVER_BUSY), Some(503)));
+    assert_eq!((error.code(), error.details().status), (Some(&ErrorCode::SERVER_BUSY), Some(503)));
     assert_eq!(fault.hits(), 1);
     assert!(server.snapshot().table("counters").unwrap().is_empty());
 

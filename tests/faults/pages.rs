@@ -126,7 +126,7 @@ async fn pages_may_end_anywhere() -> TestResult {
         let found = keys(table.scan().filter(fifth).all().await?);
         assert_eq!(found, KINDS.map(|kind| (kind.to_owned(), 5)), "{seed}");
         assert_eq!(table.query(Counter::partition("c")).first().await?.unwrap().entity.id, 0);
-        assert_eq!(account.table_service().tables().all().await?.len(), 21, "{seed}");
+        assert_eq!(account.tables().all().await?.len(), 21, "{seed}");
         cuts += chaos.cuts();
     }
     assert!(cuts > 500, "{cuts}");
@@ -227,13 +227,13 @@ async fn listings_may_end_anywhere_and_lose_nothing() -> TestResult {
     let mut cuts = 0;
     for seed in 0..20 {
         let chaos = server.chaos(Pages::seeded(seed));
-        let queues = account.queue_service().queues().starting_with("list-").all().await?;
+        let queues = account.queues().starting_with("list-").all().await?;
         assert!(queues.iter().map(|queue| &queue.name).eq(&names), "seed {seed}");
-        let containers = account.blob_service().containers().starting_with("list-").all().await?;
+        let containers = account.containers().starting_with("list-").all().await?;
         assert!(containers.iter().map(|container| &container.name).eq(&names), "seed {seed}");
         let blobs = container.blobs().page_size(7).all().await?;
         assert!(blobs.iter().map(|blob| &blob.name).eq(&names), "seed {seed}");
-        let folder: Vec<_> = container.blobs().folder("-1").try_collect().await?;
+        let folder: Vec<_> = container.blobs().folder("-1").stream().try_collect().await?;
         assert_eq!(folder, [Entry::Prefix("list-1".to_owned())], "seed {seed}");
         cuts += chaos.cuts();
     }

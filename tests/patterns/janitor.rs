@@ -225,7 +225,7 @@ async fn write(table: &Table, name: &str, token: u64) -> rowkey::Result<bool> {
         return Ok(false);
     }
     match table.replace(&stored.map(|row| row.fence = token)).await {
-        Err(error) if error.is_conflict() => Ok(false),
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
         written => written.map(|_| true),
     }
 }
@@ -379,7 +379,7 @@ async fn a_lease_that_is_lost_in_the_middle_of_a_chore_drops_it_and_another_lead
     world.until(|_| begun.load(Ordering::SeqCst) == 1).await;
     assert_eq!(dropped.load(Ordering::SeqCst), 0);
     let operator = world.account(1)?;
-    operator.container("locks").blob("janitor").break_lease_within(Duration::ZERO).await?;
+    operator.container("locks").blob("janitor").break_lease(Duration::ZERO).await?;
     world.until(|log| log.outcomes("long") == [Outcome::Lost, Outcome::Done]).await;
     assert_eq!((begun.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst)), (2, 2));
     let reports = janitor(&operator).reports().await?;
@@ -479,7 +479,7 @@ async fn what_cannot_be_run_is_refused() -> TestResult {
         assert!(refused.to_string().contains(says), "{refused}");
         assert!(!refused.to_string().contains("secret"), "{refused}");
         assert!(blob.acquire_lease(TERM).await?.is_some(), "the lock was released");
-        blob.break_lease_within(Duration::ZERO).await?;
+        blob.break_lease(Duration::ZERO).await?;
     }
     account.container("locks").delete().await?;
     let missing = janitor(&account).chore(one()).run_until(pending()).await.unwrap_err();

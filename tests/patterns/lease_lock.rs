@@ -148,7 +148,7 @@ async fn work_keeps_it_by_renewing_it() -> TestResult {
 async fn work_stops_when_the_lock_is_broken() -> TestResult {
     let (_server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;
-    account.container("locks").blob("lock").break_lease_within(Duration::ZERO).await?;
+    account.container("locks").blob("lock").break_lease(Duration::ZERO).await?;
     let (outcome, ()) = join(held.guard(forever), async { clock.advance(TERM / 3) }).await;
     assert!(matches!(outcome, Guarded::Lost(Lost::Taken)), "{outcome:?}");
     Ok(())
@@ -173,7 +173,7 @@ async fn work_that_is_told_ends_in_its_own_way() -> TestResult {
         lost
     };
     let operator = async {
-        account.container("locks").blob("lock").break_lease_within(Duration::ZERO).await?;
+        account.container("locks").blob("lock").break_lease(Duration::ZERO).await?;
         clock.advance(TERM / 3);
         Ok::<_, rowkey::Error>(())
     };

@@ -215,7 +215,8 @@ async fn what_repeating_does_not_mend_is_an_error_even_so() -> TestResult {
 #[tokio::test]
 async fn reading_a_whole_table_is_asked_for_and_not_denied() -> TestResult {
     let (_server, _, table) = standing().await?;
-    let options = ClientOptions { scan_policy: ScanPolicy::Deny, ..table.options().clone() };
+    let options =
+        ClientOptions { scan_policy: ScanPolicy::Deny, ..table.account().options().clone() };
     let table = table.with_options(options);
     assert!(table.scan::<State>().all().await.is_err());
     assert!(Lookup::of_table(&table, MINUTE).get(&key("WA")).await?.is_some());

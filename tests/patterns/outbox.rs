@@ -234,7 +234,7 @@ async fn a_task_too_large_for_a_message_comes_in_a_blob() -> TestResult {
     assert_eq!(blobs().await, 1);
     // A transaction that is refused leaves no blob.
     let refused = prices.transaction().insert(&price).task(&large).submit().await;
-    assert!(refused.unwrap_err().is_already_exists());
+    assert!(refused.unwrap_err().kind() == ErrorKind::AlreadyExists);
     assert_eq!(blobs().await, 1);
     let expected = large.clone();
     let worker = Worker::new(tasks(&account), move |task: Tell, attempt: Attempt| {
@@ -319,7 +319,10 @@ async fn a_task_made_for_a_version_changes_no_later_one() -> TestResult {
                 let key = Price::key("leeds", &task.item);
                 match prices.transaction().delete_if(&key, task.version).submit().await {
                     Ok(_) => Ok(Done::Applied),
-                    Err(error) if error.is_conflict() || error.is_not_found() => {
+                    Err(error)
+                        if error.kind() == ErrorKind::Conflict
+                            || error.kind() == ErrorKind::NotFound =>
+                    {
                         Ok(Done::AlreadyApplied)
                     }
                     Err(error) => Err(error),

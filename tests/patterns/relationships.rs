@@ -39,7 +39,8 @@ async fn hire(staff: &Table, id: u32) -> rowkey::Result<()> {
             .submit()
             .await;
         match written {
-            Err(error) if error.is_conflict() && error.outcome() == Outcome::Rejected => {}
+            Err(error)
+                if error.kind() == ErrorKind::Conflict && error.outcome() == Outcome::Rejected => {}
             result => return result.map(drop),
         }
     }

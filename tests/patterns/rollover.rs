@@ -181,7 +181,7 @@ async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
                 (Ok(_), Err(lost)) | (Err(lost), Ok(_)) => lost,
                 both => panic!("one of two inserts of a key succeeds: {both:?}"),
             };
-            assert!(lost.is_already_exists(), "{lost}");
+            assert!(lost.kind() == rowkey::ErrorKind::AlreadyExists, "{lost}");
             let read = behind.at(time).get(Line::key("web", number)).await?.unwrap();
             let same = ahead.at(time).get(Line::key("web", number)).await?.unwrap();
             assert_eq!(read.entity, same.entity);
@@ -208,7 +208,10 @@ async fn a_period_whose_table_is_being_deleted_takes_nothing_and_then_begins_ane
     assert_eq!(tables(&server.snapshot()), Vec::<String>::new(), "no second table");
     server.clock().advance(Duration::from_secs(61));
     log.now().insert(&line("web", 2)).await?;
-    assert!(other.now().insert(&line("web", 2)).await.unwrap_err().is_already_exists());
+    assert!(
+        other.now().insert(&line("web", 2)).await.unwrap_err().kind()
+            == rowkey::ErrorKind::AlreadyExists
+    );
     assert_eq!(all(&other).await?, [("web".to_owned(), 2)]);
     Ok(())
 }
@@ -264,9 +267,9 @@ async fn other_errors_are_the_callers() -> TestResult {
     let log = log(&server)?;
     log.now().insert(&line("web", 1)).await?;
     let error = log.now().insert(&line("web", 1)).await.unwrap_err();
-    assert!(error.is_already_exists());
+    assert!(error.kind() == rowkey::ErrorKind::AlreadyExists);
     let bad = Rollover::new(account(&server)?, "no-table", Period::Day);
-    assert_eq!(bad.now().insert(&line("web", 1)).await.unwrap_err().attempts(), 0);
+    assert_eq!(bad.now().insert(&line("web", 1)).await.unwrap_err().details().attempts, 0);
     let refused =
         server.inject(Fault::on(Operation::CreateTable).reject(ErrorCode::AUTHORIZATION_FAILURE));
     let error = log.at(day("2030-12-01")).insert(&line("web", 1)).await.unwrap_err();

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::queue::Body;
-use rowkey::sas::{
-    BlobPermissions, BlobSas, QueuePermissions, QueueSas, TablePermissions, TableSas, lint,
-};
-use rowkey::table::AccessPolicy;
+use rowkey::sas::{BlobPermissions, QueuePermissions, Sas, TablePermissions, lint};
+use rowkey::service::AccessPolicy;
 use rowkey::{
     Clock as _, Credential, CredentialSlot, DynamicEntity, Entity, ErrorCode, ErrorKind, Key,
     ManualClock, Match, Outcome, Partition, StorageAccount, Table,
@@ -67,8 +65,8 @@ fn note(user: &str, id: u32) -> Note {
     Note { user: user.into(), id, text: format!("{user}'s") }
 }
 
-fn own_notes(user: &str) -> TableSas {
-    TableSas::new("notes").permissions(TablePermissions::ALL).partition(Note::partition(user))
+fn own_notes(user: &str) -> Sas<TablePermissions> {
+    Sas::table("notes").permissions(TablePermissions::ALL).partition(Note::partition(user))
 }
 
 fn code<T: std::fmt::Debug>(result: rowkey::Result<T>) -> ErrorCode {
@@ -205,7 +203,7 @@ async fn a_policy_takes_its_tokens_with_it_and_the_next_has_its_own() -> TestRes
         ..AccessPolicy::default()
     };
     fixture.notes.set_access_policy(policy("app1")).await?;
-    let grant = |user: &str| TableSas::new("notes").partition(Note::partition(user));
+    let grant = |user: &str| Sas::table("notes").partition(Note::partition(user));
     // Long-lived, which is not given out without a policy.
     let vending = Vending::new(&fixture.account, grant).lifetime(600 * MINUTE);
     assert_eq!(vending.token("ada").unwrap_err().kind(), ErrorKind::Invalid);
@@ -231,7 +229,7 @@ async fn after_a_key_was_replaced_tokens_are_signed_with_the_new_one() -> TestRe
     let slot = CredentialSlot::new(key("b2xk")?);
     let account = StorageAccount::builder()
         .credential(slot.credential())
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .build()?;
     account.table("notes").create().await?;
     let vending = Vending::new(&account, own_notes);
@@ -250,7 +248,7 @@ async fn after_a_key_was_replaced_tokens_are_signed_with_the_new_one() -> TestRe
 async fn what_is_unwise_or_cannot_be_is_not_handed_out() -> TestResult {
     let fixture = Fixture::new().await?;
     let account = &fixture.account;
-    let whole = |_: &str| TableSas::new("notes").permissions(TablePermissions::QUERY);
+    let whole = |_: &str| Sas::table("notes").permissions(TablePermissions::QUERY);
     let open = move |user: &str| whole(user).keys(Key::<Note>::new(user, "")..);
     let keyless = StorageAccount::from_connection_string(
         &Vending::new(account, own_notes).token("ada")?.token.connection_string(),
@@ -302,11 +300,11 @@ async fn a_user_may_have_a_queue_or_a_container_instead() -> TestResult {
         fixture.account.container(&format!("photos-{user}")).create().await?;
     }
     let inbox = Vending::new(&fixture.account, |user| {
-        QueueSas::new(format!("inbox-{user}")).permissions(QueuePermissions::PROCESS)
+        Sas::queue(format!("inbox-{user}")).permissions(QueuePermissions::PROCESS)
     });
     let photos = Vending::new(&fixture.account, |user| {
         let permissions = BlobPermissions::READ | BlobPermissions::CREATE | BlobPermissions::WRITE;
-        BlobSas::container(format!("photos-{user}")).permissions(permissions)
+        Sas::container(format!("photos-{user}")).permissions(permissions)
     });
     fixture.account.queue("inbox-ada").put(Body::text("hello")).send().await?;
     let hers = fixture.at(&inbox, "ada")?;
@@ -329,7 +327,7 @@ async fn rows_of_a_shared_partition_can_be_vended_by_prefix() -> TestResult {
     // The separator belongs to the prefix, or ada would have adam's.
     let vending = Vending::new(&fixture.account, |user| {
         let rows = Partition::<DynamicEntity>::new("2026").prefix(&format!("{user}_"));
-        TableSas::new("boards").permissions(TablePermissions::QUERY).partition(rows)
+        Sas::table("boards").permissions(TablePermissions::QUERY).partition(rows)
     });
     let hers = fixture.at(&vending, "ada")?.table("boards");
     assert_eq!(hers.scan::<DynamicEntity>().all().await?.len(), 1);

@@ -151,8 +151,11 @@ impl Doer {
             match posted {
                 // Another worker has changed the balance, or made it.
                 Err(error)
-                    if error.is_conflict() && error.outcome() != rowkey::Outcome::Unknown => {}
-                Err(error) if error.is_already_exists() && error.operation_index() == Some(2) => {}
+                    if error.kind() == ErrorKind::Conflict
+                        && error.outcome() != rowkey::Outcome::Unknown => {}
+                Err(error)
+                    if error.kind() == ErrorKind::AlreadyExists
+                        && error.details().operation_index == Some(2) => {}
                 posted => return posted.map(drop),
             }
         };
@@ -188,7 +191,9 @@ impl Doer {
             };
             match moved {
                 Ok(_) => return Ok(Done::Applied),
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict
+                        || error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
@@ -206,7 +211,9 @@ impl Doer {
             };
             match hung {
                 Ok(_) => return Ok(Done::Applied),
-                Err(error) if error.is_conflict() || error.is_already_exists() => {}
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict
+                        || error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }

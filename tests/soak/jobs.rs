@@ -262,7 +262,7 @@ impl Places {
                 let order = Order { account: *account, number: *number };
                 match self.orders.transaction().insert(&order).task(job).submit().await {
                     // By an earlier call, whose end was unknown.
-                    Err(error) if error.is_already_exists() => Ok(()),
+                    Err(error) if error.kind() == rowkey::ErrorKind::AlreadyExists => Ok(()),
                     submitted => submitted.map(drop),
                 }
             }

@@ -18,7 +18,7 @@ async fn eight_writers_of_one_value_leave_one_owner() -> TestResult {
     let written = join_all(all.iter().map(|order| orders.insert(order))).await;
     assert_eq!(written.iter().filter(|written| written.is_ok()).count(), 1);
     for error in written.into_iter().filter_map(Result::err) {
-        assert_eq!(error.index(), Some("by_number"), "{error}");
+        assert_eq!(error.details().index, Some("by_number"), "{error}");
     }
     assert_eq!(agreed(&server.snapshot(), true).len(), 1);
     Ok(())
@@ -76,7 +76,7 @@ async fn what_a_lagging_secondary_says_never_becomes_a_write() -> TestResult {
     let taken = Order { number: Some("N5".into()), ..order(2) };
     let injected =
         server.inject(Fault::on(Operation::GetEntity).times(1).reject(ErrorCode::SERVER_BUSY));
-    assert_eq!(orders.insert(&taken).await.unwrap_err().index(), Some("by_number"));
+    assert_eq!(orders.insert(&taken).await.unwrap_err().details().index, Some("by_number"));
     drop(injected);
     assert_eq!(agreed(&server.snapshot(), true), [("order_0001".into(), 106)]);
     Ok(())

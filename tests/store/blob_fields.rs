@@ -261,10 +261,10 @@ async fn a_write_that_is_refused_leaves_no_blob() -> TestResult {
     orders.insert(&order(1)).await?;
     let before = agreed(&server.snapshot());
     let taken = orders.insert(&Order { number: "A1".into(), ..order(2) }).await.unwrap_err();
-    assert_eq!(taken.index(), Some("by_number"));
-    assert!(orders.insert(&order(1)).await.unwrap_err().is_already_exists());
+    assert_eq!(taken.details().index, Some("by_number"));
+    assert!(orders.insert(&order(1)).await.unwrap_err().kind() == ErrorKind::AlreadyExists);
     let gone = orders.replace_if(&order(3), &"\"x\"".parse()?).await.unwrap_err();
-    assert!(gone.is_conflict());
+    assert!(gone.kind() == ErrorKind::Conflict);
     // What is refused for its size is refused before anything is sent.
     let journal = server.journal();
     let long = Order { customer: "x".repeat(40_000), ..order(4) };

@@ -356,7 +356,7 @@ async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
     let good = blob.get().await?.unwrap().bytes;
     blob.put(good.slice(..good.len() - 1)).send().await?;
     let error = named(&staff, "Jones").await.unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::Decode, Some("by_last_name")));
+    assert_eq!((error.kind(), error.details().index), (ErrorKind::Decode, Some("by_last_name")));
     assert!(error.to_string().contains("Store::repair"), "{error}");
     let pending = staff.insert(&employee(2, "Jones")).await?.settled;
     assert_eq!(pending, rowkey_store::Settled::Pending);

@@ -155,7 +155,7 @@ async fn a_write_after_a_read_through_an_index_is_guarded_by_the_entity() -> Tes
 
     let changed = Order { courier: None, ..found.entity };
     let refused = orders.replace_if(&changed, &found.version).await.unwrap_err();
-    assert!(refused.is_conflict(), "{refused}");
+    assert!(refused.kind() == rowkey::ErrorKind::Conflict, "{refused}");
     let stored = account.table("orders").get(head.key()).await?.unwrap();
     assert_eq!(stored.entity.get("badge"), Some(&"B1".into()));
     Ok(())
@@ -183,7 +183,7 @@ async fn a_row_of_another_program_where_a_copy_belongs_is_neither_replaced_nor_d
     let key = || Order::key("contoso", 1);
 
     let error = orders.update(key(), |order| order.cents = 7).await.unwrap_err();
-    assert_eq!(error.index(), Some("by_desk"), "{error}");
+    assert_eq!(error.details().index, Some("by_desk"), "{error}");
     assert!(!error.to_string().contains("taken"), "no entity has the value: {error}");
     assert_eq!(stored().await?.as_ref(), Some(&row), "after an update");
 
@@ -218,11 +218,11 @@ async fn a_version_that_was_read_through_a_copy_is_none_after_a_merge_of_another
         table.merge((&merged, rowkey::Match::Any)).await?;
         let changed = Order { cents: 6, ..found.entity };
         let error = orders.replace_if(&changed, &version).await.unwrap_err();
-        assert!(error.is_conflict(), "{property}: {error}");
+        assert!(error.kind() == rowkey::ErrorKind::Conflict, "{property}: {error}");
         let error = orders.delete_if(Order::key("contoso", 1), &version).await.unwrap_err();
-        assert!(error.is_conflict(), "{property}: {error}");
+        assert!(error.kind() == rowkey::ErrorKind::Conflict, "{property}: {error}");
         let submit = orders.transaction().replace_if(&changed, version).submit().await;
-        assert!(submit.unwrap_err().is_conflict(), "{property}");
+        assert!(submit.unwrap_err().kind() == rowkey::ErrorKind::Conflict, "{property}");
         // What the store writes brings both together.
         orders.update(Order::key("contoso", 1), |order| order.cents = 8).await?;
     }

@@ -339,7 +339,7 @@ async fn a_commit_that_lands_late_meets_its_void_whatever_two_clocks_say() -> Te
     let (inserted, others) = join(Box::pin(writer.insert(&one)), others).await;
     others?;
     assert_eq!(agreed(&server.snapshot(), false).len(), 1);
-    assert_eq!(inserted.unwrap_err().index(), Some("by_number"));
+    assert_eq!(inserted.unwrap_err().details().index, Some("by_number"));
     for _ in 0..3 {
         pass(2800);
         worker.work_once().await?;

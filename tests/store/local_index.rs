@@ -128,7 +128,10 @@ async fn entities_are_found_by_every_index() -> TestResult {
     staff.update(key(7), |e| e.email = "ADA@contoso.com".into()).await?;
     let taken = |e: &mut Employee| e.email = "ada@CONTOSO.com".into();
     let refused = staff.update(key(8), taken).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.index()), (ErrorKind::AlreadyExists, Some("by_email")));
+    assert_eq!(
+        (refused.kind(), refused.details().index),
+        (ErrorKind::AlreadyExists, Some("by_email"))
+    );
     assert!(!refused.to_string().contains("contoso"), "{refused}");
     assert_in_step(&staff).await
 }
@@ -276,7 +279,7 @@ async fn rows_that_others_left_out_of_step_are_mended_on_the_way() -> TestResult
     foreign.set("What", "not ours");
     table.insert(&foreign).await?;
     let refused = staff.insert(&employee(9, "King", "dan@contoso.com")).await.unwrap_err();
-    assert_eq!(refused.index(), Some("by_email"), "{refused}");
+    assert_eq!(refused.details().index, Some("by_email"), "{refused}");
     assert_eq!(table.get(foreign.key()).await?.unwrap().entity, foreign);
     Ok(())
 }
@@ -425,7 +428,7 @@ impl Model<'_> {
                 return Ok(());
             }
             _ => match staff.update(self.key(id), |e| e.clone_from(&entity)).await {
-                Err(error) if error.is_not_found() => {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
                     assert!(!present, "update {id}");
                     return Ok(());
                 }

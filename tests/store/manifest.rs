@@ -115,7 +115,7 @@ async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> T
     let new = setup.open::<new::Task>().await?;
     let by_tag = || new.query(new::Task::by_tag("core", "a"));
     let refused = by_tag().all().await.unwrap_err();
-    assert_eq!((refused.kind(), refused.index()), (ErrorKind::Invalid, Some("by_tag")));
+    assert_eq!((refused.kind(), refused.details().index), (ErrorKind::Invalid, Some("by_tag")));
     assert!(refused.to_string().contains("announced"), "{refused}");
     assert_eq!(new.query(new::Task::by_owner("core", "ada")).all().await?.len(), 3);
     new.insert(&new_task(4)).await?;
@@ -136,7 +136,7 @@ async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> T
     assert!(old.delete(old::Task::key("core", 1)).await.is_err());
     assert!(old.transaction().insert(&old_task(8)).submit().await.is_err());
     new.insert(&new_task(9)).await?;
-    assert_eq!(by_tag().all().await.unwrap_err().index(), Some("by_tag"));
+    assert_eq!(by_tag().all().await.unwrap_err().details().index, Some("by_tag"));
     let early = new.advance("by_tag").await.unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Unavailable);
 
@@ -152,7 +152,7 @@ async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> T
 
     // Retiring, and gone: the old program may write again.
     assert_eq!(new.retire("by_tag").await?, Stage::Retiring);
-    assert_eq!(by_tag().all().await.unwrap_err().index(), Some("by_tag"));
+    assert_eq!(by_tag().all().await.unwrap_err().details().index, Some("by_tag"));
     setup.pass(61);
     old.insert(&old_task(10)).await?;
     assert!(new.advance("by_tag").await.is_err(), "it is too early");
@@ -265,7 +265,7 @@ async fn a_store_on_a_table_without_a_manifest_announces_what_it_declares() -> T
     let by_owner = || old::Task::by_owner("core", "ada");
     assert_eq!(built.query(by_owner()).all().await?.len(), 1, "what is only built reads");
     let opened = setup.open::<old::Task>().await?;
-    assert_eq!(opened.query(by_owner()).all().await.unwrap_err().index(), Some("by_owner"));
+    assert_eq!(opened.query(by_owner()).all().await.unwrap_err().details().index, Some("by_owner"));
     opened.advance("by_owner").await?;
     setup.pass(721);
     assert_eq!(opened.advance("by_owner").await?, Stage::Readable);

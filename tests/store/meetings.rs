@@ -121,7 +121,7 @@ async fn no_decision_is_made_by_the_secondary() -> TestResult {
     agreed(&server.snapshot(), true);
     let one = busy();
     let taken = Order { number: Some("A1".into()), ..order(2) };
-    assert_eq!(orders.insert(&taken).await.unwrap_err().index(), Some("by_number"));
+    assert_eq!(orders.insert(&taken).await.unwrap_err().details().index, Some("by_number"));
     drop(one);
     let one = busy();
     assert!(orders.repair().run().await?.is_clean());
@@ -149,7 +149,7 @@ async fn a_value_that_goes_round_has_one_owner() -> TestResult {
         let numbers = [(1, "X"), (2, "X"), (3, "X"), (1, "Y"), (2, "Y"), (3, "A1"), (1, "A1")];
         let all = numbers.map(|(id, number)| set(id, number));
         for updated in futures_util::future::join_all(all).await {
-            let error = updated.err().and_then(|error| error.index());
+            let error = updated.err().and_then(|error| error.details().index);
             assert!(error.is_none_or(|index| index == "by_number"));
         }
         for _ in 0..2 {

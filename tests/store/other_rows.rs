@@ -1,7 +1,7 @@
 //! Rows that do not decode, in queries of a store and in walks: each is one error with its keys.
 
 use futures_util::{StreamExt as _, stream};
-use rowkey::{DynamicEntity, Error, ErrorKind, FailedRow, Page, StorageAccount};
+use rowkey::{DynamicEntity, Error, ErrorKind, Page, StorageAccount};
 use rowkey_store::job::{Job, Report, Verdict, Walk};
 use rowkey_tests::TestResult;
 
@@ -27,7 +27,7 @@ fn rows(error: &Error) -> Vec<&str> {
     let text = format!("{error} {error:?}");
     assert!(!text.contains("order_0") && !text.contains("many"), "{text}");
     assert_eq!(error.kind(), ErrorKind::Decode);
-    error.failed_rows().iter().map(FailedRow::row_key).collect()
+    error.details().failed_rows.iter().map(|row| &*row.row_key).collect()
 }
 
 #[tokio::test]

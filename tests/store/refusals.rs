@@ -16,7 +16,10 @@ async fn two_entities_of_one_transaction_cannot_have_one_unique_value() -> TestR
     let (one, two) = (order(1), Order { number: Some("A1".into()), ..order(2) });
     let before = server.journal();
     let error = orders.transaction().insert(&one).insert(&two).submit().await.unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::AlreadyExists, Some("by_number")));
+    assert_eq!(
+        (error.kind(), error.details().index),
+        (ErrorKind::AlreadyExists, Some("by_number"))
+    );
     assert_eq!(server.journal().since(&before).len(), 0, "it is refused before anything is sent");
     assert!(agreed(&server.snapshot(), true).is_empty());
     Ok(())

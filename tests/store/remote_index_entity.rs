@@ -209,7 +209,7 @@ async fn a_full_list_is_reported_by_workers() -> TestResult {
     server.clock().advance(std::time::Duration::from_secs(61));
     assert_eq!(store(&sweep::account(&server)?)?.work_once().await?.failed, 1);
     let refused = tasks.list_keys(&Task::by_owner("ada")).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.index()), (ErrorKind::TooLarge, Some("by_owner")));
+    assert_eq!((refused.kind(), refused.details().index), (ErrorKind::TooLarge, Some("by_owner")));
     // When there is room, it joins.
     tasks.delete(Task::key("core", 1)).await?;
     let row = Key::<DynamicEntity>::new("owners", "list_task_by_owner_ada");
@@ -227,7 +227,7 @@ async fn more_values_than_declared_are_refused_before_anything_is_sent() -> Test
     let (server, account, tasks) = start().await?;
     let before = server.journal();
     let refused = tasks.insert(&task("core", 1, &["a", "b", "c", "d"])).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.index()), (ErrorKind::TooLarge, Some("by_tag")));
+    assert_eq!((refused.kind(), refused.details().index), (ErrorKind::TooLarge, Some("by_tag")));
     assert_eq!(server.journal().since(&before).len(), 0);
     let refused = Store::<Task>::builder(account.table("tasks")).build().unwrap_err();
     assert!(refused.to_string().contains("`by_tag`"), "{refused}");

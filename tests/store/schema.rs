@@ -133,7 +133,7 @@ async fn older_entities_are_converted_when_they_are_read() -> TestResult {
     assert!(second.verify().run().await?.is_clean());
     // A value that an older entity has is taken.
     let taken = Order { number: "A1".into(), ..order(3) };
-    assert_eq!(second.insert(&taken).await.unwrap_err().index(), Some("by_number"));
+    assert_eq!(second.insert(&taken).await.unwrap_err().details().index, Some("by_number"));
     Ok(())
 }
 

@@ -44,7 +44,7 @@ async fn entities_of_two_types_and_a_row_are_written_together_or_not_at_all() ->
     let (three, other) = (order(3), Desk { id: 2, ..desk.clone() });
     let error =
         orders.transaction().insert(&three).with(&desks, &other).submit().await.unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::AlreadyExists, Some("by_label")));
+    assert_eq!((error.kind(), error.details().index), (ErrorKind::AlreadyExists, Some("by_label")));
     assert_eq!(agreed_orders(&server).len(), 2);
     assert_eq!(orders.find(Order::by_number("A3")).await?, None, "its claim was given back");
     orders.insert(&three).await?;

@@ -45,7 +45,7 @@ async fn a_value_has_one_owner_in_all_partitions() -> TestResult {
     let (_server, _, users) = start().await?;
     users.insert(&user("uk", 1, "Ada@contoso.com")).await?;
     let taken = users.insert(&user("us", 1, "ADA@contoso.com")).await.unwrap_err();
-    assert_eq!((taken.kind(), taken.index()), (ErrorKind::AlreadyExists, Some("by_email")));
+    assert_eq!((taken.kind(), taken.details().index), (ErrorKind::AlreadyExists, Some("by_email")));
     assert!(!taken.to_string().contains("contoso"), "{taken}");
     // Those without a value claim none.
     users.insert(&user("us", 2, "")).await?;
@@ -71,7 +71,9 @@ async fn of_many_that_want_a_value_one_gets_it() -> TestResult {
     });
     let results = join_all(wanted).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
-    assert!(results.iter().filter_map(|one| one.as_ref().err()).all(|e| e.index().is_some()));
+    assert!(
+        results.iter().filter_map(|one| one.as_ref().err()).all(|e| e.details().index.is_some())
+    );
     Ok(())
 }
 
@@ -100,7 +102,7 @@ async fn a_taken_value_is_refused_by_the_primary() -> TestResult {
         let busy = server.inject(reads.nth(nth).reject(ErrorCode::SERVER_BUSY));
         let lagging = store(&reading_secondary(&account))?;
         let taken = lagging.insert(&user("uk", 2, "ada@contoso.com")).await.unwrap_err();
-        assert_eq!(taken.index(), Some("by_email"), "{nth}");
+        assert_eq!(taken.details().index, Some("by_email"), "{nth}");
         drop(busy);
     }
     drop(behind);

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::Value;
-use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ListKey, StorageAccount};
+use rowkey::index::ListKey;
+use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
@@ -195,13 +196,13 @@ async fn a_full_list_refuses_the_write_and_says_which_it_is() -> TestResult {
     tasks.table().insert(&list_of("a", &keys)).await?;
     let before = server.snapshot().table("tasks").unwrap().entities().count();
     let error = tasks.insert(&task(1, &["b", "a"])).await.unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::TooLarge, Some("by_tag")));
+    assert_eq!((error.kind(), error.details().index), (ErrorKind::TooLarge, Some("by_tag")));
     assert!(error.to_string().contains("`by_tag` is full"), "{error}");
     assert_eq!(server.snapshot().table("tasks").unwrap().entities().count(), before);
 
     tasks.insert(&task(1, &["b"])).await?;
     let joins = tasks.update(key(1), |task| task.tags = vec!["a".into()]).await;
-    assert_eq!(joins.unwrap_err().index(), Some("by_tag"));
+    assert_eq!(joins.unwrap_err().details().index, Some("by_tag"));
     assert_eq!(ids(&tasks, Task::by_tag("core", "b")).await?, [1], "nothing was written");
 
     // One key less, and there is room.
@@ -216,7 +217,7 @@ async fn a_full_list_refuses_the_write_and_says_which_it_is() -> TestResult {
 async fn an_entity_of_too_many_values_is_refused() -> TestResult {
     let (server, tasks) = start().await?;
     let error = tasks.insert(&task(1, &["a", "b", "c", "d", "e"])).await.unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::TooLarge, Some("by_tag")));
+    assert_eq!((error.kind(), error.details().index), (ErrorKind::TooLarge, Some("by_tag")));
     assert!(error.to_string().contains("5 different values"), "{error}");
     tasks.insert(&task(1, &["a", "b", "c", "d", "a"])).await?;
     assert_eq!(agreed(&server.snapshot()).len(), 6);
@@ -246,9 +247,17 @@ async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
     for row in damaged {
         tasks.table().upsert(&row).await?;
         let read = tasks.query(Task::by_tag("core", "a")).all().await.unwrap_err();
-        assert_eq!((read.kind(), read.index()), (ErrorKind::Decode, Some("by_tag")), "{read}");
+        assert_eq!(
+            (read.kind(), read.details().index),
+            (ErrorKind::Decode, Some("by_tag")),
+            "{read}"
+        );
         let write = tasks.insert(&task(2, &["a"])).await.unwrap_err();
-        assert_eq!((write.kind(), write.index()), (ErrorKind::Decode, Some("by_tag")), "{write}");
+        assert_eq!(
+            (write.kind(), write.details().index),
+            (ErrorKind::Decode, Some("by_tag")),
+            "{write}"
+        );
     }
     tasks.table().upsert(&good).await?;
     tasks.insert(&task(2, &["a"])).await?;

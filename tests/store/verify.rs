@@ -68,7 +68,10 @@ async fn write(staff: Store<Colleague>, writer: u32, seed: u64) -> Result<(), Er
             2..=4 => staff.update(key, |stored| *stored = entity.clone()).await.map(drop),
             _ => staff.delete(key).await.map(drop),
         };
-        let is_expected = |error: &Error| error.is_already_exists() || error.is_not_found();
+        let is_expected = |error: &Error| {
+            error.kind() == rowkey::ErrorKind::AlreadyExists
+                || error.kind() == rowkey::ErrorKind::NotFound
+        };
         done.or_else(|error| if is_expected(&error) { Ok(()) } else { Err(error) })?;
     }
     Ok(())

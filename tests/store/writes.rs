@@ -73,13 +73,17 @@ async fn the_error_names_the_declaration_whose_value_is_taken() -> TestResult {
     let desk = Order { desk: Some(1), ..order(2) };
     for (taken, index) in [(number, Some("by_number")), (desk, Some("by_desk")), (order(1), None)] {
         let error = orders.insert(&taken).await.unwrap_err();
-        assert_eq!((error.kind(), error.index()), (ErrorKind::AlreadyExists, index), "{error}");
+        assert_eq!(
+            (error.kind(), error.details().index),
+            (ErrorKind::AlreadyExists, index),
+            "{error}"
+        );
         assert_eq!(agreed(&server.snapshot(), true).len(), 1);
     }
     orders.insert(&order(2)).await?;
     let error =
         orders.update(Order::key("contoso", 2), |order| order.number = Some("A1".into())).await;
-    assert_eq!(error.unwrap_err().index(), Some("by_number"));
+    assert_eq!(error.unwrap_err().details().index, Some("by_number"));
     agreed(&server.snapshot(), true);
     Ok(())
 }

@@ -118,7 +118,7 @@ async fn codes_that_nobody_knows_keep_their_text_and_get_a_kind_by_status() {
         let body = r#"{"odata.error":{"code":"BrandNew","message":{"lang":"en-US","value":"hm"}}}"#;
         answer(&stub, json(status, body)).await;
         let error = table(&stub.uri(), once()).upsert(&thing()).await.unwrap_err();
-        assert_eq!((error.kind(), error.status()), (kind, Some(status)));
+        assert_eq!((error.kind(), error.details().status), (kind, Some(status)));
         assert_eq!(error.code(), Some(&ErrorCode::new("BrandNew")));
     }
 }
@@ -159,19 +159,22 @@ async fn an_answer_that_cannot_be_understood_is_named_and_a_read_of_it_changed_n
     Mock::given(matchers::any()).respond_with(busy).up_to_n_times(1).mount(&stub).await;
     answer(&stub, json(200, "{}").insert_header("x-ms-request-id", "an-id")).await;
     let query = table.query(Thing::partition("p")).all().await.unwrap_err();
-    assert_eq!((query.attempts(), query.kind()), (2, ErrorKind::Decode));
+    assert_eq!((query.details().attempts, query.kind()), (2, ErrorKind::Decode));
     let get = table.get(key()).await.unwrap_err();
-    let tables = table.account().table_service().tables().all().await.unwrap_err();
+    let tables = table.account().tables().all().await.unwrap_err();
     let policies = table.access_policies().await.unwrap_err();
     let batch = table.transaction().get(key()).await.unwrap_err();
     for error in [query, get, tables, policies, batch] {
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Rejected));
-        assert_eq!((error.status(), error.request_id()), (Some(200), Some("an-id")));
-        assert!(error.attempts() > 0, "{error}");
+        assert_eq!(
+            (error.details().status, error.details().request_id.as_deref()),
+            (Some(200), Some("an-id"))
+        );
+        assert!(error.details().attempts > 0, "{error}");
     }
     let transaction = table.transaction().upsert(&thing()).submit().await.unwrap_err();
     assert_eq!((transaction.kind(), transaction.outcome()), (ErrorKind::Decode, Outcome::Unknown));
-    assert_eq!(transaction.request_id(), Some("an-id"));
+    assert_eq!(transaction.details().request_id.as_deref(), Some("an-id"));
 }
 
 #[tokio::test]
@@ -193,7 +196,7 @@ async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
     answer(&stub, committed()).await;
     let error = table.transaction().insert(&thing()).submit().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::Unknown));
-    assert_eq!((error.status(), error.operation_index()), (Some(500), Some(0)));
+    assert_eq!((error.details().status, error.details().operation_index), (Some(500), Some(0)));
     stub.reset().await;
     let timeout = refused(ErrorCode::OPERATION_TIMED_OUT);
     Mock::given(matchers::any()).respond_with(timeout).up_to_n_times(1).mount(&stub).await;
@@ -204,7 +207,7 @@ async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
     stub.reset().await;
     answer(&stub, refused(ErrorCode::SERVER_BUSY)).await;
     let error = table.transaction().insert(&thing()).submit().await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 4));
+    assert_eq!((error.kind(), error.details().attempts), (ErrorKind::Throttled, 4));
 }
 
 #[tokio::test]
@@ -217,7 +220,7 @@ async fn an_update_that_loses_again_and_again_waits_between_its_rounds() {
     let clock = ManualClock::auto_advancing(WHEN.parse().unwrap());
     let table = table_by(&stub.uri(), ClientOptions::default(), clock.clone());
     let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
-    assert!(error.is_conflict());
+    assert!(error.kind() == ErrorKind::Conflict);
     let slept = clock.slept();
     assert_eq!(slept.len(), 14, "not before the second round");
     let longest = (0..14).map(|round| (10 << round).min(1000));
@@ -233,7 +236,7 @@ async fn redirects_are_errors_and_are_not_followed() {
     let there = format!("{}/elsewhere", stub.uri());
     answer(&stub, ResponseTemplate::new(307).insert_header("Location", there.as_str())).await;
     let error = table.get(key()).await.unwrap_err();
-    assert_eq!(error.status(), Some(307));
+    assert_eq!(error.details().status, Some(307));
     let paths = stub.received_requests().await.unwrap();
     assert!(paths.iter().all(|request| request.url.path() != "/elsewhere"));
 }
@@ -261,7 +264,7 @@ async fn a_refused_transaction_names_the_operation() {
     answer(&stub, answers::refused_transaction(1, ErrorCode::ENTITY_ALREADY_EXISTS)).await;
     let other = Thing { number: 8, ..thing() };
     let error = table.transaction().insert(&thing()).insert(&other).submit().await.unwrap_err();
-    assert_eq!(error.operation_index(), Some(1));
+    assert_eq!(error.details().operation_index, Some(1));
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert_eq!(error.outcome(), Outcome::Rejected);
 }
@@ -336,10 +339,10 @@ async fn a_refused_transaction_whose_answer_names_no_operation_names_none() {
     answer(&stub, answers::Answer { body: body.into(), ..refused }).await;
     let other = Thing { number: 8, ..thing() };
     let both = table.transaction().insert(&thing()).insert(&other).submit().await.unwrap_err();
-    assert_eq!((both.kind(), both.operation_index()), (ErrorKind::AlreadyExists, None));
+    assert_eq!((both.kind(), both.details().operation_index), (ErrorKind::AlreadyExists, None));
     // With one operation there is no doubt, and the service leaves the number out.
     let one = table.transaction().insert(&thing()).submit().await.unwrap_err();
-    assert_eq!((one.kind(), one.operation_index()), (ErrorKind::AlreadyExists, Some(0)));
+    assert_eq!((one.kind(), one.details().operation_index), (ErrorKind::AlreadyExists, Some(0)));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ async fn blob(answer: ResponseTemplate) -> (MockServer, Blob) {
     let start = "2026-11-20T12:00:00Z".parse::<rowkey::edm::DateTime>().unwrap();
     let account = StorageAccount::builder()
         .name("acct")
-        .blob_endpoint(&stub.uri())
+        .endpoint(rowkey::service::Service::Blob, &stub.uri())
         .unwrap()
         .credential(Credential::shared_key("acct", "a2V5").unwrap())
         .clock(ManualClock::auto_advancing(start.into()))

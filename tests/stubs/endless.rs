@@ -47,11 +47,11 @@ async fn endless(tokens: Tokens) -> (MockServer, StorageAccount) {
 fn account(uri: &str) -> StorageAccount {
     StorageAccount::builder()
         .name("acct")
-        .table_endpoint(&format!("{uri}/table"))
+        .endpoint(rowkey::service::Service::Table, &format!("{uri}/table"))
         .unwrap()
-        .queue_endpoint(&format!("{uri}/queue"))
+        .endpoint(rowkey::service::Service::Queue, &format!("{uri}/queue"))
         .unwrap()
-        .blob_endpoint(&format!("{uri}/blob"))
+        .endpoint(rowkey::service::Service::Blob, &format!("{uri}/blob"))
         .unwrap()
         .credential(Credential::shared_key("acct", "a2V5").unwrap())
         .build()
@@ -89,11 +89,11 @@ async fn readings(
         ("pages", query().pages().try_collect::<Vec<_>>().await.map(drop)),
         ("ahead", query().prefetch().stream().try_collect::<Vec<_>>().await.map(drop)),
         ("pages ahead", query().prefetch().pages().try_collect::<Vec<_>>().await.map(drop)),
-        ("tables", limited!(account.table_service().tables()).all().await.map(drop)),
-        ("queues", limited!(account.queue_service().queues()).all().await.map(drop)),
-        ("containers", limited!(account.blob_service().containers()).all().await.map(drop)),
+        ("tables", limited!(account.tables()).all().await.map(drop)),
+        ("queues", limited!(account.queues()).all().await.map(drop)),
+        ("containers", limited!(account.containers()).all().await.map(drop)),
         ("blobs", blobs().all().await.map(drop)),
-        ("folder", blobs().folder("/").try_collect::<Vec<_>>().await.map(drop)),
+        ("folder", blobs().folder("/").stream().try_collect::<Vec<_>>().await.map(drop)),
     ]
 }
 

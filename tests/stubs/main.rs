@@ -50,7 +50,7 @@ fn table(endpoint: &str, options: ClientOptions) -> Table {
 fn table_by(endpoint: &str, options: ClientOptions, clock: ManualClock) -> Table {
     StorageAccount::builder()
         .name("acct")
-        .table_endpoint(endpoint)
+        .endpoint(rowkey::service::Service::Table, endpoint)
         .unwrap()
         .credential(Credential::shared_key("acct", "a2V5").unwrap())
         .clock(clock)
@@ -62,8 +62,15 @@ fn table_by(endpoint: &str, options: ClientOptions, clock: ManualClock) -> Table
 
 /// An account whose three services are all at one address.
 fn account_at(uri: &str) -> StorageAccountBuilder {
-    let builder = StorageAccount::builder().name("acct").table_endpoint(uri).unwrap();
-    let builder = builder.queue_endpoint(uri).unwrap().blob_endpoint(uri).unwrap();
+    let builder = StorageAccount::builder()
+        .name("acct")
+        .endpoint(rowkey::service::Service::Table, uri)
+        .unwrap();
+    let builder = builder
+        .endpoint(rowkey::service::Service::Queue, uri)
+        .unwrap()
+        .endpoint(rowkey::service::Service::Blob, uri)
+        .unwrap();
     builder.credential(Credential::shared_key("acct", "a2V5").unwrap())
 }
 

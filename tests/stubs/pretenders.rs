@@ -22,7 +22,7 @@ async fn answering(answer: ResponseTemplate) -> MockServer {
 fn account(uri: &str, client: reqwest::ClientBuilder) -> StorageAccount {
     StorageAccount::builder()
         .name("acct")
-        .table_endpoint(uri)
+        .endpoint(rowkey::service::Service::Table, uri)
         .unwrap()
         .credential(Credential::sas(SAS).unwrap())
         .options(once())
@@ -45,7 +45,7 @@ async fn a_client_of_the_callers_follows_no_redirect_and_shows_nobody_the_signat
             .redirect(reqwest::redirect::Policy::limited(10));
         let table = account(&stub.uri(), eager).table("things");
         let error = table.insert(&thing()).await.unwrap_err();
-        assert_eq!(error.status(), Some(status));
+        assert_eq!(error.details().status, Some(status));
         assert!(error.to_string().contains("redirects are not followed"), "{error}");
         table.get(Key::<DynamicEntity>::new("a", "b")).await.unwrap_err();
         let received = stub.received_requests().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_client_of_the_callers_repeats_nothing() {
         });
     let table = account(&stub.uri(), reqwest::Client::builder().no_proxy().retry(retry));
     let error = table.table("things").insert(&thing()).await.unwrap_err();
-    assert_eq!((error.outcome(), error.attempts()), (Outcome::Unknown, 1));
+    assert_eq!((error.outcome(), error.details().attempts), (Outcome::Unknown, 1));
     assert_eq!(stub.received_requests().await.unwrap().len(), 1, "the body was sent once");
 }
 
@@ -76,7 +76,7 @@ async fn a_client_of_the_callers_repeats_nothing() {
 async fn a_secret_that_comes_later_is_not_sent_over_http_either() {
     let slot = rowkey::CredentialSlot::new(Credential::shared_key("acct", "a2V5").unwrap());
     let account = StorageAccount::builder()
-        .table_endpoint("http://storage.invalid:10002/acct")
+        .endpoint(rowkey::service::Service::Table, "http://storage.invalid:10002/acct")
         .unwrap()
         .credential(slot.credential())
         .build()
@@ -92,7 +92,7 @@ async fn a_secret_that_comes_later_is_not_sent_over_http_either() {
 async fn the_signature_of_a_source_is_not_sent_over_http_either() {
     let of = |endpoint: &str, credential| {
         let builder = StorageAccount::builder().name("acct").credential(credential);
-        builder.blob_endpoint(endpoint).unwrap().build().unwrap()
+        builder.endpoint(rowkey::service::Service::Blob, endpoint).unwrap().build().unwrap()
     };
     let source = of("https://acct.blob.core.windows.net", Credential::sas(SAS).unwrap());
     let key = Credential::shared_key("acct", "a2V5").unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rowkey::queue::Body;
-use rowkey::table::AccessPolicy;
+use rowkey::service::AccessPolicy;
 use rowkey::{Credential, ManualClock, Queue, StorageAccount};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
@@ -15,7 +15,7 @@ async fn jobs(answer: ResponseTemplate) -> (MockServer, Queue) {
     let start = "2026-11-20T12:00:00Z".parse::<rowkey::edm::DateTime>().unwrap();
     let account = StorageAccount::builder()
         .name("acct")
-        .queue_endpoint(&stub.uri())
+        .endpoint(rowkey::service::Service::Queue, &stub.uri())
         .unwrap()
         .credential(Credential::shared_key("acct", "a2V5").unwrap())
         .clock(ManualClock::auto_advancing(start.into()))

@@ -110,7 +110,7 @@ async fn cosmos_is_sent_a_merge_as_a_tunnelled_post() {
     let stub = MockServer::start().await;
     answer(&stub, answers::written()).await;
     let account = rowkey::StorageAccount::builder()
-        .table_endpoint(&stub.uri())
+        .endpoint(rowkey::service::Service::Table, &stub.uri())
         .unwrap()
         .cosmos()
         .credential(rowkey::Credential::anonymous())

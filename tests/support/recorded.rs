@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rowkey::Table;
-use rowkey::sas::{AccountPermissions, AccountSas, ResourceTypes, Services};
+use rowkey::sas::{AccountPermissions, ResourceTypes, Sas, Services};
 use serde::Deserialize;
 
 use crate::{Fixture, unique_name};
@@ -73,7 +73,7 @@ pub async fn replay(
 ) -> Result<Table, Box<dyn std::error::Error>> {
     let table = fixture.account.table(&unique_name());
     table.create().await?;
-    let sas = AccountSas::new(Services::TABLE, ResourceTypes::ALL)
+    let sas = Sas::account(Services::TABLE, ResourceTypes::ALL)
         .permissions(AccountPermissions::ALL)
         .valid_for(Duration::from_secs(3600))
         .sign(&fixture.account)?;

@@ -73,12 +73,12 @@ pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
         }
 
         #[automatically_derived]
-        impl #generics #krate::entity::Flatten for #ident #arguments #bounds {
+        impl #generics #krate::Flatten for #ident #arguments #bounds {
             const NAMES: &'static [&'static str] = &[#(#names),*];
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<Self, #krate::DecodeError> {
                 ::core::result::Result::Ok(Self { #(#fields,)* })
             }
 
@@ -101,7 +101,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         quote_spanned! { at(from) =>
             if #row.is_older(#version)? {
                 return ::core::result::Result::Ok(::core::convert::From::from(
-                    <#from as #krate::entity::Projection>::decode(#row)?,
+                    <#from as #krate::Projection>::decode(#row)?,
                 ));
             }
         }
@@ -141,14 +141,14 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         #checks
 
         #[automatically_derived]
-        impl #generics #krate::entity::Projection for #ident #arguments #bounds {
+        impl #generics #krate::Projection for #ident #arguments #bounds {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
             #opened
             #blobs
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<Self, #krate::DecodeError> {
                 #kind
                 #older
                 #version
@@ -194,15 +194,15 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<
                 ::core::option::Option<#krate::entity::Older>,
-                #krate::entity::DecodeError,
+                #krate::DecodeError,
             > {
                 const {
                     ::core::assert!(
-                        <#from as #krate::entity::Entity>::VERSION < #version,
+                        <#from as #krate::Entity>::VERSION < #version,
                         "`from` names a version that is not older"
                     );
                     ::core::assert!(
-                        <#from as #krate::entity::Entity>::ENCRYPTED.is_empty()
+                        <#from as #krate::Entity>::ENCRYPTED.is_empty()
                             || !Self::ENCRYPTED.is_empty(),
                         "the older version has encrypted fields, and this one has none: keep one"
                     );
@@ -222,15 +222,15 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 &self,
                 #row: &#krate::entity::RowReader<'_>,
                 #out: &mut #krate::entity::RowWriter,
-            ) -> ::core::result::Result<(), #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<(), #krate::DecodeError> {
                 if #row.is_older(#version)? {
-                    return <#from as #krate::entity::Entity>::encode_stored(
-                        &<#from as #krate::entity::Projection>::decode(#row)?,
+                    return <#from as #krate::Entity>::encode_stored(
+                        &<#from as #krate::Projection>::decode(#row)?,
                         #row,
                         #out,
                     );
                 }
-                #krate::entity::Entity::encode(self, #out);
+                #krate::Entity::encode(self, #out);
                 ::core::result::Result::Ok(())
             }
         }
@@ -248,9 +248,9 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let texts = texts.map(|(name, text)| quote! { (#name, #text) });
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Entity for #ident #arguments #bounds {
-            const ROWS: #krate::entity::Rows = #rows;
-            const PARTITIONS: #krate::entity::Rows = #partitions;
+        impl #generics #krate::Entity for #ident #arguments #bounds {
+            const ROWS: #krate::Rows = #rows;
+            const PARTITIONS: #krate::Rows = #partitions;
             const ROW_TEMPLATE: &'static [#krate::key::Piece] = #row_template;
             #kind
             #version
@@ -307,11 +307,11 @@ fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
     let krate = &model.krate;
     let head = template.head();
     if template.parts().next().is_none() {
-        quote! { #krate::entity::Rows::One(#head) }
+        quote! { #krate::Rows::One(#head) }
     } else if head.is_empty() {
-        quote! { #krate::entity::Rows::All }
+        quote! { #krate::Rows::All }
     } else {
-        quote! { #krate::entity::Rows::Head(#head) }
+        quote! { #krate::Rows::Head(#head) }
     }
 }
 
@@ -362,7 +362,7 @@ fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
         }
         (None, Some(compat)) => Some(quote_spanned! { at(ty) =>
             const {
-                #krate::entity::Compat::#compat.stored_as(<#ty as #krate::entity::Property>::TYPE)
+                #krate::entity::Compat::#compat.stored_as(<#ty as #krate::Property>::TYPE)
             }
         }),
         (None, None) => None,
@@ -383,7 +383,7 @@ fn type_checks(model: &Model<'_>) -> TokenStream {
         Some(quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
                 #krate::entity::is_storable_as(
-                    <#ty as #krate::entity::Property>::TYPE,
+                    <#ty as #krate::Property>::TYPE,
                     #krate::edm::Type::#stored,
                 ),
                 #what
@@ -399,7 +399,7 @@ fn taken(model: &Model<'_>) -> TokenStream {
     let krate = &model.krate;
     let own = own_names(model);
     let flattened = model.flattened().map(|(Field { ty, .. }, prefix)| {
-        quote_spanned! { at(ty) => (#prefix, <#ty as #krate::entity::Flatten>::NAMES) }
+        quote_spanned! { at(ty) => (#prefix, <#ty as #krate::Flatten>::NAMES) }
     });
     quote! { &[("", &[#(#own),*]) #(, #flattened)*] }
 }
@@ -440,7 +440,7 @@ fn write(model: &Model<'_>, field: &Field<'_>, out: &Ident) -> Option<TokenStrea
     if let Role::Flatten(prefix) = &field.role {
         return Some(quote_spanned! { at(ty) =>
             #out.flatten(#prefix, |#out| {
-                <#ty as #krate::entity::Flatten>::encode(&self.#ident, #out);
+                <#ty as #krate::Flatten>::encode(&self.#ident, #out);
             });
         });
     }
@@ -496,7 +496,7 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
             quote_spanned! { span => #row.rest(#taken)? }
         }
         Role::Flatten(prefix) => quote_spanned! { span =>
-            <#ty as #krate::entity::Flatten>::decode(&#row.flattened(#prefix))?
+            <#ty as #krate::Flatten>::decode(&#row.flattened(#prefix))?
         },
         Role::Property { name, with: Some(with), default, .. } => {
             let value = quote_spanned! { span => #row.converted(#name, #with::from_value)? };
@@ -564,7 +564,7 @@ fn absent(
             quote_spanned! { span => #value.unwrap_or_else(#default) }
         }
         (None, None) => quote_spanned! { span =>
-            #value.ok_or_else(|| #krate::entity::DecodeError::missing(#name))?
+            #value.ok_or_else(|| #krate::DecodeError::missing(#name))?
         },
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let delegate = |method: TokenStream| {
         let types = set.variants.iter().map(|member| (member.ident, member.ty)).chain(set.unknown);
         let arms = types.map(|(variant, ty)| {
-            let entity = quote_spanned! { at(ty) => <#ty as #krate::entity::Entity> };
+            let entity = quote_spanned! { at(ty) => <#ty as #krate::Entity> };
             quote! { Self::#variant(__entity) => #entity::#method(__entity, #out), }
         });
         quote! { match self { #(#arms)* } }
@@ -55,10 +55,10 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #decode
         #[automatically_derived]
-        impl #krate::entity::Entity for #ident {
-            const ROWS: #krate::entity::Rows = #krate::entity::Rows::All;
+        impl #krate::Entity for #ident {
+            const ROWS: #krate::Rows = #krate::Rows::All;
             const COPIES: &'static [&'static [#krate::index::Index]] =
-                &[#(<#types as #krate::entity::Entity>::INDEXES),*];
+                &[#(<#types as #krate::Entity>::INDEXES),*];
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -85,8 +85,8 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
     let older = set.variants.iter().flat_map(|member| &member.older).map(|old| {
         quote_spanned! { at(old) =>
             if __tag.is::<#old>() {
-                return <#old as #krate::entity::Entity>::encode_stored(
-                    &<#old as #krate::entity::Projection>::decode(#row)?,
+                return <#old as #krate::Entity>::encode_stored(
+                    &<#old as #krate::Projection>::decode(#row)?,
                     #row,
                     #out,
                 );
@@ -95,7 +95,7 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
     });
     let types = set.variants.iter().map(|member| (member.ident, member.ty)).chain(set.unknown);
     let arms = types.map(|(variant, ty)| {
-        let entity = quote_spanned! { at(ty) => <#ty as #krate::entity::Entity> };
+        let entity = quote_spanned! { at(ty) => <#ty as #krate::Entity> };
         quote! { Self::#variant(__entity) => #entity::encode_stored(__entity, #row, #out), }
     });
     let tag = set.variants.iter().any(|member| !member.older.is_empty()).then(|| {
@@ -103,7 +103,7 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
             let __tag = #krate::entity::set::Tag::read(
                 #row,
                 #discriminator,
-                <Self as #krate::entity::Entity>::COPIES,
+                <Self as #krate::Entity>::COPIES,
             )?;
         }
     });
@@ -112,7 +112,7 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
             &self,
             #row: &#krate::entity::RowReader<'_>,
             #out: &mut #krate::entity::RowWriter,
-        ) -> ::core::result::Result<(), #krate::entity::DecodeError> {
+        ) -> ::core::result::Result<(), #krate::DecodeError> {
             #tag
             #(#older)*
             match self { #(#arms)* }
@@ -127,7 +127,7 @@ fn decode(set: &Set<'_>) -> TokenStream {
     let arms = variants.iter().map(|Member { ident, ty, older }| {
         let newest = quote_spanned! { at(ty) =>
             if __tag.is::<#ty>() {
-                return <#ty as #krate::entity::Projection>::decode(#row).map(Self::#ident);
+                return <#ty as #krate::Projection>::decode(#row).map(Self::#ident);
             }
         };
         let older = older.iter().map(|old| {
@@ -141,29 +141,29 @@ fn decode(set: &Set<'_>) -> TokenStream {
     });
     let unknown = if let Some((variant, ty)) = set.unknown {
         quote_spanned! { at(ty) =>
-            <#ty as #krate::entity::Projection>::decode(#row).map(Self::#variant)
+            <#ty as #krate::Projection>::decode(#row).map(Self::#variant)
         }
     } else {
         let (name, types) = (ident.to_string(), variants.iter().map(|member| member.ty));
         quote! {
             ::core::result::Result::Err(
-                __tag.unknown(#name, &[#(<#types as #krate::entity::Entity>::ROWS),*]),
+                __tag.unknown(#name, &[#(<#types as #krate::Entity>::ROWS),*]),
             )
         }
     };
     quote! {
         #[automatically_derived]
-        impl #krate::entity::Projection for #ident {
+        impl #krate::Projection for #ident {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> =
                 ::core::option::Option::None;
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<Self, #krate::DecodeError> {
                 let __tag = #krate::entity::set::Tag::read(
                     #row,
                     #discriminator,
-                    <Self as #krate::entity::Entity>::COPIES,
+                    <Self as #krate::Entity>::COPIES,
                 )?;
                 #(#arms)*
                 #unknown
@@ -219,8 +219,8 @@ fn checks(set: &Set<'_>) -> TokenStream {
             );
             quote_spanned! { at(old) =>
                 const _: () = ::core::assert!(
-                    <#old as #krate::entity::Entity>::VERSION
-                        < <#newest as #krate::entity::Entity>::VERSION,
+                    <#old as #krate::Entity>::VERSION
+                        < <#newest as #krate::Entity>::VERSION,
                     "{}",
                     #what
                 );
@@ -235,7 +235,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
         );
         quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
-                !<#ty as #krate::entity::Projection>::IS_OPENED,
+                !<#ty as #krate::Projection>::IS_OPENED,
                 "{}",
                 #what
             );

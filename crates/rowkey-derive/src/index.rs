@@ -345,7 +345,7 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     }
     let krate = &model.krate;
     let (pk, rk) = (local_named("partition"), local_named("row"));
-    let entity = quote! { #krate::entity::Entity };
+    let entity = quote! { #krate::Entity };
     let arms = keys.indexes.iter().enumerate().map(|(position, index)| {
         let when = index.when.as_ref().map(|when| quote! { if !#when(self) { return false; } });
         // A field that is None is in no index.

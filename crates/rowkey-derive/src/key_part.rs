@@ -20,12 +20,12 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
     let ident = &input.ident;
-    let part = quote_spanned! { at(ty) => <#ty as #krate::key::KeyPart> };
-    let bounded = bounded(input, ty, &quote! { #krate::key::KeyPart });
+    let part = quote_spanned! { at(ty) => <#ty as #krate::KeyPart> };
+    let bounded = bounded(input, ty, &quote! { #krate::KeyPart });
     let (generics, arguments, bounds) = bounded.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::key::KeyPart for #ident #arguments #bounds {
+        impl #generics #krate::KeyPart for #ident #arguments #bounds {
             const KIND: #krate::key::PartKind = #part::KIND;
             const EXACT: bool = #part::EXACT;
 
@@ -47,10 +47,10 @@ fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
     let Variants { krate, idents, texts, .. } = variants;
     let ident = &input.ident;
     let unknown = format!("a text that `{ident}` has");
-    let string = quote! { <::std::string::String as #krate::key::KeyPart> };
+    let string = quote! { <::std::string::String as #krate::KeyPart> };
     quote! {
         #[automatically_derived]
-        impl #krate::key::KeyPart for #ident {
+        impl #krate::KeyPart for #ident {
             const KIND: #krate::key::PartKind = #krate::key::PartKind::Text;
             const EXACT: bool = true;
 

@@ -30,13 +30,13 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let doc = format!("The key of one entity: `{pk_template}`, `{rk_template}`.");
     let key = quote! {
         #[doc = #doc]
-        #vis fn key(#arguments) -> #krate::key::Key<Self> {
+        #vis fn key(#arguments) -> #krate::Key<Self> {
             #bind
             let mut #pk = #krate::key::KeyWriter::new();
             #write_partition
             let mut #rk = #krate::key::KeyWriter::new();
             #write_row
-            #krate::key::Key::from_writers(#pk, #rk)
+            #krate::Key::from_writers(#pk, #rk)
         }
     };
 
@@ -44,11 +44,11 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let doc = format!("All entities of this type in the partition `{pk_template}`.");
     let whole = quote! {
         #[doc = #doc]
-        #vis fn partition(#arguments) -> #krate::key::Partition<Self> {
+        #vis fn partition(#arguments) -> #krate::Partition<Self> {
             #bind
             let mut #pk = #krate::key::KeyWriter::new();
             #write_partition
-            #krate::key::Partition::from_writer(#pk)
+            #krate::Partition::from_writer(#pk)
         }
     };
     let partitions = partitions(model, keys);
@@ -71,13 +71,13 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
         );
         quote! {
             #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::key::Partition<Self> {
+            #vis fn #name(#arguments) -> #krate::Partition<Self> {
                 #bind
                 let mut #pk = #krate::key::KeyWriter::new();
                 #write_partition
                 let mut #rk = #krate::key::KeyWriter::new();
                 #write_prefix
-                #krate::key::Partition::from_writer(#pk).under(#rk)
+                #krate::Partition::from_writer(#pk).under(#rk)
             }
         }
     });
@@ -103,7 +103,7 @@ fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     );
     Some(quote! {
         #[doc = #doc]
-        #vis fn partitions(#arguments) -> ::std::vec::Vec<#krate::key::Partition<Self>> {
+        #vis fn partitions(#arguments) -> ::std::vec::Vec<#krate::Partition<Self>> {
             #bind
             (0..#buckets)
                 .map(|#bucket| {
@@ -111,7 +111,7 @@ fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
                     #before
                     #pk.bucket_number(#bucket, #buckets);
                     #after
-                    #krate::key::Partition::from_writer(#pk)
+                    #krate::Partition::from_writer(#pk)
                 })
                 .collect()
         }
@@ -195,7 +195,7 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let (ty, words) = (part_type(model, part.index), notation.words());
         let tokens = notation.tokens(krate);
         // Of the derive, so that no lint takes the path for one of the program.
-        let key_part = quote_spanned! { at(ty) => #krate::key::KeyPart };
+        let key_part = quote_spanned! { at(ty) => #krate::KeyPart };
         let check = move |method: TokenStream, what: String| {
             quote_spanned! { ty.span() =>
                 const _: () = ::core::assert!(
@@ -303,7 +303,7 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #reader.end()?;
                 ::core::result::Result::Ok(#locals)
             })()
-            .map_err(|error| #krate::entity::DecodeError::key(#which, error))?;
+            .map_err(|error| #krate::DecodeError::key(#which, error))?;
         }
     };
     // A value that stands in both keys is read where it is kept more finely.
@@ -320,7 +320,7 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
         #vis fn parse_key(
             #pk: &str,
             #rk: &str,
-        ) -> ::core::result::Result<#types, #krate::entity::DecodeError> {
+        ) -> ::core::result::Result<#types, #krate::DecodeError> {
             #first
             #second
             ::core::result::Result::Ok(#locals)

@@ -232,7 +232,7 @@ pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
             quote! { *#local }
         };
         let write_partition = list.partition.as_ref().map_or_else(
-            || quote! { #krate::entity::Entity::partition_key(self, &mut #pk); },
+            || quote! { #krate::Entity::partition_key(self, &mut #pk); },
             |template| write(model, &template.pieces, &pk, value),
         );
         let write_partition = if list.blob {

@@ -236,14 +236,14 @@ impl<'a> Model<'a> {
                     quote_spanned! { span => #inner: #krate::entity::Json #default }
                 }
                 Role::Property { blob: true, .. } => {
-                    quote_spanned! { span => #ty: #krate::entity::Property + ::core::default::Default }
+                    quote_spanned! { span => #ty: #krate::Property + ::core::default::Default }
                 }
                 Role::Property { default: Some(default), .. } if default.path.is_none() => {
-                    quote_spanned! { span => #ty: #krate::entity::Property + ::core::default::Default }
+                    quote_spanned! { span => #ty: #krate::Property + ::core::default::Default }
                 }
-                Role::Property { .. } => quote_spanned! { span => #ty: #krate::entity::Property },
+                Role::Property { .. } => quote_spanned! { span => #ty: #krate::Property },
                 Role::Rest => quote_spanned! { span => #ty: #krate::entity::Rest },
-                Role::Flatten(_) => quote_spanned! { span => #ty: #krate::entity::Flatten },
+                Role::Flatten(_) => quote_spanned! { span => #ty: #krate::Flatten },
                 Role::Skipped(Some(default)) if default.path.is_some() => continue,
                 Role::Skipped(_) => quote_spanned! { span => #ty: ::core::default::Default },
             };

@@ -18,12 +18,12 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
     let ident = &input.ident;
-    let property = quote_spanned! { at(ty) => <#ty as #krate::entity::Property> };
-    let bounded = bounded(input, ty, &quote! { #krate::entity::Property });
+    let property = quote_spanned! { at(ty) => <#ty as #krate::Property> };
+    let bounded = bounded(input, ty, &quote! { #krate::Property });
     let (generics, arguments, bounds) = bounded.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Property for #ident #arguments #bounds {
+        impl #generics #krate::Property for #ident #arguments #bounds {
             const TYPE: ::core::option::Option<#krate::edm::Type> = #property::TYPE;
 
             fn to_value(&self) -> ::core::result::Result<
@@ -147,7 +147,7 @@ fn number_impl(input: &DeriveInput, numbers: &Numbers<'_>) -> TokenStream {
     };
     // A number of another type that is the same number is read as any integer field reads it.
     let read_number = quote! {
-        <::core::primitive::#number as #krate::entity::Property>::from_value
+        <::core::primitive::#number as #krate::Property>::from_value
     };
     let read = if other.is_some() {
         quote! {
@@ -176,7 +176,7 @@ fn written_before(other: Option<&Other<'_>>) -> Option<TokenStream> {
 
 fn from_other(krate: &Path, other: &Other<'_>) -> TokenStream {
     let ty = other.ty;
-    quote_spanned! { at(ty) => <#ty as #krate::entity::Property>::from_value }
+    quote_spanned! { at(ty) => <#ty as #krate::Property>::from_value }
 }
 
 /// What the implementations for enums have in common.
@@ -203,7 +203,7 @@ impl Enum<'_> {
             || stored.clone(),
             |Other { ty, .. }| {
                 quote_spanned! { at(ty) =>
-                    match (#stored, <#ty as #krate::entity::Property>::TYPE) {
+                    match (#stored, <#ty as #krate::Property>::TYPE) {
                         (
                             ::core::option::Option::Some(__own),
                             ::core::option::Option::Some(__other),
@@ -220,7 +220,7 @@ impl Enum<'_> {
             );
             quote_spanned! { at(ty) =>
                 if let Self::#ident(__other) = self {
-                    let __value = <#ty as #krate::entity::Property>::to_value(__other)?;
+                    let __value = <#ty as #krate::Property>::to_value(__other)?;
                     return match &__value {
                         ::core::option::Option::Some(#known) if #is_known => {
                             ::core::result::Result::Err(#krate::entity::PropertyError::new(#what))
@@ -232,7 +232,7 @@ impl Enum<'_> {
         });
         quote! {
             #[automatically_derived]
-            impl #krate::entity::Property for #ident {
+            impl #krate::Property for #ident {
                 const TYPE: ::core::option::Option<#krate::edm::Type> = #stored;
 
                 fn to_value(&self) -> ::core::result::Result<

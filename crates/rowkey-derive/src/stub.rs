@@ -67,7 +67,7 @@ pub(crate) fn property(input: &DeriveInput) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Property for #ident #arguments #bounds {
+        impl #generics #krate::Property for #ident #arguments #bounds {
             fn to_value(&self) -> ::core::result::Result<
                 ::core::option::Option<#krate::edm::ValueRef<'_>>,
                 #krate::entity::PropertyError,
@@ -90,7 +90,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::key::KeyPart for #ident #arguments #bounds {
+        impl #generics #krate::KeyPart for #ident #arguments #bounds {
             // What a template asks of it is not the mistake.
             const KIND: #krate::key::PartKind = #krate::key::PartKind::Failed;
 
@@ -112,12 +112,12 @@ pub(crate) fn flatten(input: &DeriveInput) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Flatten for #ident #arguments #bounds {
+        impl #generics #krate::Flatten for #ident #arguments #bounds {
             const NAMES: &'static [&'static str] = &[];
 
             fn decode(
                 _: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<Self, #krate::DecodeError> {
                 ::core::unreachable!()
             }
 
@@ -131,13 +131,13 @@ fn projection_of(input: &DeriveInput, krate: &Path) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Projection for #ident #arguments #bounds {
+        impl #generics #krate::Projection for #ident #arguments #bounds {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> =
                 ::core::option::Option::None;
 
             fn decode(
                 _: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<Self, #krate::DecodeError> {
                 ::core::unreachable!()
             }
         }
@@ -151,8 +151,8 @@ fn entity_of(input: &DeriveInput, krate: &Path) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::entity::Entity for #ident #arguments #bounds {
-            const ROWS: #krate::entity::Rows = #krate::entity::Rows::One(#row);
+        impl #generics #krate::Entity for #ident #arguments #bounds {
+            const ROWS: #krate::Rows = #krate::Rows::One(#row);
 
             fn partition_key(&self, _: &mut #krate::key::KeyWriter) {}
 
@@ -180,8 +180,8 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
     let row = named_in(row.as_deref(), fields);
     let both = distinct(&[&partition, &row]);
     let mut methods = Vec::new();
-    methods.extend(item(&format_ident!("key"), &both, quote! { #krate::key::Key<Self> }));
-    let part = quote! { #krate::key::Partition<Self> };
+    methods.extend(item(&format_ident!("key"), &both, quote! { #krate::Key<Self> }));
+    let part = quote! { #krate::Partition<Self> };
     methods.extend(item(&format_ident!("partition"), &partition, part.clone()));
     for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
         let Some(last) = &last.ident else { continue };
@@ -244,7 +244,7 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
             #vis fn parse_key(
                 _: &str,
                 _: &str,
-            ) -> ::core::result::Result<#types, #krate::entity::DecodeError> {
+            ) -> ::core::result::Result<#types, #krate::DecodeError> {
                 ::core::unreachable!()
             }
 

@@ -179,7 +179,7 @@ async fn read<P: Projection>(body: &str) -> rowkey::Result<Stored<P>> {
     stored.map(Option::unwrap)
 }
 
-fn table(server: &MockServer) -> rowkey::table::Table {
+fn table(server: &MockServer) -> rowkey::Table {
     let account = StorageAccount::from_connection_string(&format!(
         "AccountName=a;AccountKey=a2V5;TableEndpoint={}/a",
         server.uri()

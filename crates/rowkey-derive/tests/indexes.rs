@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
 use rowkey::index::{Copied, OtherPartition, SamePartition, Scope};
+use rowkey::index::{Index, IndexKey, IndexRange};
 use rowkey::key::{KeyError, KeyWriter, Notation, PartFormat, PartKind, Piece};
-use rowkey::{Entity, Index, IndexKey, IndexRange, KeyPart, Property};
+use rowkey::{Entity, KeyPart, Property};
 
 #[derive(Clone, Copy, Debug, PartialEq, KeyPart, Property)]
 enum Grade {

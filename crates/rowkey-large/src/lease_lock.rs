@@ -99,7 +99,7 @@ impl LeaseLock {
     pub fn with_own_connections(&self) -> Result<Self> {
         let account = self.blob.account().with_own_connections()?;
         let blob = account.container(self.blob.container()).blob(self.blob.name());
-        Ok(Self { blob: blob.with_options(self.blob.options().clone()), term: self.term })
+        Ok(Self { blob: blob.with_options(self.blob.account().options().clone()), term: self.term })
     }
 
     /// The blob whose lease it is. Holders alone may write it: [`Held::save`].
@@ -116,7 +116,7 @@ impl LeaseLock {
         let clock = self.blob.account().clock();
         let mut asked = clock.elapsed();
         let lease = match self.blob.acquire_lease(self.term).await {
-            Err(error) if error.is_not_found() => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.create().await?;
                 asked = clock.elapsed();
                 self.blob.acquire_lease(self.term).await?

@@ -197,7 +197,11 @@ impl<V: Property> Series<V> {
         let name = self.name_of(slot)?;
         let emptied = self.table.update(self.row(&key)?, |entity| drop(entity.remove(&name))).await;
         match emptied {
-            Err(error) if error.is_not_found() && error.outcome() != Outcome::Unknown => Ok(()),
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && error.outcome() != Outcome::Unknown =>
+            {
+                Ok(())
+            }
             result => result.map(drop),
         }
     }

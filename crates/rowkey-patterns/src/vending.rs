@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::sas::{BlobSas, QueueSas, SasToken, TableSas, Warning};
+use rowkey::sas::{BlobPermissions, QueuePermissions, Sas, SasToken, TablePermissions, Warning};
 use rowkey::{Error, ErrorKind, Result, StorageAccount};
 
 use crate::hash::fnv1a;
@@ -40,7 +40,7 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 /// [`CredentialSlot`](rowkey::CredentialSlot) gives it another, the next token is of that key.
 ///
 /// ```
-/// use rowkey::sas::{TablePermissions, TableSas};
+/// use rowkey::sas::{Sas, TablePermissions};
 /// use rowkey::{Entity, StorageAccount};
 /// use rowkey_patterns::vending::Vending;
 ///
@@ -54,7 +54,7 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// # account.table("notes").create().await?;
 /// let vending = Vending::new(&account, |user| {
-///     let notes = TableSas::new("notes").partition(Note::partition(user));
+///     let notes = Sas::table("notes").partition(Note::partition(user));
 ///     notes.permissions(TablePermissions::QUERY | TablePermissions::ADD)
 /// });
 /// let vended = vending.token("ada")?;
@@ -78,16 +78,16 @@ pub struct Vending {
     policy: Option<String>,
 }
 
-/// What a user may do: a signature without its time, made by `into` from a [`TableSas`], a
-/// [`QueueSas`] or a [`BlobSas`].
+/// What a user may do: a signature without its time, made by `into` from a [`Sas`] of a table, a
+/// queue, a container or a blob.
 #[derive(Clone, Debug)]
 pub enum Grant {
     /// For a blob, or a container and what is in it.
-    Blob(BlobSas),
+    Blob(Sas<BlobPermissions>),
     /// For the messages of a queue.
-    Queue(QueueSas),
+    Queue(Sas<QueuePermissions>),
     /// For a range of keys of a table.
-    Table(TableSas),
+    Table(Sas<TablePermissions>),
 }
 
 /// A token, and its times. `Debug` does not show the signature.
@@ -224,20 +224,20 @@ fn is_serious(warning: &Warning, token: &SasToken) -> bool {
     *warning != Warning::AllowsHttp || token.url().starts_with("https:")
 }
 
-impl From<BlobSas> for Grant {
-    fn from(sas: BlobSas) -> Self {
+impl From<Sas<BlobPermissions>> for Grant {
+    fn from(sas: Sas<BlobPermissions>) -> Self {
         Self::Blob(sas)
     }
 }
 
-impl From<QueueSas> for Grant {
-    fn from(sas: QueueSas) -> Self {
+impl From<Sas<QueuePermissions>> for Grant {
+    fn from(sas: Sas<QueuePermissions>) -> Self {
         Self::Queue(sas)
     }
 }
 
-impl From<TableSas> for Grant {
-    fn from(sas: TableSas) -> Self {
+impl From<Sas<TablePermissions>> for Grant {
+    fn from(sas: Sas<TablePermissions>) -> Self {
         Self::Table(sas)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Blobs {
 
 impl Blobs {
     pub(crate) fn new(container: Container, table: &str) -> Self {
-        let options = container.options();
+        let options = container.account().options();
         let retry = RetryOptions { repeat_inserts: false, ..options.retry.clone() };
         let options = ClientOptions { read_from_secondary: false, retry, ..options.clone() };
         let deciding = container.with_options(options);

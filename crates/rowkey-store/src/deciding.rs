@@ -21,7 +21,7 @@ use crate::row::{Head, Keys};
 /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
 /// let options = ClientOptions { read_from_secondary: true, ..ClientOptions::default() };
 /// let table = account.with_options(options).table("orders");
-/// assert!(!Deciding::new(&table).table().options().read_from_secondary);
+/// assert!(!Deciding::new(&table).table().account().options().read_from_secondary);
 /// # Ok::<_, rowkey::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Deciding {
         let options = ClientOptions {
             read_from_secondary: false,
             scan_policy: ScanPolicy::Allow,
-            ..table.options().clone()
+            ..table.account().options().clone()
         };
         let retry = RetryOptions { repeat_inserts: true, ..options.retry.clone() };
         let repeating = ClientOptions { retry, ..options.clone() };

@@ -193,7 +193,7 @@ impl Layers {
             };
             // The head, its further rows and the head again: if that is the same one, nothing but the rows
             // can be wrong.
-            let was_primary = !table.options().read_from_secondary;
+            let was_primary = !table.account().options().read_from_secondary;
             let key =
                 Key::<DynamicEntity>::new(&*stored.entity.partition_key, &*stored.entity.row_key);
             let Some(now) = deciding.table().get(key).await? else { return Ok(None) };

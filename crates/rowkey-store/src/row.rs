@@ -8,8 +8,9 @@
 //!
 //! A mark tells which operation wrote a row, which is what decides a write without an answer.
 
+use rowkey::DecodeError;
 use rowkey::edm::Value;
-use rowkey::entity::{DecodeError, Older, RowReader, RowWriter};
+use rowkey::entity::{Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows};

@@ -12,8 +12,9 @@
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt as _;
+use rowkey::DecodeError;
 use rowkey::edm::{Value, ValueRef, size};
-use rowkey::entity::{DecodeError, RowReader, RowWriter};
+use rowkey::entity::{RowReader, RowWriter};
 use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
 use rowkey::table::EncodedRow;

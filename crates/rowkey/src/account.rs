@@ -11,7 +11,7 @@ use crate::options::ClientOptions;
 use crate::telemetry::Telemetry;
 use crate::transport::Pipeline;
 
-mod builder;
+pub(crate) mod builder;
 mod connection_string;
 mod endpoint;
 mod environment;
@@ -20,7 +20,7 @@ mod sas_url;
 #[cfg(test)]
 mod tests;
 
-pub use builder::StorageAccountBuilder;
+use builder::StorageAccountBuilder;
 pub(crate) use endpoint::{Endpoint, Endpoints, Place};
 
 /// An account: the way to its tables, queues and blobs.

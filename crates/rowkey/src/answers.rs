@@ -6,6 +6,7 @@
 //!
 #![cfg_attr(feature = "wiremock-0_6", doc = "```")]
 #![cfg_attr(not(feature = "wiremock-0_6"), doc = "```text")]
+//! use rowkey::service::Service;
 //! use rowkey::{Credential, Entity, StorageAccount, answers};
 //! use wiremock::matchers::{method, path};
 //! use wiremock::{Mock, MockServer};
@@ -25,7 +26,7 @@
 //!     .await;
 //!
 //! let account = StorageAccount::builder()
-//!     .table_endpoint(&stub.uri())?
+//!     .endpoint(Service::Table, &stub.uri())?
 //!     .credential(Credential::anonymous())
 //!     .build()?;
 //! let found = account.table("staff").get(Employee::key("sales", 7)).await?;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 #[cfg(any(test, feature = "test-util"))]
-mod manual;
+pub(crate) mod manual;
 
-#[cfg(any(test, feature = "test-util"))]
-pub use manual::ManualClock;
+#[cfg(test)]
+pub(crate) use manual::ManualClock;
 
 /// The source of time: what requests are dated with, and how the client waits between attempts.
 ///

@@ -17,16 +17,16 @@ use crate::error::{Error, Result};
 
 #[cfg(feature = "azure-identity")]
 mod azure;
-mod slot;
-mod token;
+pub(crate) mod slot;
+pub(crate) mod token;
 
 #[cfg(test)]
 mod tests;
 
-pub use slot::CredentialSlot;
+use slot::CredentialSlot;
 pub(crate) use token::Scope;
+pub(crate) use token::TokenProvider;
 use token::Tokens;
-pub use token::{AccessToken, TokenError, TokenProvider};
 
 /// What authorizes requests. `Debug` never shows the secret.
 #[derive(Clone)]

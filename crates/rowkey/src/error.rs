@@ -2,7 +2,7 @@
 //!
 //! No message, `Debug` output or source of an [`Error`] shows a credential, the query of an
 //! address, a key or what is in an entity. The service's own text may quote all of that, so it is
-//! kept apart in [`Error::service_message`].
+//! kept apart in [`ErrorDetails::service_message`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -80,6 +80,49 @@ pub enum Outcome {
     Unknown,
 }
 
+/// What is known of an [`Error`] besides its kind, its outcome and its code.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct ErrorDetails {
+    /// The HTTP status of the last answer, when there was one.
+    pub status: Option<u16>,
+    /// The service's id of the last request, which Microsoft's support asks for.
+    pub request_id: Option<Box<str>>,
+    /// How many times the operation was tried; 0 when it was refused before the first attempt.
+    pub attempts: u32,
+    /// How long the service asked to wait before the next request (`Retry-After`), as its last
+    /// response said: the value is the service's own, and may be of any length.
+    pub retry_after: Option<Duration>,
+    /// Which operation of a transaction failed, counted from 0, when the service said so.
+    pub operation_index: Option<usize>,
+    /// The index or the unique value, by the name that the entity declares, whose value another entity
+    /// has, with [`ErrorKind::AlreadyExists`]; or the list that is full, with [`ErrorKind::TooLarge`].
+    pub index: Option<&'static str>,
+    /// What the service wrote about it. May quote keys, values and the signed text: think before
+    /// you log it.
+    pub service_message: Option<Box<str>>,
+    /// The rows that it is about, with their keys, if it is that rows do not decode
+    /// ([`ErrorKind::Decode`]); empty for every other error.
+    ///
+    /// A stream yields an error for each such row and goes on with the next one; after an error without
+    /// rows it ends. [`Query::all`](crate::Query::all) names all of them.
+    pub failed_rows: Vec<FailedRow>,
+}
+
+impl fmt::Debug for ErrorDetails {
+    /// Shows neither what the service wrote nor the keys of rows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ErrorDetails")
+            .field("status", &self.status)
+            .field("request_id", &self.request_id)
+            .field("attempts", &self.attempts)
+            .field("retry_after", &self.retry_after)
+            .field("operation_index", &self.operation_index)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
@@ -91,17 +134,10 @@ struct Inner {
     advice: Option<Cow<'static, str>>,
     operation: Option<&'static str>,
     resource: Option<Box<str>>,
-    operation_index: Option<usize>,
-    index: Option<&'static str>,
     code: Option<ErrorCode>,
-    status: Option<u16>,
-    request_id: Option<Box<str>>,
-    attempts: u32,
-    retry_after: Option<Duration>,
     /// Whether the operation would have changed something.
     changes: bool,
-    service_message: Option<Box<str>>,
-    failed_rows: Vec<FailedRow>,
+    details: ErrorDetails,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -178,7 +214,7 @@ impl Error {
             [row] => row.to_string(),
             [row, ..] => format!("{} rows cannot be read, of the first: {row}", rows.len()),
         });
-        error.0.failed_rows = rows;
+        error.0.details.failed_rows = rows;
         error
     }
 
@@ -198,16 +234,9 @@ impl Error {
             advice: None,
             operation: None,
             resource: None,
-            operation_index: None,
-            index: None,
             code: None,
-            status: None,
-            request_id: None,
-            attempts: 0,
-            retry_after: None,
             changes: false,
-            service_message: None,
-            failed_rows: Vec::new(),
+            details: ErrorDetails::default(),
             source: None,
         }))
     }
@@ -281,26 +310,20 @@ impl Error {
 
     /// Names the operation of a transaction that made it fail, counted from 0.
     pub(crate) fn at_operation(mut self, index: usize) -> Self {
-        self.0.operation_index = Some(index);
+        self.0.details.operation_index = Some(index);
         self
     }
 
     /// Names the index, the unique value or the list that refuses, for layers that keep such.
     #[must_use = "the error itself is what tells the caller"]
     pub fn in_index(mut self, index: &'static str) -> Self {
-        self.0.index = Some(index);
+        self.0.details.index = Some(index);
         self
-    }
-
-    /// The index or the unique value, by the name that the entity declares, whose value another entity
-    /// has, with [`ErrorKind::AlreadyExists`]; or the list that is full, with [`ErrorKind::TooLarge`].
-    pub fn index(&self) -> Option<&'static str> {
-        self.0.index
     }
 
     /// Notes how long the service asked to wait.
     pub(crate) fn after(mut self, wait: Option<Duration>) -> Self {
-        self.0.retry_after = wait;
+        self.0.details.retry_after = wait;
         self
     }
 
@@ -329,60 +352,9 @@ impl Error {
         self.0.code.as_ref()
     }
 
-    /// The HTTP status of the last answer, when there was one.
-    pub fn status(&self) -> Option<u16> {
-        self.0.status
-    }
-
-    /// The service's id of the last request, which Microsoft's support asks for.
-    pub fn request_id(&self) -> Option<&str> {
-        self.0.request_id.as_deref()
-    }
-
-    /// How many times the operation was tried; 0 when it was refused before the first attempt.
-    pub fn attempts(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// How long the service asked to wait before the next request (`Retry-After`), as its last
-    /// response said: the value is the service's own, and may be of any length.
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.0.retry_after
-    }
-
-    /// Which operation of a transaction failed, counted from 0, when the service said so.
-    pub fn operation_index(&self) -> Option<usize> {
-        self.0.operation_index
-    }
-
-    /// What the service wrote about it. May quote keys, values and the signed text: think before
-    /// you log it.
-    pub fn service_message(&self) -> Option<&str> {
-        self.0.service_message.as_deref()
-    }
-
-    /// The rows that it is about, with their keys, if it is that rows do not decode
-    /// ([`ErrorKind::Decode`]); empty for every other error.
-    ///
-    /// A stream yields an error for each such row and goes on with the next one; after an error without
-    /// rows it ends. [`Query::all`](crate::Query::all) names all of them.
-    pub fn failed_rows(&self) -> &[FailedRow] {
-        &self.0.failed_rows
-    }
-
-    /// Whether it was changed since it was read (412).
-    pub fn is_conflict(&self) -> bool {
-        self.0.kind == ErrorKind::Conflict
-    }
-
-    /// Whether it does not exist.
-    pub fn is_not_found(&self) -> bool {
-        self.0.kind == ErrorKind::NotFound
-    }
-
-    /// Whether it exists already.
-    pub fn is_already_exists(&self) -> bool {
-        self.0.kind == ErrorKind::AlreadyExists
+    /// What else is known: of the response, of the attempts, and of what it is about.
+    pub fn details(&self) -> &ErrorDetails {
+        &self.0.details
     }
 
     /// Whether the same call may succeed later. After a write whose [`outcome`](Self::outcome) is
@@ -401,7 +373,7 @@ impl fmt::Display for Error {
         }
         if let Some(operation) = inner.operation {
             write!(f, "{operation}")?;
-            if let Some(index) = inner.operation_index {
+            if let Some(index) = inner.details.operation_index {
                 write!(f, " (operation {index})")?;
             }
             if let Some(resource) = &inner.resource {
@@ -417,7 +389,7 @@ impl fmt::Display for Error {
         if !advice.is_empty() {
             write!(f, "; {advice}")?;
         }
-        if let Some(id) = &inner.request_id {
+        if let Some(id) = &inner.details.request_id {
             write!(f, " (request {id})")?;
         }
         Ok(())
@@ -432,8 +404,8 @@ impl fmt::Debug for Error {
             .field("outcome", &inner.outcome)
             .field("message", &format_args!("\"{self}\""))
             .field("code", &inner.code)
-            .field("status", &inner.status)
-            .field("attempts", &inner.attempts)
+            .field("status", &inner.details.status)
+            .field("attempts", &inner.details.attempts)
             .field("source", &inner.source)
             .finish_non_exhaustive()
     }

@@ -12,9 +12,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use crate::entity::{Entity, KIND, Projection, VERSION};
+use crate::entity::{Entity, KIND, VERSION};
 use crate::error::{Error, Result};
-use crate::filter::Filter;
+
 use crate::key::address::Span;
 use crate::key::between::{End, NotOfTemplate, between};
 use crate::key::stretch::{RowKeys, prefix};
@@ -134,21 +134,6 @@ impl Index {
             Copied::All => true,
             Copied::Only(names) => names.contains(&name) || OF_ALL.contains(&name),
         }
-    }
-
-    /// Fails if `P` reads a property that the copies do not have. (What reads all there is, such as a
-    /// [`DynamicEntity`](crate::DynamicEntity), reads what the copies have.)
-    ///
-    /// A [`Query`](crate::Query) of the copies checks this itself.
-    pub fn check_projection<P: Projection>(&self) -> Result<()> {
-        self.check_columns(P::COLUMNS.into_iter().flatten().copied(), "projection")
-    }
-
-    /// Fails if `filter` compares a property that the copies do not have.
-    ///
-    /// A [`Query`](crate::Query) of the copies checks this itself.
-    pub fn check_filter(&self, filter: &Filter) -> Result<()> {
-        self.check_columns(filter.columns(), "filter")
     }
 
     pub(crate) fn check_columns<'a>(

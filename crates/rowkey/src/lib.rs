@@ -56,15 +56,15 @@
 //! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time, with typed getters.
 //!   Both, [`Stored`], [`edm::Value`] and [`edm::DateTime`] are JSON by serde, each in one form that comes
 //!   back exactly; [`DynamicEntity::to_odata_json`] writes the JSON of the service.
-//! - [`Index`]: what an entity is looked up by besides its keys; [`IndexKey`] and [`IndexRange`] are
-//!   the addresses of its rows.
+//! - [`Index`](index::Index): what an entity is looked up by besides its keys; [`IndexKey`](index::IndexKey)
+//!   and [`IndexRange`](index::IndexRange) are the addresses of its rows.
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
 //!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
 //! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
 //! - [`Queue`]: messages, received under a receipt; [`queue::Body`] says how their text is written.
 //! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
 //! - [`telemetry`]: traces, counters and gauges, besides the spans of `tracing`.
-//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened.
+//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened, [`ErrorDetails`] the rest.
 //!
 //! # Features
 //!
@@ -110,28 +110,42 @@ pub use rowkey_wire::edm;
 pub use rowkey_wire::etag::{ETag, Match};
 pub use rowkey_wire::filter::Operator;
 
-pub use account::{StorageAccount, StorageAccountBuilder};
+pub use account::{StorageAccount, builder::StorageAccountBuilder};
 pub use arg::Arg;
 #[doc(inline)]
-pub use blob::{Blob, Container};
+pub use blob::{container::Container, handle::Blob};
 #[cfg(any(test, feature = "test-util"))]
-pub use clock::ManualClock;
+pub use clock::manual::ManualClock;
 pub use clock::{Clock, SystemClock};
-pub use credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
+pub use credential::{
+    Credential,
+    slot::CredentialSlot,
+    token::{AccessToken, TokenError, TokenProvider},
+};
 #[doc(inline)]
 pub use entity::{
-    DecodeError, DynamicEntity, Entity, Flatten, Projection, Properties, Property, Rows, Stored,
+    dynamic::DynamicEntity,
+    flatten::Flatten,
+    properties::Properties,
+    property::Property,
+    row::DecodeError,
+    stored::Stored,
+    traits::{Entity, Projection, Rows},
 };
-pub use error::{Error, ErrorKind, Outcome, Result};
+pub use error::{Error, ErrorDetails, ErrorKind, Outcome, Result};
 #[doc(inline)]
 pub use filter::{Column, Filter, TIMESTAMP};
 #[doc(inline)]
-pub use index::{Index, IndexKey, IndexRange, ListKey};
-#[doc(inline)]
-pub use key::{Key, KeyPart, Partition};
+pub use key::{
+    address::{Key, Partition},
+    part::KeyPart,
+};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
 #[doc(inline)]
-pub use queue::Queue;
+pub use queue::handle::Queue;
 #[doc(inline)]
-pub use table::{Continuation, Cost, FailedRow, Page, Query, Table, Transaction};
+pub use table::{
+    continuation::Continuation, cost::Cost, failed::FailedRow, handle::Table, pages::Page,
+    query::Query, transaction::Transaction,
+};
 pub use transport::policy::{Answered, Attempt, Policy};

@@ -9,47 +9,75 @@ pub(crate) mod wire;
 use std::time::Duration;
 
 pub use listing::{Listing, ListingContinuation, ListingPage};
+pub use rowkey_wire::auth::Service;
 use rowkey_wire::xml;
 pub use rowkey_wire::xml::{
     CorsRule, GeoStatus, Logging, Metrics, ServiceProperties, ServiceStats,
+    SignedIdentifier as AccessPolicy,
 };
 
 use crate::account::StorageAccount;
+use crate::blob::wire::encode as blob;
 use crate::error::{Error, Result, is_being_deleted};
-use crate::transport::Request;
+use crate::queue::wire::encode as queue;
+use crate::table::wire::encode as table;
 use crate::transport::{Call, Host, Reply, Safety};
 
-pub(crate) async fn properties(
-    account: &StorageAccount,
-    operation: &'static str,
-    request: Request,
-) -> Result<ServiceProperties> {
-    let call = Call::new(operation, "", Safety::Read);
-    let reply = account.pipeline().send(request, call).await?;
-    xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call, &reply))
-}
+impl StorageAccount {
+    /// Logging, metrics and CORS rules of a service. Cosmos DB has none.
+    ///
+    /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
+    /// and its like
+    pub async fn service_properties(&self, service: Service) -> Result<ServiceProperties> {
+        let (operation, request) = match service {
+            Service::Blob => ("GetBlobServiceProperties", blob::get_service_properties()),
+            Service::Queue => ("GetQueueServiceProperties", queue::get_service_properties()),
+            Service::Table => ("GetTableServiceProperties", table::get_service_properties()),
+        };
+        let call = Call::new(operation, "", Safety::Read);
+        let reply = self.pipeline().send(request, call).await?;
+        xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+    }
 
-/// `request` makes the request of the document.
-pub(crate) async fn set_properties(
-    account: &StorageAccount,
-    operation: &'static str,
-    request: fn(String) -> Request,
-    properties: &ServiceProperties,
-) -> Result<()> {
-    let call = Call::new(operation, "", Safety::Conditional);
-    account.pipeline().send(request(xml::encode_properties(properties)), call).await?;
-    Ok(())
-}
+    /// Changes logging, metrics and CORS rules of a service. Sections that are `None` stay as they are.
+    ///
+    /// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties)
+    /// and its like
+    pub async fn set_service_properties(
+        &self,
+        service: Service,
+        properties: &ServiceProperties,
+    ) -> Result<()> {
+        let document = xml::encode_properties(properties);
+        let (operation, request) = match service {
+            Service::Blob => ("SetBlobServiceProperties", blob::set_service_properties(document)),
+            Service::Queue => {
+                ("SetQueueServiceProperties", queue::set_service_properties(document))
+            }
+            Service::Table => {
+                ("SetTableServiceProperties", table::set_service_properties(document))
+            }
+        };
+        let call = Call::new(operation, "", Safety::Conditional);
+        self.pipeline().send(request, call).await?;
+        Ok(())
+    }
 
-/// Only the secondary knows.
-pub(crate) async fn statistics(
-    account: &StorageAccount,
-    operation: &'static str,
-    request: Request,
-) -> Result<ServiceStats> {
-    let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
-    let reply = account.pipeline().send(request, call).await?;
-    wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+    /// How far the secondary of a service is behind. Asked of the secondary endpoint.
+    ///
+    /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
+    /// and its like
+    pub async fn service_statistics(&self, service: Service) -> Result<ServiceStats> {
+        let (operation, request) = match service {
+            Service::Blob => ("GetBlobServiceStats", blob::get_service_stats()),
+            Service::Queue => ("GetQueueServiceStats", queue::get_service_stats()),
+            Service::Table => ("GetTableServiceStats", table::get_service_stats()),
+        };
+        // Only the secondary knows.
+        let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
+        let reply = self.pipeline().send(request, call).await?;
+        wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+    }
 }
 
 /// The first wait for a name that is blocked, and the longest. They double.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::num::{NonZeroU64, NonZeroU128};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -143,18 +144,15 @@ tokio::task_local! {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceParent {
-    trace_id: u128,
-    parent_id: u64,
-    flags: u8,
+    /// The id of the trace.
+    pub trace_id: NonZeroU128,
+    /// The id of the span that is the parent.
+    pub parent_id: NonZeroU64,
+    /// Bit 0: whether the caller recorded the trace.
+    pub flags: u8,
 }
 
 impl TraceParent {
-    /// A trace and a span by their ids; `None` if one of them is zero, which means that there is none.
-    pub fn new(trace_id: u128, parent_id: u64, is_sampled: bool) -> Option<Self> {
-        let flags = u8::from(is_sampled);
-        (trace_id != 0 && parent_id != 0).then_some(Self { trace_id, parent_id, flags })
-    }
-
     /// The trace of the future that is polled now, if it runs in [`scope`](Self::scope).
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|current| *current).ok()
@@ -163,21 +161,6 @@ impl TraceParent {
     /// Runs a future in this trace. Tasks that it spawns are not in it.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self, future).await
-    }
-
-    /// The id of the trace.
-    pub fn trace_id(&self) -> u128 {
-        self.trace_id
-    }
-
-    /// The id of the span that is the parent.
-    pub fn parent_id(&self) -> u64 {
-        self.parent_id
-    }
-
-    /// Whether the caller recorded the trace.
-    pub fn is_sampled(&self) -> bool {
-        self.flags & 1 == 1
     }
 }
 
@@ -220,8 +203,9 @@ impl FromStr for TraceParent {
         }
         let parent_id = u64::try_from(parent_id).map_err(|_| refused())?;
         let flags = u8::try_from(flags).map_err(|_| refused())?;
-        let parent = Self::new(trace_id, parent_id, false).ok_or_else(refused)?;
-        Ok(Self { flags, ..parent })
+        let trace_id = NonZeroU128::new(trace_id).ok_or_else(refused)?;
+        let parent_id = NonZeroU64::new(parent_id).ok_or_else(refused)?;
+        Ok(Self { trace_id, parent_id, flags })
     }
 }
 
@@ -236,10 +220,9 @@ mod tests {
     fn a_traceparent_is_written_as_it_was_read() {
         let parent: TraceParent = TEXT.parse().unwrap();
         assert_eq!(parent.to_string(), TEXT);
-        assert_eq!(parent.trace_id(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
-        assert_eq!(parent.parent_id(), 0x00f0_67aa_0ba9_02b7);
-        assert!(parent.is_sampled());
-        assert_eq!(TraceParent::new(parent.trace_id(), parent.parent_id(), true), Some(parent));
+        assert_eq!(parent.trace_id.get(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
+        assert_eq!(parent.parent_id.get(), 0x00f0_67aa_0ba9_02b7);
+        assert_eq!(parent.flags, 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Entities whose keys are plain fields, and entities as the JSON of an API.
 
+use rowkey::KeyPart;
 use rowkey::edm::{DateTime, Guid};
-use rowkey::key::{KeyPart, KeyReadError, KeyWriter, PartFormat};
+use rowkey::key::{KeyReadError, KeyWriter, PartFormat};
 use rowkey::{DynamicEntity, Entity, Key, Properties, Stored};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

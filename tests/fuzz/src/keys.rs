@@ -2,8 +2,9 @@
 
 use std::fmt::Debug;
 
+use rowkey::KeyPart;
 use rowkey::edm::{DateTime, Guid};
-use rowkey::key::{KeyPart, KeyReader, KeyWriter, Notation, PartFormat, PartKind};
+use rowkey::key::{KeyReader, KeyWriter, Notation, PartFormat, PartKind};
 use rowkey_emulator::fuzzing;
 use rowkey_wire::key;
 

@@ -1,6 +1,6 @@
 //! Continuation tokens, markers, receipts and tags; dates and numbers as text.
 
-use rowkey::table::Continuation;
+use rowkey::Continuation;
 use rowkey_emulator::fuzzing::{marker, receipt, tag};
 use rowkey_wire::edm::{DateTime, double};
 use rowkey_wire::etag::ETag;

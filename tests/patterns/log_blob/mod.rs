@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
-use rowkey::blob::{BlobType, Container};
+use rowkey::{Container, blob::BlobType};
 use rowkey::{ErrorKind, ManualClock, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_large::BlobLog;
@@ -469,7 +469,7 @@ async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() 
     writer.log("two").await?;
     writer.flush().await?;
     // Leased by another client.
-    let lease = blob(2).acquire_endless_lease().await?.ok_or("another holder has it")?;
+    let lease = blob(2).acquire_lease(None).await?.ok_or("another holder has it")?;
     writer.log("three").await?;
     writer.flush().await?;
     assert_eq!(names(&container).await?.len(), 3);
@@ -484,7 +484,7 @@ async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() 
             blob(3).append(line("foreign")).send().await?;
             None
         } else {
-            blob(3).acquire_endless_lease().await?
+            blob(3).acquire_lease(None).await?
         };
         writer.flush().await?;
         if let Some(lease) = lease {

@@ -127,7 +127,7 @@ async fn the_blob_goes_when_its_message_was_refused_and_stays_when_nobody_knows(
     let (server, account) = start().await?;
     let missing =
         Tasks::<Resize>::new(account.queue("nowhere")).claims(account.container("claims"));
-    assert!(missing.put(&large(7, Deed::Succeed)).await.unwrap_err().is_not_found());
+    assert!(missing.put(&large(7, Deed::Succeed)).await.unwrap_err().kind() == ErrorKind::NotFound);
     assert_eq!(claims(&account).await?.len(), 0);
 
     let lost = server.inject(Fault::on(Operation::PutMessage).close_after_commit());

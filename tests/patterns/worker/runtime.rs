@@ -233,7 +233,7 @@ async fn a_busy_service_that_names_a_time_is_left_alone_for_it() -> TestResult {
     let (account, clock) = standing(&server)?;
     let other = StorageAccount::builder()
         .name("other")
-        .table_endpoint(&stub.uri())?
+        .endpoint(rowkey::service::Service::Table, &stub.uri())?
         .credential(Credential::shared_key("other", "a2V5")?)
         .clock(clock.clone())
         .build()?;

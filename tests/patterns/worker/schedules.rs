@@ -70,7 +70,7 @@ fn worker(
                 balance.entity.sum += 1 << (4 * task);
                 let transaction = balances.table().transaction().replace(&balance).insert(row);
                 match transaction.submit().await {
-                    Err(error) if error.is_conflict() => {}
+                    Err(error) if error.kind() == ErrorKind::Conflict => {}
                     submitted => return submitted.map(drop),
                 }
             };

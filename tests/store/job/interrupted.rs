@@ -196,7 +196,10 @@ fn hasty(server: &Server, account: &StorageAccount) -> Result<StorageAccount> {
     let clock = rowkey::ManualClock::auto_advancing(server.clock().now().to_chrono());
     StorageAccount::builder()
         .connection_string(server.connection_string())?
-        .table_secondary_endpoint(&format!("{}-secondary", server.table_endpoint()))?
+        .secondary_endpoint(
+            rowkey::service::Service::Table,
+            &format!("{}-secondary", server.table_endpoint()),
+        )?
         .options(options)
         .clock(clock)
         .build()

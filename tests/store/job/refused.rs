@@ -31,7 +31,7 @@ impl Batch for Inserts {
     async fn store(&self, attempt: Attempt) -> rowkey::Result<Report> {
         let Rows { table, rows } = &self.0;
         match rows.iter().fold(table.transaction(), Transaction::insert).submit().await {
-            Err(error) if error.is_already_exists() && attempt.after_unknown => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt.after_unknown => {}
             result => drop(result?),
         }
         Ok(Report::of(Verdict::Right, self.entities()))
@@ -79,7 +79,7 @@ async fn a_refused_credential_ends_a_load_and_leaves_the_group_to_a_run_that_res
     let good = account(&server)?;
     let bad = StorageAccount::builder()
         .name(good.name())
-        .table_endpoint(server.table_endpoint())?
+        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
         .credential(Credential::shared_key(good.name(), "c2VjcmV0LXdyb25nLWtleQ==")?)
         .build()?;
     let told = Told::default();
@@ -113,7 +113,7 @@ async fn a_job_gives_up_at_the_deadline_of_its_pace_and_not_before() -> TestResu
     let interrupted = timeline.run(Job::count(walk).pace(pace).run()).await.unwrap_err();
     let message = interrupted.error.to_string();
     assert_eq!(
-        (interrupted.error.kind(), interrupted.error.status()),
+        (interrupted.error.kind(), interrupted.error.details().status),
         (ErrorKind::Throttled, Some(503))
     );
     assert!(message.contains("the deadline has come; resume the job"), "{message}");
@@ -204,7 +204,7 @@ async fn rows_of_one_partition_are_walked_in_ranges_and_ceilings_are_kept() -> T
     assert_eq!(pace.requests().sent, 4, "one for each range");
     assert_eq!((account.clock().now() - begun).num_milliseconds(), 1500);
     let paced = paced(&account.table("readings"));
-    assert_eq!(paced.options().retry.max_attempts, 1);
+    assert_eq!(paced.account().options().retry.max_attempts, 1);
     Ok(())
 }
 

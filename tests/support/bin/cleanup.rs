@@ -17,8 +17,7 @@ async fn main() -> TestResult {
     let text = std::env::var(AZURE_VARIABLE).map_err(|_| format!("{AZURE_VARIABLE} is not set"))?;
     let account = StorageAccount::from_connection_string(&text)?;
 
-    let names: Vec<_> =
-        account.table_service().tables().starting_with(&run).stream().try_collect().await?;
+    let names: Vec<_> = account.tables().starting_with(&run).stream().try_collect().await?;
     for name in &names {
         account.table(name).delete_table_if_exists().await?;
     }
@@ -27,13 +26,12 @@ async fn main() -> TestResult {
         return Ok(());
     }
 
-    let queues: Vec<_> =
-        account.queue_service().queues().starting_with(&run).stream().try_collect().await?;
+    let queues: Vec<_> = account.queues().starting_with(&run).stream().try_collect().await?;
     for queue in &queues {
         account.queue(&queue.name).delete_queue_if_exists().await?;
     }
     let containers: Vec<_> =
-        account.blob_service().containers().starting_with(&run).stream().try_collect().await?;
+        account.containers().starting_with(&run).stream().try_collect().await?;
     for container in &containers {
         account.container(&container.name).delete_if_exists().await?;
     }

@@ -57,7 +57,7 @@ async fn works(table: Table, ada: Employee, badge: Badge) -> rowkey::Result<()> 
     let _ = (Employee::by_email("sales", "a"), Employee::by_email_all("sales").prefix("a"));
     let _ = (Employee::by_city("Leeds", Grade::Good, 7), Employee::by_city_all("Leeds"));
     let _ = Employee::by_city_under_grade("Leeds", Grade::Good);
-    let _: rowkey::ListKey<Employee> = Employee::by_skill("sales", 7);
+    let _: rowkey::index::ListKey<Employee> = Employee::by_skill("sales", 7);
     let (_, _, _) = Employee::parse_key("sales", "id_000007_Good").unwrap();
     let _ = (found, Key::of(&ada));
     Ok(())

@@ -165,7 +165,7 @@ impl KeyRing {
         match table.insert(&record.row()).await {
             Ok(_) => {}
             // Another attempt of this insert landed: no other operation has this key.
-            Err(error) if error.is_already_exists() => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             // Nothing of an entity was sent. If the record lands later, it is one more.
             Err(error) => return Err(error.not_applied()),
         }

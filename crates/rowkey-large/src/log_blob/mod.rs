@@ -33,7 +33,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use rowkey::blob::Container;
+use rowkey::Container;
 use rowkey::table::Stream;
 use rowkey::{Error, ErrorKind, Result};
 

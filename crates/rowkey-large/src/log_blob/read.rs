@@ -7,7 +7,8 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, Peekable, StreamExt as _, TryStreamExt as _};
-use rowkey::blob::{BlobItem, Container, Download};
+use rowkey::Container;
+use rowkey::blob::{BlobItem, Download};
 use rowkey::table::Stream;
 use rowkey::{Blob, Error, ErrorKind, Result};
 
@@ -183,7 +184,7 @@ impl Lines {
                     };
                     // Deleted since it was listed, as is done with old ones.
                     let Some(download) = read.open().await? else { return Ok(None) };
-                    self.end.get_or_insert(download.properties().length);
+                    self.end.get_or_insert(download.properties.length);
                     self.download.insert(download)
                 }
             };
@@ -193,7 +194,7 @@ impl Lines {
                     return Ok(Some(piece));
                 }
                 Ok(None) => return Ok(None),
-                Err(error) if error.is_conflict() && reopened < MAX_REOPENS => {
+                Err(error) if error.kind() == ErrorKind::Conflict && reopened < MAX_REOPENS => {
                     reopened += 1;
                     self.download = None;
                 }

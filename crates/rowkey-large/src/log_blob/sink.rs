@@ -103,10 +103,10 @@ impl Open {
     async fn create(log: &BlobLog, block: &Sending, mut number: u32) -> Result<Self> {
         let Sending { begin, first, .. } = *block;
         // A repeated request finds the blob of the first one, which is left behind empty.
-        let retry = log.container.options().retry.clone();
+        let retry = log.container.account().options().retry.clone();
         let options = ClientOptions {
             retry: RetryOptions { repeat_inserts: true, ..retry },
-            ..log.container.options().clone()
+            ..log.container.account().options().clone()
         };
         let end = begin + log.period_delta() - name::STEP;
         let metadata = [(name::START, &*name::time(first)), (name::END, &*name::time(end))];
@@ -136,7 +136,7 @@ impl Open {
                         last: None,
                     });
                 }
-                Err(error) if error.is_already_exists() => {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     number += 1;
                     if !listed {
                         listed = true;
@@ -193,7 +193,7 @@ impl Open {
         let Some(last) = self.last else { return Ok(()) };
         let metadata = [(name::START, &*name::time(self.first)), (name::END, &*name::time(last))];
         match self.blob.set_metadata(&metadata).await {
-            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             result => result.map(|_| ()),
         }
     }
@@ -202,5 +202,5 @@ impl Open {
 /// Whether the block cannot be appended there: the blob is not as this writer left it.
 fn is_refused(error: &Error) -> bool {
     let refused = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Leased);
-    error.is_conflict() || (refused && error.outcome() == Outcome::Rejected)
+    error.kind() == ErrorKind::Conflict || (refused && error.outcome() == Outcome::Rejected)
 }

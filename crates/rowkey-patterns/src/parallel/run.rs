@@ -13,8 +13,8 @@ use std::vec;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
 use futures_util::{Stream, StreamExt as _};
-use rowkey::table::{Keyed, Page};
 use rowkey::{Continuation, Error, ErrorKind, Projection, Query, Result, Stored, Table};
+use rowkey::{Page, table::Keyed};
 
 use super::checkpoint::{Open, Place};
 use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};

@@ -109,7 +109,7 @@ impl Rollover {
     /// The tables there are, oldest period first.
     pub async fn tables(&self) -> Result<Vec<PeriodTable>> {
         let beginning = format!("{}{SEPARATOR}", self.prefix);
-        let names = self.account.table_service().tables().starting_with(&beginning).stream();
+        let names = self.account.tables().starting_with(&beginning).stream();
         let tables = names.try_filter_map(|name| future::ready(Ok(self.parse(&name))));
         let mut tables: Vec<_> = tables.try_collect().await?;
         tables.sort_by_key(|table| table.start);

@@ -118,12 +118,12 @@ impl Notice {
 
 impl Announcer {
     pub(crate) fn new(queue: &Queue) -> Self {
-        let retry = RetryOptions { max_attempts: 1, ..queue.options().retry.clone() };
+        let retry = RetryOptions { max_attempts: 1, ..queue.account().options().retry.clone() };
         let options = ClientOptions {
             timeout: BUDGET,
             attempt_timeout: BUDGET,
             retry,
-            ..queue.options().clone()
+            ..queue.account().options().clone()
         };
         let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
         let (wake, left) = (Notify::new(), Mutex::default());
@@ -172,7 +172,7 @@ impl Announcer {
         row.set(NOTICE, notice.text()?);
         // Sent again without an answer: it is the same row.
         match table.insert(&row).await {
-            Err(error) if !error.is_already_exists() => Err(error),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => Ok(Announced::Backlog(keys)),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) async fn claim(
         // Not repeated by the client, which does not say whether an attempt may land later.
         let lost = match table.table().insert(&row).await {
             Ok(etag) => return Ok(etag),
-            Err(error) if error.is_already_exists() => error,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => error,
             Err(error) if error.outcome() == Outcome::Unknown && repetitions > 0 => {
                 *in_doubt = true;
                 repetitions -= 1;
@@ -141,7 +141,7 @@ pub(crate) async fn end(table: &Deciding, keys: &Keys) -> Result<Option<Fate>> {
     let void = OpRow::Void { created: table.clock().now() }.row(&keys.0, &keys.1)?;
     match table.insert(&void).await {
         Ok(_) => Ok(Some(Fate::Void)),
-        Err(error) if error.is_already_exists() => {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             Ok(fate(table, keys).await?.map(|(fate, _)| fate))
         }
         Err(error) => Err(error),

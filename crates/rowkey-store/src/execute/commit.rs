@@ -203,12 +203,12 @@ async fn mend(
     operations: &mut Vec<Edit>,
     error: Error,
 ) -> Result<Option<Error>> {
-    let Some(at) = error.operation_index().filter(|at| *at < operations.len()) else {
+    let Some(at) = error.details().operation_index.filter(|at| *at < operations.len()) else {
         return Err(error);
     };
     let edit = operations[at].clone();
     match (&edit.source, &edit.write, error.kind()) {
-        (Source::Op, ..) if error.is_already_exists() => {
+        (Source::Op, ..) if error.kind() == ErrorKind::AlreadyExists => {
             let what = "another party gave the operation up before it was committed";
             Ok(Some(Error::refused(ErrorKind::Conflict, what)))
         }

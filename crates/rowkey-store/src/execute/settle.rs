@@ -194,7 +194,7 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
     let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
     match table.table().delete(key, Match::ETag(etag)).await {
         Ok(()) => Ok(Settled::Done),
-        Err(error) if error.is_not_found() => Ok(Settled::Done),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Settled::Done),
         Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => {
             Ok(Settled::Pending)
         }

@@ -113,13 +113,15 @@ impl Deletion {
                 report.note(None, Verdict::Right, left.len() as u64);
                 break;
             };
-            let Some(at) = error.operation_index().filter(|at| *at < left.len()) else {
+            let Some(at) = error.details().operation_index.filter(|at| *at < left.len()) else {
                 return Err(error);
             };
-            if error.is_not_found() && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND) {
+            if error.kind() == rowkey::ErrorKind::NotFound
+                && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND)
+            {
                 left.remove(at);
                 report.note(None, Verdict::Right, 1);
-            } else if error.is_conflict() {
+            } else if error.kind() == rowkey::ErrorKind::Conflict {
                 let Keys { partition_key, row_key } = left.remove(at).entity;
                 rounds += 1;
                 let again = pace.run(target, 1, |_| self.walk.again((&partition_key, &row_key)));

@@ -111,7 +111,7 @@ pub struct Attempt {
 /// Returns `table` as jobs use it: the primary alone is read, scans are allowed, and each request is
 /// sent once, because a [`Pace`] repeats it.
 pub fn paced(table: &Table) -> Table {
-    let options = table.options().clone();
+    let options = table.account().options().clone();
     let retry = RetryOptions { max_attempts: 1, ..options.retry };
     let scan_policy = ScanPolicy::Allow;
     table.with_options(ClientOptions { retry, read_from_secondary: false, scan_policy, ..options })
@@ -255,7 +255,7 @@ impl Pace {
     /// Waits before something is done again that failed `failures` times in a row with a retryable
     /// error; returns the error if the deadline comes first.
     pub(super) async fn pause(&self, failures: u32, error: Error) -> Result<()> {
-        let asked = error.retry_after().unwrap_or_default();
+        let asked = error.details().retry_after.unwrap_or_default();
         self.sleep(back_off(failures).max(asked)).await.map_err(|_| past_deadline(error))
     }
 
@@ -349,7 +349,7 @@ impl State {
         let is_timeout = error.code() == Some(&ErrorCode::OPERATION_TIMED_OUT);
         let throttled = error.kind() == ErrorKind::Throttled || is_timeout;
         let failure = if throttled { Failure::Throttled } else { Failure::Unanswered };
-        let (asked, fraction) = (error.retry_after(), self.fraction());
+        let (asked, fraction) = (error.details().retry_after, self.fraction());
         let sent = (permit.units(), permit.epochs.target);
         let limiter = self.targets.get_mut(&permit.target);
         let reduced =
@@ -361,7 +361,11 @@ impl State {
             self.suspects.push((permit.target, now));
         }
         // Azure: "Operations per second is over the account limit."
-        let is_said = error.service_message().is_some_and(|text| text.contains("account limit"));
+        let is_said = error
+            .details()
+            .service_message
+            .as_deref()
+            .is_some_and(|text| text.contains("account limit"));
         if throttled && (is_said || self.suspects.len() >= SUSPECTS) {
             self.suspects.clear();
             self.account.failed(failure, (1, permit.epochs.account), asked, fraction, now);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use futures_util::{Stream, StreamExt as _};
-use rowkey::table::EncodedRow;
+use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::{
     DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Outcome, Result, Table, Transaction,
 };
@@ -40,9 +40,9 @@ enum Verb {
 impl Verb {
     fn add(self, transaction: Transaction, row: &EncodedRow) -> Transaction {
         match self {
-            Self::Insert => transaction.insert_row(row),
-            Self::Upsert => transaction.upsert_row(row),
-            Self::UpsertMerge => transaction.upsert_merge_row(row),
+            Self::Insert => transaction.row(row, RowWrite::Insert),
+            Self::Upsert => transaction.row(row, RowWrite::Upsert),
+            Self::UpsertMerge => transaction.row(row, RowWrite::UpsertMerge),
         }
     }
 }
@@ -191,8 +191,8 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
                 report.note(None, Verdict::Right, left.len() as u64);
                 break;
             };
-            let refused = error.operation_index().filter(|at| *at < left.len());
-            if error.is_already_exists() && lookups < LOOKUPS {
+            let refused = error.details().operation_index.filter(|at| *at < left.len());
+            if error.kind() == ErrorKind::AlreadyExists && lookups < LOOKUPS {
                 lookups += 1;
                 left = self.look_up(left, &error, &mut report).await?;
             } else if let Some(at) = refused.filter(|_| is_of_one(&error)) {

@@ -316,7 +316,7 @@ fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
             Ok(entity) => entities.push(Stored { entity, etag, timestamp }),
             Err(row) => {
                 let error = Error::of_rows(vec![row.clone()]);
-                let keys = (row.partition_key(), row.row_key());
+                let keys = (&*row.partition_key, &*row.row_key);
                 report.problem(None, Verdict::Unreadable, keys, &error);
             }
         }

@@ -220,7 +220,7 @@ mod tests {
         let text = print("list_order_by_tag_secret", &listed()).unwrap();
         for end in 0..text.len() {
             let error = parse(&text.as_bytes()[..end], &LIST).unwrap_err();
-            assert_eq!((error.kind(), error.index()), (ErrorKind::Decode, Some("by_tag")));
+            assert_eq!((error.kind(), error.details().index), (ErrorKind::Decode, Some("by_tag")));
             assert!(!error.to_string().contains("secret"), "{error}");
         }
         let newer = text.replace("\"v\":1", "\"v\":2");

@@ -276,7 +276,7 @@ mod tests {
     fn a_list_takes_37449_keys_of_six_characters_and_refuses_one_more() {
         assert!(stored(&numbers(37_449)).is_ok());
         let error = stored(&numbers(37_450)).unwrap_err();
-        assert_eq!((error.kind(), error.index()), (ErrorKind::TooLarge, Some("by_tag")));
+        assert_eq!((error.kind(), error.details().index), (ErrorKind::TooLarge, Some("by_tag")));
         assert!(error.to_string().contains("`many`"), "{error}");
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let mut row = stored(&numbers(10_000)).unwrap();
         row.remove("Keys2");
         let error = read(&row, &LIST).unwrap_err();
-        assert_eq!((error.kind(), error.index()), (ErrorKind::Decode, Some("by_tag")));
+        assert_eq!((error.kind(), error.details().index), (ErrorKind::Decode, Some("by_tag")));
     }
 
     #[test]

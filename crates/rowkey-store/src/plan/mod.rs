@@ -10,8 +10,9 @@
 
 use std::collections::BTreeMap;
 
+use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::telemetry::TraceParent;
-use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result, table::EncodedRow};
+use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
 
 use crate::layer::Demands;
 use crate::row::Keys;
@@ -250,8 +251,10 @@ impl Write {
         row_key: &str,
     ) -> rowkey::Transaction {
         match self {
-            Self::Insert(row) => transaction.insert_row(row),
-            Self::Replace(row, condition) => transaction.replace_row(row, condition.clone()),
+            Self::Insert(row) => transaction.row(row, RowWrite::Insert),
+            Self::Replace(row, condition) => {
+                transaction.row(row, RowWrite::Replace(condition.clone()))
+            }
             Self::Delete(condition) => {
                 let key = rowkey::Key::<DynamicEntity>::new(partition_key, row_key);
                 transaction.delete(key, condition.clone())

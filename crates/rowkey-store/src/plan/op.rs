@@ -257,7 +257,7 @@ mod tests {
             before: None,
         }];
         for targets in [vec![], vec![target("a\nb")], vec![target(&"\u{1F600}".repeat(40_000))]] {
-            let trace = TraceParent::new(1, 2, true);
+            let trace = "00-00000000000000000000000000000001-0000000000000002-01".parse().ok();
             let row = OpRow::Committed { created: at(5), targets, claims: claims.clone(), trace };
             let stored = row.row("p", "op_1").unwrap();
             assert_eq!(OpRow::read(&stored).unwrap(), row);

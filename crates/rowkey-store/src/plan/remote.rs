@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::index::{Copied, Index, Scope};
-use rowkey::table::EncodedRow;
+use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
 use super::op::{keys_at, row_address};
@@ -43,7 +43,7 @@ impl RemoteIndex {
         let write = match (found, head.filter(|_| demanded)) {
             (None, Some(head)) => {
                 let row = self.row(&head, &keys, settling.keys())?;
-                table.write(table.transaction().insert_row(&row)).await
+                table.write(table.transaction().row(&row, RowWrite::Insert)).await
             }
             (Some(found), Some(head)) => {
                 if !is_own && self.is_taken::<E>(settling, owner, &keys).await? {
@@ -58,7 +58,7 @@ impl RemoteIndex {
                 }
                 let row = self.row(&head, &keys, settling.keys())?;
                 let condition = Match::ETag(found.etag);
-                table.write(table.transaction().replace_row(&row, condition)).await
+                table.write(table.transaction().row(&row, RowWrite::Replace(condition))).await
             }
             (Some(found), None) if is_own => {
                 let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);

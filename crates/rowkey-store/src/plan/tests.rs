@@ -39,7 +39,7 @@ fn two_entities_of_one_plan_cannot_have_one_value() {
     let insert = || Edit { row_key: "c".into(), write: Write::Insert(row("c")), source: copy("i") };
     plan.push(insert()).unwrap();
     let error = plan.push(insert()).unwrap_err();
-    assert_eq!((error.kind(), error.index()), (ErrorKind::AlreadyExists, Some("i")));
+    assert_eq!((error.kind(), error.details().index), (ErrorKind::AlreadyExists, Some("i")));
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
         if let Some(announcer) = &self.inner.announcer {
-            let queue = announcer.queue().with_options(self.inner.table.options().clone());
+            let queue =
+                announcer.queue().with_options(self.inner.table.account().options().clone());
             queue.create_if_missing().await?;
         }
         if let Some(blobs) = &self.inner.blobs {

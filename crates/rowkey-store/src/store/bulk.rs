@@ -173,10 +173,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => error,
         };
-        if error.is_already_exists() && self.is_stored(keys, entity).await? {
+        if error.kind() == ErrorKind::AlreadyExists && self.is_stored(keys, entity).await? {
             report.note(None, Verdict::Right, 1);
         } else {
-            report.problem(error.index(), Verdict::Failed, (&keys.0, &keys.1), &error);
+            report.problem(error.details().index, Verdict::Failed, (&keys.0, &keys.1), &error);
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Merge for Group<E> {
 fn is_of_one(error: &Error) -> bool {
     use rowkey::ErrorKind::{Decode, Invalid, TooLarge};
     is_race(error)
-        || error.is_already_exists()
+        || error.kind() == ErrorKind::AlreadyExists
         || matches!(error.kind(), Decode | Invalid | TooLarge)
 }
 

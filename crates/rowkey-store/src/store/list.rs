@@ -30,7 +30,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// out; one that got it since then is met if it lies behind the page before.
     ///
     /// Fails with [`ErrorKind::Decode`] if what is stored is not the whole
-    /// list, and [`Error::index`] names it.
+    /// list, and [`ErrorDetails::index`](rowkey::ErrorDetails::index) names it.
     ///
     /// # Limits
     ///

@@ -155,7 +155,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Stores a new entity. Without declarations elsewhere one request.
     ///
     /// Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys, and if a value is taken;
-    /// [`Error::index`] then says of which declaration.
+    /// [`ErrorDetails::index`](rowkey::ErrorDetails::index) then says of which declaration.
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
         let written = self.write(&keys, None, Some(entity), &mut self.rounds(&keys)).await;
@@ -566,7 +566,7 @@ fn conflict() -> Error {
 /// Whether another writer came first, so that reading and writing again may succeed.
 fn is_race(error: &Error) -> bool {
     error.outcome() != Outcome::Unknown
-        && error.index().is_none()
+        && error.details().index.is_none()
         && matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict)
 }
 

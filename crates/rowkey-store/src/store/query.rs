@@ -143,7 +143,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0, and if the continuation is
     /// of another query: nothing is sent then. [`ErrorKind::Decode`] if rows do not decode
-    /// ([`Error::failed_rows`]).
+    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let mut rows = Vec::new();
         let mut from = from;
@@ -191,7 +191,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
 
     /// Reads all entities one by one.
     ///
-    /// A row that does not decode is an error that names it ([`Error::failed_rows`]), and the stream goes on
+    /// A row that does not decode is an error that names it ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream goes on
     /// with the next one. Any other error ends the stream.
     pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
         stream::try_unfold((self, Some(None)), |(query, from)| async move {
@@ -209,7 +209,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Decode`] if rows do not decode, after all are read: the message says how many, and
-    /// [`Error::failed_rows`] which.
+    /// [`failed_rows`](rowkey::ErrorDetails::failed_rows) which.
     pub async fn all(self) -> Result<Vec<Versioned<E>>> {
         let store = self.store.clone();
         whole(self.stream()).await.map_err(|error| store.named("Query", error))
@@ -454,7 +454,7 @@ pub(super) async fn rows_of<T>(
     let mut rows = Vec::with_capacity(found.size_hint().0);
     while let Some(one) = found.next().await {
         match one {
-            Err(error) if error.failed_rows().is_empty() => return Err(error),
+            Err(error) if error.details().failed_rows.is_empty() => return Err(error),
             one => rows.extend(one.transpose()),
         }
     }
@@ -468,8 +468,8 @@ pub(super) async fn whole<T>(found: impl Stream<Item = Result<T>>) -> Result<Vec
         match one {
             Ok(one) => all.push(one),
             Err(error) => {
-                index = index.or(error.index());
-                failed.extend_from_slice(error.failed_rows());
+                index = index.or(error.details().index);
+                failed.extend_from_slice(&error.details().failed_rows);
             }
         }
     }
@@ -479,14 +479,14 @@ pub(super) async fn whole<T>(found: impl Stream<Item = Result<T>>) -> Result<Vec
 /// The error of a row that was read, and that does not open or decode.
 /// Whether what is left need not be read: an error that is not one of rows.
 pub(super) fn ends<T>(read: &Result<T>) -> bool {
-    read.as_ref().is_err_and(|error| error.failed_rows().is_empty())
+    read.as_ref().is_err_and(|error| error.details().failed_rows.is_empty())
 }
 
 fn of_row(error: Error, (partition_key, row_key): Keys) -> Error {
     if error.kind() != ErrorKind::Decode {
         return error;
     }
-    of_rows(vec![FailedRow::new(partition_key, row_key, &error)], error.index())
+    of_rows(vec![FailedRow::new(partition_key, row_key, &error)], error.details().index)
 }
 
 /// The error of rows that do not decode, with the index whose copies they are.

@@ -25,7 +25,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: [`Error::failed_rows`] names them.
+    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: [`failed_rows`](rowkey::ErrorDetails::failed_rows) names them.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = Key<E>> + Send,

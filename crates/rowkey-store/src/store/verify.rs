@@ -222,7 +222,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     ErrorKind::Decode => Verdict::Unreadable,
                     _ => Verdict::Failed,
                 };
-                report.problem(error.index(), verdict, (&keys.0, &keys.1), &error);
+                report.problem(error.details().index, verdict, (&keys.0, &keys.1), &error);
             }
             result => result?,
         }

@@ -169,7 +169,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// `-poison` behind it when it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
-        let queue = announcer.queue().with_options(self.inner.table.options().clone());
+        let queue = announcer.queue().with_options(self.inner.table.account().options().clone());
         let messages = queue.receive(MESSAGES, RECEIVED).await?;
         let resumed = messages.iter().map(|message| async move {
             Worked::of(self.resume_message(announcer, message).await)
@@ -255,7 +255,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn poison(&self, announcer: &Announcer, message: &Message) -> Result<()> {
         let queue = announcer.queue();
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
-        let poison = poison.with_options(self.inner.table.options().clone());
+        let poison = poison.with_options(self.inner.table.account().options().clone());
         poison.create_if_missing().await?;
         poison.put(Body::text(message.text())).never_expires().send().await?;
         queue.delete_if_exists(message).await.map(drop)

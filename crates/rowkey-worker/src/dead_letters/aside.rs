@@ -73,7 +73,7 @@ impl<T: Task> DeadLetters<T> {
             if !is_taken.contains(&error.kind()) {
                 return Err(error);
             }
-            is_gone = error.is_not_found();
+            is_gone = error.kind() == ErrorKind::NotFound;
             known = self.task_row(&row.id).await?;
         }
         let what = "the row of the task is changed again and again by others";

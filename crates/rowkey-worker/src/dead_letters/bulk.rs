@@ -133,7 +133,7 @@ impl<T: Task> DeadLetters<T> {
     /// visible again after a minute.
     pub async fn collect(&self) -> Result<Summary> {
         let name = format!("{}-poison", self.queue());
-        let options = self.tasks.queue().options().clone();
+        let options = self.tasks.queue().account().options().clone();
         let queue = self.tasks.queue().account().queue(&name).with_options(options);
         let mut summary = Summary::default();
         loop {
@@ -149,7 +149,7 @@ impl<T: Task> DeadLetters<T> {
                     self.collect_one(message).await?;
                     match queue.delete_if_exists(message).await {
                         // It took longer than a minute, and is collected elsewhere.
-                        Err(error) if error.is_conflict() => Ok(Moved::Changed),
+                        Err(error) if error.kind() == ErrorKind::Conflict => Ok(Moved::Changed),
                         deleted => deleted.map(|_| Moved::Done),
                     }
                 };
@@ -187,7 +187,9 @@ impl<T: Task> DeadLetters<T> {
             // Not if the task has a letter again.
             match self.table().delete(stored.entity.key(), &stored).await {
                 Ok(()) => forgotten += 1,
-                Err(error) if error.is_conflict() || error.is_not_found() => {}
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict
+                        || error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
@@ -273,7 +275,11 @@ impl<T: Task> DeadLetters<T> {
         let delete = self.table().transaction().delete(row.key(), Match::ETag(etag.clone()));
         match delete.upsert(&task.entity()).submit().await {
             Ok(_) => Ok(Moved::Done),
-            Err(error) if error.is_conflict() || error.is_not_found() => Ok(Moved::Changed),
+            Err(error)
+                if error.kind() == ErrorKind::Conflict || error.kind() == ErrorKind::NotFound =>
+            {
+                Ok(Moved::Changed)
+            }
             Err(error) => Err(error),
         }
     }

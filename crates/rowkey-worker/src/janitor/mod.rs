@@ -163,7 +163,8 @@ impl Janitor {
     /// Reads the last 100 runs of all leaders, the oldest first. One request; any program may ask.
     pub async fn reports(&self) -> Result<Vec<Report>> {
         let blob = self.lock.blob();
-        let primary = ClientOptions { read_from_secondary: false, ..blob.options().clone() };
+        let primary =
+            ClientOptions { read_from_secondary: false, ..blob.account().options().clone() };
         let content = blob.with_options(primary).get().await?;
         let content = content.map(|content| content.bytes).unwrap_or_default();
         let schedule = Schedule::read(&content).map_err(|error| self.named(error))?;

@@ -155,7 +155,7 @@ where
     .await?;
     if !is_marked.load(Ordering::Relaxed) {
         match inbox.table().table().insert(&row).await {
-            Err(error) if !error.is_already_exists() => return Err(error),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
     }

@@ -137,7 +137,7 @@ impl<T: Task> Tasks<T> {
         }
         match blob.with_conditions(&properties.etag).delete_if_exists().await {
             // It was redriven or put again meanwhile.
-            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
             deleted => deleted.map(drop),
         }
     }
@@ -149,7 +149,7 @@ impl<T: Task> Tasks<T> {
         let id = key_part(&letter.id);
         let marks = [(POISONED, &*id), (REDRIVEN, "true")];
         match self.claim(name)?.set_metadata(&marks[..=usize::from(redriven)]).await {
-            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             result => result.map(|_| true),
         }
     }
@@ -182,7 +182,7 @@ impl<T: Task> Tasks<T> {
             let blob = container.blob(&item.name).with_conditions(&item.properties.etag);
             match blob.delete_if_exists().await {
                 Ok(deleted) => swept += u64::from(deleted),
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
             }
         }

@@ -32,12 +32,13 @@ impl<T: Task> Tasks<T> {
             return Ok(Settled::Pending);
         }
         // A write that was committed must not wait long for a queue that is down.
-        let retry = RetryOptions { max_attempts: 1, ..self.queue.options().retry.clone() };
+        let retry =
+            RetryOptions { max_attempts: 1, ..self.queue.account().options().retry.clone() };
         let options = ClientOptions {
             timeout: BUDGET,
             attempt_timeout: BUDGET,
             retry,
-            ..self.queue.options().clone()
+            ..self.queue.account().options().clone()
         };
         match self.send(&self.queue.with_options(options), letter, Duration::ZERO).await {
             Ok(()) => Ok(Settled::Done),

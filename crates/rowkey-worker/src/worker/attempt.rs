@@ -97,7 +97,7 @@ impl From<&Error> for Failure {
             text: error.to_string(),
             cause: Cause::Error(kind),
             is_transient: matches!(kind, ErrorKind::Throttled | ErrorKind::Unavailable),
-            wait: error.retry_after(),
+            wait: error.details().retry_after,
         }
     }
 }

@@ -125,8 +125,8 @@ impl Hold {
                 state.until = asked + self.visibility;
                 Ok(Ok(()))
             }
-            Err(error) if error.is_not_found() => Err(Lost::Taken),
-            Err(error) if error.is_conflict() => {
+            Err(error) if error.kind() == rowkey::ErrorKind::NotFound => Err(Lost::Taken),
+            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
                 // Unless another worker has it: an earlier attempt did it, and its answer with the
                 // next receipt was lost. The message is still hidden, but it can be renewed and
                 // deleted no more, and comes again.

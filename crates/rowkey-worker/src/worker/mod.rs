@@ -313,7 +313,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
         let queue = self.tasks.queue();
         let account = queue.account().with_own_connections()?;
-        let own = account.queue(queue.name()).with_options(queue.options().clone());
+        let own = account.queue(queue.name()).with_options(queue.account().options().clone());
         Ok(renewals.insert(own).clone())
     }
 

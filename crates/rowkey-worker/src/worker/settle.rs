@@ -322,7 +322,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             }
             // Another worker has deleted the message, and takes its blob along.
             Ok(false) => Ok(done(step)),
-            Err(error) if error.is_conflict() => Ok(given_up(Lost::Taken)),
+            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => Ok(given_up(Lost::Taken)),
             Err(error) => Err(error),
         }
     }
@@ -373,8 +373,13 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         match update.send().await {
             Ok(_) => {}
             // An earlier attempt of this very request changed the receipt.
-            Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {}
-            Err(error) if error.is_conflict() || error.is_not_found() => {
+            Err(error)
+                if error.kind() == rowkey::ErrorKind::Conflict
+                    && error.outcome() == Outcome::Unknown => {}
+            Err(error)
+                if error.kind() == rowkey::ErrorKind::Conflict
+                    || error.kind() == rowkey::ErrorKind::NotFound =>
+            {
                 return Ok(given_up(Lost::Taken));
             }
             Err(error) => return Err(error),
@@ -406,7 +411,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let aside = Aside { message: &message, letter, cause, reason };
         self.tasks.dead_letters().put_aside(&aside).await?;
         match self.tasks.queue().delete_if_exists(&message).await {
-            Err(error) if error.is_conflict() => return Ok(given_up(Lost::Taken)),
+            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
+                return Ok(given_up(Lost::Taken));
+            }
             deleted => drop(deleted?),
         }
         tracing::error!(reason, "the task is a dead letter");

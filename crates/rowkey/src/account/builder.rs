@@ -21,11 +21,12 @@ use crate::transport::{Pipeline, Shared};
 /// Collects what makes a [`StorageAccount`].
 ///
 /// ```
+/// use rowkey::service::Service;
 /// use rowkey::{Credential, StorageAccount};
 ///
 /// let account = StorageAccount::builder()
 ///     .credential(Credential::shared_key("contoso", "YmFy")?)
-///     .table_endpoint("https://contoso.table.core.windows.net")?
+///     .endpoint(Service::Table, "https://contoso.table.core.windows.net")?
 ///     .build()?;
 /// # Ok::<(), rowkey::Error>(())
 /// ```
@@ -93,46 +94,28 @@ impl StorageAccountBuilder {
         self
     }
 
-    /// Where the tables are, when that is not `https://{name}.table.core.windows.net`.
+    /// Where a service of the account is, when that is not `https://{name}.table.core.windows.net` or its like.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
     /// address without a query.
-    pub fn table_endpoint(self, url: &str) -> Result<Self> {
-        self.primary(Service::Table, "the table endpoint", url)
+    pub fn endpoint(self, service: Service, url: &str) -> Result<Self> {
+        let what = match service {
+            Service::Blob => "the blob endpoint",
+            Service::Queue => "the queue endpoint",
+            Service::Table => "the table endpoint",
+        };
+        self.primary(service, what, url)
     }
 
-    /// Where the tables can be read when the primary fails, when that is not the primary's address
+    /// Where a service can be read when its primary fails, when that is not the primary's address
     /// with `-secondary` after the account's name.
-    pub fn table_secondary_endpoint(self, url: &str) -> Result<Self> {
-        self.secondary(Service::Table, "the secondary table endpoint", url)
-    }
-
-    /// Where the queues are, when that is not `https://{name}.queue.core.windows.net`.
-    ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
-    /// address without a query.
-    pub fn queue_endpoint(self, url: &str) -> Result<Self> {
-        self.primary(Service::Queue, "the queue endpoint", url)
-    }
-
-    /// Where the queues can be read when the primary fails, when that is not the primary's address
-    /// with `-secondary` after the account's name.
-    pub fn queue_secondary_endpoint(self, url: &str) -> Result<Self> {
-        self.secondary(Service::Queue, "the secondary queue endpoint", url)
-    }
-
-    /// Where the containers and blobs are, when that is not `https://{name}.blob.core.windows.net`.
-    ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
-    /// address without a query.
-    pub fn blob_endpoint(self, url: &str) -> Result<Self> {
-        self.primary(Service::Blob, "the blob endpoint", url)
-    }
-
-    /// Where the containers and blobs can be read when the primary fails, when that is not the primary's address
-    /// with `-secondary` after the account's name.
-    pub fn blob_secondary_endpoint(self, url: &str) -> Result<Self> {
-        self.secondary(Service::Blob, "the secondary blob endpoint", url)
+    pub fn secondary_endpoint(self, service: Service, url: &str) -> Result<Self> {
+        let what = match service {
+            Service::Blob => "the secondary blob endpoint",
+            Service::Queue => "the secondary queue endpoint",
+            Service::Table => "the secondary table endpoint",
+        };
+        self.secondary(service, what, url)
     }
 
     /// Says that the endpoint is one of Azure Cosmos DB for Table, which differs in verbs and

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use zeroize::Zeroizing;
 
 use super::StorageAccountBuilder;
+use rowkey_wire::auth::Service;
+
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 
@@ -39,9 +41,9 @@ pub(super) fn read(
         (builder, is_described) = (builder.name(&*name), true);
     }
     let endpoints: [(&str, Set); 3] = [
-        (table, |builder, url| builder.table_endpoint(url)),
-        (queue, |builder, url| builder.queue_endpoint(url)),
-        (blob, |builder, url| builder.blob_endpoint(url)),
+        (table, |builder, url| builder.endpoint(Service::Table, url)),
+        (queue, |builder, url| builder.endpoint(Service::Queue, url)),
+        (blob, |builder, url| builder.endpoint(Service::Blob, url)),
     ];
     for (variable, set) in endpoints {
         if let Some((_, url)) = variables.first(&[variable])? {

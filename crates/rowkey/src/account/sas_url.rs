@@ -143,9 +143,9 @@ impl Address {
         let builder = StorageAccount::builder().credential(self.credential);
         let url = self.url.as_str();
         let builder: Result<StorageAccountBuilder> = match service {
-            Service::Table => builder.table_endpoint(url),
-            Service::Queue => builder.queue_endpoint(url),
-            Service::Blob => builder.blob_endpoint(url),
+            Service::Table => builder.endpoint(Service::Table, url),
+            Service::Queue => builder.endpoint(Service::Queue, url),
+            Service::Blob => builder.endpoint(Service::Blob, url),
         };
         Ok((builder?.build()?, names))
     }

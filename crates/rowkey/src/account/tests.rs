@@ -235,7 +235,7 @@ fn other_clouds_have_other_hosts_and_audiences() {
     }
     for cloud in ["com", "us", "cn"] {
         let endpoint = format!("https://contoso.table.cosmos.azure.{cloud}");
-        let account = builder().table_endpoint(&endpoint).unwrap().build().unwrap();
+        let account = builder().endpoint(Service::Table, &endpoint).unwrap().build().unwrap();
         let audience = format!("https://cosmos.azure.{cloud}");
         assert_eq!(account.pipeline().endpoints().audience(), audience);
     }
@@ -263,12 +263,16 @@ fn the_builder_says_what_is_missing() {
 
     let options = ClientOptions { read_from_secondary: true, ..ClientOptions::default() };
     let custom = |builder: StorageAccountBuilder| {
-        builder.credential(credential()).table_endpoint("https://tables.contoso.com").unwrap()
+        builder
+            .credential(credential())
+            .endpoint(Service::Table, "https://tables.contoso.com")
+            .unwrap()
     };
     let builder = StorageAccount::builder().options(options);
     let error = custom(builder.clone()).build().unwrap_err();
     assert!(error.to_string().contains("secondary"), "{error}");
-    let builder = custom(builder).table_secondary_endpoint("https://other.contoso.com").unwrap();
+    let builder =
+        custom(builder).secondary_endpoint(Service::Table, "https://other.contoso.com").unwrap();
     assert!(builder.build().is_ok());
 }
 
@@ -341,11 +345,11 @@ fn emulators_and_cosmos_say_nothing_of_other_services() {
 fn the_builder_takes_an_endpoint_for_each_service() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .queue_endpoint("http://127.0.0.1:1/contoso")
+        .endpoint(Service::Queue, "http://127.0.0.1:1/contoso")
         .unwrap()
-        .blob_endpoint("http://127.0.0.1:2/contoso")
+        .endpoint(Service::Blob, "http://127.0.0.1:2/contoso")
         .unwrap()
-        .blob_secondary_endpoint("http://127.0.0.1:3/contoso")
+        .secondary_endpoint(Service::Blob, "http://127.0.0.1:3/contoso")
         .unwrap()
         .build()
         .unwrap();
@@ -423,7 +427,8 @@ fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named
         }
     }
     assert!(of("http://rowkey:10002/acct").allow_http_to("RowKey").build().is_ok());
-    let two = of("http://rowkey:10002/acct").queue_endpoint("http://other:10001/acct").unwrap();
+    let two =
+        of("http://rowkey:10002/acct").endpoint(Service::Queue, "http://other:10001/acct").unwrap();
     assert!(two.clone().allow_http_to("rowkey").build().is_err(), "each endpoint counts");
     assert!(two.allow_http_to("rowkey").allow_http_to("other").build().is_ok());
 
@@ -431,7 +436,9 @@ fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named
     let key = Credential::shared_key("acct", "YmFy").unwrap();
     for credential in [key, Credential::anonymous()] {
         let builder = StorageAccount::builder().name("acct").credential(credential);
-        assert!(builder.table_endpoint("http://rowkey:10002/acct").unwrap().build().is_ok());
+        assert!(
+            builder.endpoint(Service::Table, "http://rowkey:10002/acct").unwrap().build().is_ok()
+        );
     }
 }
 
@@ -439,9 +446,9 @@ fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named
 fn tokens_for_a_named_host_are_signed_for_http() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("acct", "YmFy").unwrap())
-        .table_endpoint("http://rowkey:10002/acct")
+        .endpoint(Service::Table, "http://rowkey:10002/acct")
         .unwrap();
-    let sas = crate::sas::TableSas::new("orders")
+    let sas = crate::sas::Sas::table("orders")
         .permissions(crate::sas::TablePermissions::QUERY)
         .valid_for(std::time::Duration::from_secs(60));
     let sign = |builder: StorageAccountBuilder| sas.sign(&builder.build().unwrap()).unwrap();

@@ -80,7 +80,7 @@ impl Append {
         let reply = match (blob.send(request, call).await, limits.position) {
             (Ok(reply), _) => reply,
             (Err(error), Some(position))
-                if error.status() == Some(412) && error.outcome() == Outcome::Unknown =>
+                if error.details().status == Some(412) && error.outcome() == Outcome::Unknown =>
             {
                 return landed(&blob, &block, position).await?.ok_or(error);
             }

@@ -9,7 +9,6 @@ use rowkey_wire::xml;
 use super::conditions::Conditions;
 use super::handle::Blob;
 use super::lease::{Lease, Target};
-use super::listing::Blobs;
 use super::{ContainerProperties, Written};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
@@ -17,9 +16,9 @@ use crate::blob::wire::encode::{self, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
+use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
 use crate::service::{self, unreadable};
-use crate::table::AccessPolicy;
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A container of an account: blobs live in it.
@@ -62,7 +61,7 @@ impl Container {
         &self.name
     }
 
-    /// The account that the container is in.
+    /// The account that the container is in, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
     }
@@ -72,11 +71,6 @@ impl Container {
     /// Names are 1 to 1,024 characters; slashes in them are what listings take for folders.
     pub fn blob(&self, name: &str) -> Blob {
         Blob::new(self.account.clone(), &self.name, name)
-    }
-
-    /// How operations on this handle behave.
-    pub fn options(&self) -> &ClientOptions {
-        self.account.options()
     }
 
     /// The same container, behaving differently.
@@ -136,7 +130,9 @@ impl Container {
         let call = Call::new("CreateContainer", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(self.creation()?, call).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_already_exists() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
             Err(error) => Err(error),
         }
     }
@@ -165,7 +161,9 @@ impl Container {
         let call = Call::new("DeleteContainer", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_container(&self.name, &self.conditions), call).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
             Err(error) => Err(error),
         }
     }
@@ -247,13 +245,6 @@ impl Container {
         let request = encode::set_container_acl(&self.name, public, policies, &self.conditions);
         let reply = self.send(request, call).await?;
         written(&reply, &call)
-    }
-
-    /// What is in the container. Nothing is sent yet.
-    ///
-    /// [List Blobs](https://learn.microsoft.com/rest/api/storageservices/list-blobs)
-    pub fn blobs(&self) -> Blobs {
-        Blobs::new(self.clone())
     }
 
     /// What a lease on the container would be on. It guards the deletion of the container, and what

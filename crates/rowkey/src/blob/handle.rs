@@ -48,7 +48,8 @@ use crate::transport::{Call, Pipeline, Reply, Safety};
 /// // Only if it was not written since it was read.
 /// let unchanged = index.with_conditions(&read.properties.etag);
 /// unchanged.put(list).send().await?;
-/// assert!(unchanged.put("lost update").send().await.unwrap_err().is_conflict());
+/// let error = unchanged.put("lost update").send().await.unwrap_err();
+/// assert_eq!(error.kind(), rowkey::ErrorKind::Conflict);
 /// # Ok(())
 /// # }
 /// ```
@@ -88,14 +89,9 @@ impl Blob {
         &self.container
     }
 
-    /// The account that the blob is in.
+    /// The account that the blob is in, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
-    }
-
-    /// How operations on this handle behave.
-    pub fn options(&self) -> &ClientOptions {
-        self.account.options()
     }
 
     /// The same blob, behaving differently.
@@ -141,15 +137,15 @@ impl Blob {
     }
 
     /// Content that comes in pieces, and of which only a few are held in memory. Nothing is sent
-    /// before [`Upload::send`] or [`Upload::insert`].
+    /// before [`Put::send`] or [`Put::insert`].
     ///
     /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list)
-    pub fn upload<S, E>(&self, content: S) -> Upload<S>
+    pub fn upload<S, E>(&self, content: S) -> Put<Upload<S>>
     where
         S: futures_core::Stream<Item = Result<Bytes, E>> + Send,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        Upload::new(self.clone(), content)
+        Put::new(self.clone(), Upload::new(content))
     }
 
     /// Reads all of it into memory, or `None` when there is no such blob.
@@ -364,7 +360,8 @@ pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
 
 /// Whether the blob is not there; a missing container is something else.
 pub(super) fn is_missing_blob(error: &Error) -> bool {
-    error.is_not_found() && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
+    error.kind() == crate::ErrorKind::NotFound
+        && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
 }
 
 impl fmt::Debug for Blob {

@@ -45,19 +45,17 @@ pub(super) struct Target {
 macro_rules! leases {
     ($($handle:ident $what:literal)*) => {$(
         impl $handle {
-            #[doc = concat!("Takes the lease on the ", $what, " for `duration`, 15 to 60 seconds.")]
+            #[doc = concat!("Takes the lease on the ", $what, " for `duration`, 15 to 60 seconds; `None`:")]
+            /// until it is released or broken.
             ///
-            /// `None`: another client holds it, or it was broken and has not ended yet.
+            /// Returns `None` when another client holds it, or when it was broken and has not ended yet.
             /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
-            pub async fn acquire_lease(&self, duration: Duration) -> Result<Option<Lease>> {
-                self.target().acquire(Some(duration)).await
-            }
-
-            #[doc = concat!("Takes the lease on the ", $what, " until it is released or broken.")]
-            ///
-            /// `None`: another client holds it, or it was broken and has not ended yet.
-            pub async fn acquire_endless_lease(&self) -> Result<Option<Lease>> {
-                self.target().acquire(None).await
+            pub async fn acquire_lease(
+                &self,
+                duration: impl Into<Option<Duration>> + Send,
+            ) -> Result<Option<Lease>> {
+                let duration = duration.into();
+                self.target().acquire(duration).await
             }
 
             /// The lease with this id, which was acquired elsewhere or earlier. Nothing is sent.
@@ -69,18 +67,17 @@ macro_rules! leases {
                 Ok(Lease { target: self.target(), id })
             }
 
-            /// Ends a lease, of any holder, when its time is over; one without an end, at once.
-            /// It cannot be renewed meanwhile.
+            /// Ends a lease, of any holder, after `period` at the latest, at most 60 seconds; zero: at
+            /// once; `None`: when its time is over, or at once if it has no end. It cannot be renewed
+            /// meanwhile.
             ///
             /// Returns how long it still lasts, or `None` when there is none.
-            pub async fn break_lease(&self) -> Result<Option<Duration>> {
-                self.target().break_after(None).await
-            }
-
-            /// Like [`break_lease`](Self::break_lease), but after `period` at the latest, at most
-            /// 60 seconds; zero: at once.
-            pub async fn break_lease_within(&self, period: Duration) -> Result<Option<Duration>> {
-                self.target().break_after(Some(period)).await
+            pub async fn break_lease(
+                &self,
+                period: impl Into<Option<Duration>> + Send,
+            ) -> Result<Option<Duration>> {
+                let period = period.into();
+                self.target().break_after(period).await
             }
         }
     )*};

@@ -1,5 +1,7 @@
 //! Writing a blob at once.
 
+use std::fmt;
+
 use bytes::Bytes;
 use rowkey_wire::blob::{self as wire, checksum};
 use rowkey_wire::etag::Match;
@@ -38,18 +40,17 @@ pub(super) struct About {
     pub(super) metadata: Vec<(String, String)>,
 }
 
-/// Content that is to be written at once, from [`Blob::put`].
-#[derive(Debug)]
+/// Content that is to be written: at once, from [`Blob::put`], or in pieces, from [`Blob::upload`].
 #[must_use = "nothing is written before `send` or `insert`"]
-pub struct Put {
-    blob: Blob,
-    content: Bytes,
-    about: About,
-    check: Option<Check>,
+pub struct Put<C = Bytes> {
+    pub(super) blob: Blob,
+    pub(super) content: C,
+    pub(super) about: About,
+    pub(super) check: Option<Check>,
 }
 
-impl Put {
-    pub(super) fn new(blob: Blob, content: Bytes) -> Self {
+impl<C> Put<C> {
+    pub(super) fn new(blob: Blob, content: C) -> Self {
         Self { blob, content, about: About::default(), check: None }
     }
 
@@ -71,12 +72,15 @@ impl Put {
         self
     }
 
-    /// Guards the content on its way.
+    /// Guards the content on its way, each block of it by itself. With [`Check::Md5`] the blob's
+    /// `Content-MD5` is that of the whole content.
     pub fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
     }
+}
 
+impl Put {
     /// Writes the blob, whether or not there is one.
     pub async fn send(self) -> Result<Written> {
         let Self { blob, content, about, check } = self;
@@ -87,6 +91,13 @@ impl Put {
     pub async fn insert(mut self) -> Result<Insertion> {
         self.blob.conditions.none_match = Some(Match::Any);
         insertion(self.send().await)
+    }
+}
+
+impl<C> fmt::Debug for Put<C> {
+    /// Does not show the content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Put").field("blob", &self.blob).finish_non_exhaustive()
     }
 }
 
@@ -113,7 +124,10 @@ pub(super) fn insertion(result: Result<Written>) -> Result<Insertion> {
     match result {
         Ok(written) => Ok(Insertion::Inserted(written)),
         // With an unknown outcome it may be this call's own.
-        Err(error) if error.is_already_exists() && error.outcome() == Outcome::Rejected => {
+        Err(error)
+            if error.kind() == crate::ErrorKind::AlreadyExists
+                && error.outcome() == Outcome::Rejected =>
+        {
             Ok(Insertion::Exists)
         }
         Err(error) => Err(error),

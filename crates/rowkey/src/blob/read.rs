@@ -119,7 +119,7 @@ impl Read {
                 let part = (first, Some(last.map_or(most, |last| last.min(most))));
                 match get(&blob, Some(part), Some(check), &blob.conditions).await {
                     // An empty blob has no parts, and nothing to compare.
-                    Err(error) if range.is_none() && error.status() == Some(416) => {
+                    Err(error) if range.is_none() && error.details().status == Some(416) => {
                         get(&blob, None, None, &blob.conditions).await
                     }
                     begun => begun,
@@ -162,9 +162,11 @@ impl Read {
 /// When the connection breaks, the rest is asked for, under the condition that the blob is still
 /// the same; if it is not, this fails with [`ErrorKind::Conflict`]. Each piece may take the
 /// [`attempt_timeout`](crate::ClientOptions::attempt_timeout) of the handle's options.
+#[non_exhaustive]
 pub struct Download {
+    /// What is known of the blob. The length is that of the whole blob.
+    pub properties: Properties,
     blob: Blob,
-    properties: Properties,
     chunks: Chunks,
     /// Where the next piece begins.
     at: u64,
@@ -177,11 +179,6 @@ pub struct Download {
 }
 
 impl Download {
-    /// What is known of the blob. The length is that of the whole blob.
-    pub fn properties(&self) -> &Properties {
-        &self.properties
-    }
-
     /// How many bytes are still to come.
     pub fn left(&self) -> u64 {
         self.end.saturating_sub(self.at)
@@ -220,7 +217,7 @@ impl Download {
                 return Ok(None);
             }
             self.failures += 1;
-            if self.failures >= self.blob.options().retry.max_attempts {
+            if self.failures >= self.blob.account().options().retry.max_attempts {
                 let call = self.blob.call(OPERATION, Safety::Read);
                 let (kind, outcome) = (ErrorKind::Unavailable, Outcome::Unknown);
                 let error = Error::transport(&call, kind, what, outcome, self.failures);

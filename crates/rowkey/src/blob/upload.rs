@@ -14,11 +14,11 @@ use rowkey_wire::etag::Match;
 use rowkey_wire::limits::MAX_BLOCKS;
 use uuid::Uuid;
 
+use super::Written;
 use super::conditions::safety;
 use super::container::written;
 use super::handle::Blob;
-use super::put::{self, About, Check, Insertion};
-use super::{ContentHeaders, Written};
+use super::put::{self, About, Check, Insertion, Put};
 use crate::blob::wire::encode;
 use crate::error::{Error, Result};
 use crate::queue::handle::metadata_error;
@@ -28,66 +28,38 @@ const BLOCK_SIZE: usize = 8 << 20;
 const MAX_BLOCK_SIZE: usize = 4000 << 20;
 const CONCURRENCY: usize = 4;
 
-/// Content that comes in pieces, from [`Blob::upload`].
+/// Content that comes in pieces, for [`Blob::upload`].
 ///
 /// It is sent in blocks, several at a time, each repeated by itself when it fails; the blob changes
 /// once, when all have arrived. At most `concurrency + 2` blocks are in memory. Blocks of an upload
 /// that does not come to its end are dropped by the service after a week.
-#[must_use = "nothing is written before `send` or `insert`"]
 pub struct Upload<S> {
-    blob: Blob,
     content: S,
-    about: About,
-    check: Option<Check>,
     block_size: usize,
     concurrency: usize,
 }
 
-impl<S, E> Upload<S>
+impl<S> Upload<S> {
+    pub(super) fn new(content: S) -> Self {
+        Self { content, block_size: BLOCK_SIZE, concurrency: CONCURRENCY }
+    }
+}
+
+impl<S, E> Put<Upload<S>>
 where
     S: Stream<Item = Result<Bytes, E>> + Send,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    pub(super) fn new(blob: Blob, content: S) -> Self {
-        let (block_size, concurrency) = (BLOCK_SIZE, CONCURRENCY);
-        Self { blob, content, about: About::default(), check: None, block_size, concurrency }
-    }
-
     /// Bytes in a block, 1 to 4000 MiB. A blob has at most 50,000 blocks, so this says how long it
     /// can become. Default: 8 MiB, for 390 GiB.
     pub fn block_size(mut self, bytes: usize) -> Self {
-        self.block_size = bytes;
+        self.content.block_size = bytes;
         self
     }
 
     /// How many blocks are on their way at a time, 1 or more. Default: 4.
     pub fn concurrency(mut self, blocks: usize) -> Self {
-        self.concurrency = blocks;
-        self
-    }
-
-    /// What kind of content it is. Default: the service's, `application/octet-stream`.
-    pub fn content_type(mut self, content_type: &str) -> Self {
-        self.about.headers.content_type = Some(content_type.to_owned());
-        self
-    }
-
-    /// All headers that the blob answers with.
-    pub fn headers(mut self, headers: ContentHeaders) -> Self {
-        self.about.headers = headers;
-        self
-    }
-
-    /// Names and values that describe it.
-    pub fn metadata(mut self, pairs: &[(&str, &str)]) -> Self {
-        self.about.metadata = put::owned(pairs);
-        self
-    }
-
-    /// Guards every block on its way. With [`Check::Md5`] the blob's `Content-MD5` is that of the
-    /// whole content.
-    pub fn check(mut self, check: Check) -> Self {
-        self.check = Some(check);
+        self.content.concurrency = blocks;
         self
     }
 
@@ -96,7 +68,8 @@ where
     /// When the stream fails, this fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) and
     /// the stream's error as its source, and the blob is what it was.
     pub async fn send(self) -> Result<Written> {
-        let Self { blob, content, about, check, block_size, concurrency } = self;
+        let Self { blob, content: upload, about, check } = self;
+        let Upload { content, block_size, concurrency } = upload;
         if !(1..=MAX_BLOCK_SIZE).contains(&block_size) || concurrency == 0 {
             let what = "an upload has blocks of 1 byte to 4000 MiB, one or more at a time";
             return Err(Error::invalid(what).of("PutBlockList", blob.container()));
@@ -248,7 +221,6 @@ where
 impl<S> fmt::Debug for Upload<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upload")
-            .field("blob", &self.blob)
             .field("block_size", &self.block_size)
             .field("concurrency", &self.concurrency)
             .finish_non_exhaustive()

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use azure_core::credentials::TokenCredential;
 use chrono::DateTime;
 
-use super::{AccessToken, Credential, TokenError, TokenProvider};
+use super::Credential;
+use super::token::{AccessToken, TokenError, TokenProvider};
 
 impl Credential {
     /// Bearer tokens from a credential of `azure_core` 1.x, such as those of `azure_identity`. See

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::clock::ManualClock;
 use crate::error::{ErrorKind, Outcome};
+use crate::{AccessToken, TokenError};
 
 #[test]
 fn a_signature_is_taken_with_or_without_its_question_mark() {
@@ -262,7 +263,11 @@ fn tokens_go_over_https_or_to_this_machine() {
         assert_eq!(credential.check(&endpoint).is_ok(), allowed, "{url}");
         assert_eq!(slot.credential().check(&endpoint).is_ok(), allowed, "{url}");
         let builder = crate::StorageAccount::builder().name("contoso");
-        let account = builder.credential(credential.clone()).table_endpoint(url).unwrap().build();
+        let account = builder
+            .credential(credential.clone())
+            .endpoint(crate::service::Service::Table, url)
+            .unwrap()
+            .build();
         assert_eq!(account.is_ok(), allowed, "{url}");
     }
 }

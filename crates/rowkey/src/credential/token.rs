@@ -30,25 +30,18 @@ pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A bearer token and when it expires. `Debug` does not show the token.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct AccessToken {
-    token: String,
-    expires: DateTime<Utc>,
+    /// The token itself: a secret, to be sent and not to be shown.
+    pub secret: String,
+    /// Until when it is good.
+    pub expires: DateTime<Utc>,
 }
 
 impl AccessToken {
     /// A token, without `Bearer`, that is good until `expires`.
     pub fn new(token: impl Into<String>, expires: DateTime<Utc>) -> Self {
-        Self { token: token.into(), expires }
-    }
-
-    /// The token itself: a secret, to be sent and not to be shown.
-    pub fn secret(&self) -> &str {
-        &self.token
-    }
-
-    /// Until when it is good.
-    pub fn expires(&self) -> DateTime<Utc> {
-        self.expires
+        Self { secret: token.into(), expires }
     }
 }
 
@@ -148,7 +141,7 @@ impl Tokens {
                 .advise("check the provider, and this machine's clock"));
         }
         let mut header =
-            HeaderValue::try_from(format!("Bearer {}", token.token)).map_err(|_| {
+            HeaderValue::try_from(format!("Bearer {}", token.secret)).map_err(|_| {
                 Error::unauthorized("the token provider gave a token that cannot stand in a header")
             })?;
         header.set_sensitive(true);

@@ -1,10 +1,10 @@
 //! An entity of any properties.
 
-use rowkey_wire::edm::Value;
+use std::ops::{Deref, DerefMut};
+
 use rowkey_wire::odata::Fields;
 
 use super::properties::Properties;
-use super::property::Property;
 use super::row::{DecodeError, RowReader, RowWriter, VERSION};
 use super::traits::{Entity, Projection, Rows};
 use crate::error::{Error, Result};
@@ -52,7 +52,8 @@ pub struct DynamicEntity {
     pub partition_key: String,
     /// The RowKey, as it is stored.
     pub row_key: String,
-    pub(super) properties: Properties,
+    /// The properties without the keys. The entity has their methods, too.
+    pub properties: Properties,
 }
 
 impl DynamicEntity {
@@ -120,24 +121,6 @@ impl DynamicEntity {
         Key::new(&*self.partition_key, &*self.row_key)
     }
 
-    /// The value of a property.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.properties.get(name)
-    }
-
-    /// The value of a property as a Rust type, converted as a field of that type is read.
-    ///
-    /// Fails if the property has another type or does not fit; an absent property is an error unless `P`
-    /// is an `Option`.
-    pub fn get_as<P: Property>(&self, name: &str) -> Result<P, DecodeError> {
-        self.properties.get_as(name)
-    }
-
-    /// Sets a property; returns the value it had. A new one is added at the end.
-    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
-        self.properties.set(name, value)
-    }
-
     /// Sets the properties that tell the type, the discriminator and `EntityVersion`, to those of an `E`, so
     /// that the row is read as one: for rows that are written property by property. A type without a
     /// `kind` and a `version` has neither.
@@ -149,20 +132,20 @@ impl DynamicEntity {
             self.set(VERSION, E::VERSION);
         }
     }
+}
 
-    /// Removes a property; returns the value it had.
-    pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.properties.remove(name)
-    }
+/// Its properties are read and changed as [`Properties`] are: `entity.get("Age")`, `entity.set("Age", 36)`.
+impl Deref for DynamicEntity {
+    type Target = Properties;
 
-    /// The properties in their stored order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
-        self.properties.iter()
-    }
-
-    /// The properties without the keys.
-    pub const fn properties(&self) -> &Properties {
+    fn deref(&self) -> &Properties {
         &self.properties
+    }
+}
+
+impl DerefMut for DynamicEntity {
+    fn deref_mut(&mut self) -> &mut Properties {
+        &mut self.properties
     }
 }
 

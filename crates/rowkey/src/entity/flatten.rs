@@ -23,7 +23,7 @@ pub trait Flatten: Sized {
 }
 
 /// Lists of names of properties, each with what stands in front of them.
-pub type Names<'a> = [(&'a str, &'a [&'a str])];
+pub(crate) type Names<'a> = [(&'a str, &'a [&'a str])];
 
 /// Whether one of these names is `name`.
 pub(crate) fn has(names: &Names<'_>, name: &str) -> bool {

@@ -1,50 +1,52 @@
 //! What is stored: entities, their properties, and how both are read and written.
 //!
-//! - [`traits`]: [`Entity`] and [`Projection`], which the derives implement
-//! - [`row`]: [`RowWriter`] and [`RowReader`], what those implementations write to and read from
-//! - [`property`]: [`Property`], a value of one of the eight EDM types · `number`: those that are numbers
+//! - `traits`: [`Entity`](crate::Entity) and [`Projection`](crate::Projection), which the derives implement
+//! - `row`: [`RowWriter`] and [`RowReader`], what those implementations write to and read from
+//! - `property`: [`Property`](crate::Property), a value of one of the eight EDM types · `number`: those that are numbers
 //! - `convert`: values that are stored as another type than their own
-//! - [`stored`]: [`Stored`], an entity with the ETag and Timestamp it was read with
+//! - `stored`: [`Stored`](crate::Stored), an entity with the ETag and Timestamp it was read with
 //! - `set`: what an `EntitySet` tells its types apart by
-//! - [`dynamic`]: [`DynamicEntity`], an entity of any properties
-//! - [`properties`]: [`Properties`], properties by name
-//! - [`flatten`]: [`Flatten`], structs whose fields are properties of an entity
+//! - `dynamic`: [`DynamicEntity`](crate::DynamicEntity), an entity of any properties
+//! - `properties`: [`Properties`](crate::Properties), properties by name
+//! - `flatten`: [`Flatten`](crate::Flatten), structs whose fields are properties of an entity
 //! - `serial`: entities in the formats of serde · `odata`: entities as the JSON of the service
 //! - `unknown`: the stored properties that a type does not know
 
 pub(crate) mod convert;
-pub mod dynamic;
-pub mod flatten;
+pub(crate) mod dynamic;
+pub(crate) mod flatten;
 mod number;
 mod odata;
 #[cfg(test)]
 mod odata_tests;
 mod older;
-pub mod properties;
-pub mod property;
-pub mod row;
+pub(crate) mod properties;
+pub(crate) mod property;
+pub(crate) mod row;
 mod serial;
 #[cfg(test)]
 mod serial_tests;
 #[doc(hidden)]
 pub mod set;
 mod shapes;
-pub mod stored;
-pub mod traits;
+pub(crate) mod stored;
+pub(crate) mod traits;
 pub(crate) mod unknown;
 
 #[doc(hidden)]
 pub use convert::{Compat, is_storable_as};
-pub use dynamic::DynamicEntity;
-pub use flatten::Flatten;
+pub(crate) use dynamic::DynamicEntity;
 #[doc(hidden)]
 pub use flatten::names_apart;
 pub use older::{Older, OlderRows};
-pub use properties::{Properties, Rest};
-pub use property::{Property, PropertyError};
+pub use properties::Rest;
+pub(crate) use property::Property;
+pub use property::PropertyError;
+pub(crate) use row::DecodeError;
 #[doc(hidden)]
 pub use row::Json;
-pub use row::{DecodeError, RowReader, RowWriter};
 pub(crate) use row::{KIND, VERSION};
-pub use stored::{Stored, Write};
-pub use traits::{Entity, Projection, Rows};
+pub use row::{RowReader, RowWriter};
+pub(crate) use stored::Stored;
+pub use stored::Write;
+pub(crate) use traits::{Entity, Projection};

@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for Properties {
 /// Fails for a property with the name of a key, which no table can store.
 impl Serialize for DynamicEntity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let properties = self.properties();
+        let properties = &self.properties;
         if let Some((name, _)) = properties.iter().find(|(name, _)| is_key(name)) {
             return Err(S::Error::custom(format_args!(
                 "property `{name}`: it has the name of a key; give it another one"

@@ -40,16 +40,12 @@ impl<E> From<&Stored<E>> for Match {
 /// What to write and under which condition: a [`Stored`] entity, under the ETag it was read with,
 /// or a pair of an entity and a [`Match`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Write<'a, E> {
-    pub(crate) entity: &'a E,
-    pub(crate) condition: Match,
-}
-
-impl<'a, E> Write<'a, E> {
-    /// The entity and the condition: for layers above the client that write it in another form.
-    pub fn into_parts(self) -> (&'a E, Match) {
-        (self.entity, self.condition)
-    }
+    /// What to write.
+    pub entity: &'a E,
+    /// What must hold of the stored entity.
+    pub condition: Match,
 }
 
 impl<'a, E> From<&'a Stored<E>> for Write<'a, E> {

@@ -48,11 +48,11 @@ impl Error {
             );
         }
         error.0.code = code;
-        error.0.status = Some(status);
-        error.0.request_id = request_id.map(Into::into);
-        error.0.attempts = attempts;
+        error.0.details.status = Some(status);
+        error.0.details.request_id = request_id.map(Into::into);
+        error.0.details.attempts = attempts;
         error.0.changes = call.safety != Safety::Read;
-        error.0.service_message = message.map(String::into_boxed_str);
+        error.0.details.service_message = message.map(String::into_boxed_str);
         error
     }
 
@@ -64,9 +64,9 @@ impl Error {
         if call.safety != Safety::Read {
             error.0.outcome = Outcome::Unknown;
         }
-        error.0.status = Some(reply.status.as_u16());
-        error.0.request_id = reply.request_id().map(Into::into);
-        error.0.attempts = reply.attempts;
+        error.0.details.status = Some(reply.status.as_u16());
+        error.0.details.request_id = reply.request_id().map(Into::into);
+        error.0.details.attempts = reply.attempts;
         error
     }
 
@@ -80,7 +80,7 @@ impl Error {
         attempts: u32,
     ) -> Self {
         let mut error = Self::new(kind, outcome, what.into()).of(call.operation, call.resource);
-        error.0.attempts = attempts;
+        error.0.details.attempts = attempts;
         error.0.changes = call.safety != Safety::Read;
         error
     }

@@ -63,7 +63,7 @@ fn an_answer_tells_what_to_do_and_what_is_known() {
     ] {
         let error = answered(Safety::Insert, status, code, false);
         assert_eq!((error.kind(), error.outcome()), (kind, outcome), "{status} {code:?}");
-        assert_eq!(error.status(), Some(status));
+        assert_eq!(error.details().status, Some(status));
         assert_eq!(error.code().map(ErrorCode::as_str), code);
         assert_eq!(error.is_retryable(), matches!(kind, K::Throttled | K::Unavailable));
     }
@@ -95,7 +95,7 @@ fn the_message_says_what_happened_to_what_and_what_to_do() {
          (request c5a0e3d2-0002-0011)"
     );
     let error = answered(Safety::Insert, 500, None, false).at_operation(3);
-    assert_eq!(error.operation_index(), Some(3));
+    assert_eq!(error.details().operation_index, Some(3));
     assert_eq!(
         error.to_string(),
         "InsertEntity (operation 3) on orders: the service could not do it now (500), and whether \
@@ -103,7 +103,7 @@ fn the_message_says_what_happened_to_what_and_what_to_do() {
     );
     let error = Error::invalid("a page has 1 to 1000 entities").of("QueryEntities", "");
     assert_eq!(error.to_string(), "QueryEntities: a page has 1 to 1000 entities");
-    assert_eq!((error.outcome(), error.attempts()), (Outcome::NotSent, 0));
+    assert_eq!((error.outcome(), error.details().attempts), (Outcome::NotSent, 0));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_the_service_wrote_is_only_shown_to_who_asks() {
     let error = Error::from_response(&INSERT, failure);
     assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
     assert_eq!(error.code(), None);
-    assert!(error.service_message().unwrap().contains("secret-key"));
+    assert!(error.details().service_message.as_deref().unwrap().contains("secret-key"));
 }
 
 #[test]

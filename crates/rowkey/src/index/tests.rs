@@ -1,7 +1,9 @@
 //! Addresses in an index that is declared by hand.
 
 use super::*;
-use crate::entity::{DecodeError, RowReader, RowWriter, Rows};
+use crate::entity::traits::Rows;
+use crate::entity::{DecodeError, Projection, RowReader, RowWriter};
+use crate::filter::Filter;
 use crate::key::Notation;
 use crate::key::stretch::Stretch;
 
@@ -113,10 +115,11 @@ fn an_end_that_is_a_part_of_its_rows_is_refused() {
 #[test]
 fn columns_that_copies_do_not_have_are_named_with_the_index() {
     let index = all().index();
-    assert!(index.check_filter(&Filter::raw("Age gt 5 and RowKey ge 'a'").unwrap()).is_ok());
+    let check = |filter: Filter| index.check_columns(filter.columns(), "filter");
+    assert!(check(Filter::raw("Age gt 5 and RowKey ge 'a'").unwrap()).is_ok());
     let filter = Filter::raw("Age gt 5 or not (active or Name eq 'x')").unwrap();
     assert_eq!(filter.columns().collect::<Vec<_>>(), ["Age", "active", "Name"]);
-    let error = index.check_filter(&filter).unwrap_err().to_string();
+    let error = check(filter.clone()).unwrap_err().to_string();
     assert!(error.contains("the filter needs the property `active`"), "{error}");
     assert!(error.contains("index `by_name`") && error.contains("`copy(..)`"), "{error}");
 }

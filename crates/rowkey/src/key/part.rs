@@ -29,7 +29,7 @@ use super::write::KeyWriter;
 /// may stand anywhere: what it writes is escaped as a whole if it contains the separator that follows.
 ///
 /// ```
-/// use rowkey::key::{KeyPart, KeyReadError, KeyReader, KeyWriter, PartFormat};
+/// use rowkey::{KeyPart, key::{KeyReadError, KeyReader, KeyWriter, PartFormat}};
 /// use rowkey::Entity;
 ///
 /// #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,9 @@
 
 use rowkey_wire::edm::{DateTime, Guid};
 
+use super::part::KeyPart;
 use super::tests::notations;
-use super::{KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat};
+use super::{KeyError, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat};
 
 const PLAIN: PartFormat = PartFormat::DEFAULT;
 const SEPARATED: PartFormat = PartFormat { separator: Some('_'), ..PLAIN };

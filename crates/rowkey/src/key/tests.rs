@@ -9,10 +9,10 @@ use rowkey_wire::edm::{DateTime, Guid};
 use rowkey_wire::key as wire;
 
 use super::notation::Sorting;
+use super::part::KeyPart;
 use super::template::Order;
 use super::{
-    Key, KeyError, KeyPart, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat, PartKind,
-    Partition,
+    Key, KeyError, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat, PartKind, Partition,
 };
 use crate::entity::DynamicEntity;
 

@@ -169,7 +169,7 @@ impl KeyWriter {
     }
 
     /// Writes a number of 0 to `max`, with `digits` digits if the template does not say.
-    pub fn unsigned(&mut self, value: u64, max: u64, digits: u8) {
+    pub(crate) fn unsigned(&mut self, value: u64, max: u64, digits: u8) {
         let (width, top) = match self.format.notation {
             Notation::Hex { digits, upper } => return self.hex(value, digits, upper),
             Notation::Unpadded => {
@@ -202,7 +202,7 @@ impl KeyWriter {
 
     /// Writes a number that may be negative: `-` and the distance from the lowest one below zero,
     /// digits from zero on. `-` sorts before digits.
-    pub fn signed(&mut self, value: i64, digits: u8) {
+    pub(crate) fn signed(&mut self, value: i64, digits: u8) {
         let width = match self.format.notation {
             Notation::Unpadded => {
                 let _ = write!(self.text, "{value}");
@@ -247,7 +247,7 @@ impl KeyWriter {
     }
 
     /// Writes a GUID.
-    pub fn guid(&mut self, guid: Guid) {
+    pub(crate) fn guid(&mut self, guid: Guid) {
         let mut room = Guid::encode_buffer();
         self.text.push_str(spelled(guid, self.format.notation, &mut room));
     }

@@ -11,10 +11,10 @@ use crate::account::StorageAccount;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::wire::{decode, encode};
+use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::service::{self, unreadable};
-use crate::table::AccessPolicy;
 use crate::transport::{Call, Reply, Request, Safety};
 
 /// A queue of an account.
@@ -60,14 +60,9 @@ impl Queue {
         &self.name
     }
 
-    /// The account that the queue is in.
+    /// The account that the queue is in, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
-    }
-
-    /// How operations on this handle behave.
-    pub fn options(&self) -> &ClientOptions {
-        self.account.options()
     }
 
     /// The same queue, behaving differently.
@@ -107,7 +102,7 @@ impl Queue {
         match self.send(self.creation(&[])?, call).await {
             Ok(reply) => Ok(reply.status != http::StatusCode::NO_CONTENT || reply.ambiguous),
             // One with other metadata.
-            Err(error) if error.is_already_exists() => Ok(false),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -135,7 +130,9 @@ impl Queue {
         let call = Call::new("DeleteQueue", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete(&self.name), call).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
             Err(error) => Err(error),
         }
     }

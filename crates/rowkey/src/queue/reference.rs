@@ -15,9 +15,11 @@ use crate::error::Result;
 /// right to change the message ends as that of a [`Message`](super::Message) does.
 #[derive(Clone)]
 pub struct MessageRef {
+    /// The service's name for the message, a GUID.
+    pub id: String,
+    /// What the next update or delete shows: [`update`](Self::update) replaces it.
+    pub pop_receipt: String,
     queue: Queue,
-    id: String,
-    pop_receipt: String,
 }
 
 impl Queue {
@@ -35,16 +37,6 @@ impl Queue {
 }
 
 impl MessageRef {
-    /// The service's name for the message, a GUID.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// What the next update or delete shows: [`update`](Self::update) replaces it.
-    pub fn pop_receipt(&self) -> &str {
-        &self.pop_receipt
-    }
-
     /// Deletes the message. One request.
     ///
     /// Fails as [`Queue::delete`] does.

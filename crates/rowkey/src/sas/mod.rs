@@ -4,7 +4,7 @@
 //! ```
 //! # use std::time::Duration;
 //! # use rowkey::{Credential, Entity, StorageAccount};
-//! use rowkey::sas::{TablePermissions, TableSas};
+//! use rowkey::sas::{Sas, TablePermissions};
 //!
 //! # #[derive(Entity)]
 //! # #[entity(partition = "{customer}", row = "{id:8}")]
@@ -13,7 +13,7 @@
 //! #     .credential(Credential::shared_key("contoso", "YmFy")?)
 //! #     .build()?;
 //! // Ada may read her orders and add some, for an hour, over https.
-//! let token = TableSas::new("orders")
+//! let token = Sas::table("orders")
 //!     .permissions(TablePermissions::QUERY | TablePermissions::ADD)
 //!     .partition(Order::partition("ada"))
 //!     .valid_for(Duration::from_secs(3600))
@@ -25,9 +25,9 @@
 //! # Ok::<(), rowkey::Error>(())
 //! ```
 //!
-//! - [`TableSas`], [`QueueSas`], [`BlobSas`]: one table, queue, container or blob; may refer to a
-//!   stored access policy, which revokes them when it is removed
-//! - [`AccountSas`]: services of the account, and kinds of operations on them
+//! - [`Sas::table`], [`Sas::queue`], [`Sas::container`], [`Sas::blob`]: one table, queue, container or blob;
+//!   may refer to a stored access policy, which revokes them when it is removed
+//! - [`Sas::account`]: services of the account, and kinds of operations on them
 //! - [`SasToken`]: what is handed out
 //! - [`lint()`], [`SasToken::lint`]: what is unwise about a token, as [`Warning`]s
 //! - `terms`: what all of them have: time, address, protocol
@@ -37,6 +37,7 @@
 
 mod account;
 mod blob;
+mod builder;
 mod lint;
 mod permissions;
 mod queue;
@@ -48,13 +49,10 @@ mod token;
 #[cfg(test)]
 mod tests;
 
-pub use account::AccountSas;
-pub use blob::BlobSas;
+pub use builder::Sas;
 pub use lint::{Warning, lint};
 pub use permissions::{
     AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Services,
     TablePermissions,
 };
-pub use queue::QueueSas;
-pub use table::TableSas;
 pub use token::SasToken;

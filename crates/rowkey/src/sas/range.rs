@@ -44,7 +44,7 @@ impl Range {
         if !is_in_order(E::ROW_TEMPLATE) {
             return Self::of_values(range);
         }
-        let parts = |key: &Key<E>| {
+        let parts = |key: &Key<E>| -> Result<(String, String)> {
             let (partition_key, row_key) = key.parts().map_err(invalid)?;
             Ok((partition_key.to_owned(), row_key.to_owned()))
         };

@@ -3,48 +3,26 @@
 use std::ops::RangeBounds;
 
 use crate::table::wire::encode::Flavor;
-use rowkey_wire::auth::Resource;
+use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
+use super::builder::{Resource, Sas};
 use super::range::Range;
-use super::terms::{Terms, place, policy, sign, signer, terms};
+use super::terms::{Terms, place, sign, signer};
 use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
 use crate::entity::Entity;
 use crate::error::{Error, Result};
 use crate::key::{Key, Partition};
 
-/// A shared access signature for a table, or for a range of its keys. It never opens the table
-/// itself: creating, deleting and listing tables needs an [`AccountSas`](super::AccountSas).
-///
-/// Reading outside the range finds nothing, writing there is refused. Say who may do what, for how
-/// long, and [`sign`](Self::sign) it. See
-/// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
-#[derive(Clone, Debug)]
-#[must_use = "nothing is made before `sign`"]
-pub struct TableSas {
-    table: String,
-    permissions: TablePermissions,
-    /// Why there is no range is told when it is signed.
-    range: std::result::Result<Range, String>,
-    pub(super) terms: Terms,
-}
-
-impl TableSas {
-    /// Begins a signature for the table of this name.
-    pub fn new(table: impl Into<String>) -> Self {
-        Self {
-            table: table.into(),
-            permissions: TablePermissions::default(),
-            range: Ok(Range::default()),
-            terms: Terms::default(),
-        }
-    }
-
-    /// What it permits. Required, unless a [`policy`](Self::policy) says it.
-    pub fn permissions(mut self, permissions: TablePermissions) -> Self {
-        self.permissions = permissions;
-        self
+impl Sas<TablePermissions> {
+    /// Begins a signature for a table, or for a range of its keys. It never opens the table
+    /// itself: creating, deleting and listing tables needs one for an [`account`](Sas::account).
+    ///
+    /// Reading outside the range finds nothing, writing there is refused. See
+    /// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
+    pub fn table(name: impl Into<String>) -> Self {
+        Self::of(Resource::Table(name.into()))
     }
 
     /// Opens this partition alone, or the part of it that holds the rows of type `E`.
@@ -66,36 +44,32 @@ impl TableSas {
         self.range(Range::of_partitions(&range))
     }
 
-    policy!();
-    terms!();
-
-    /// Signs it with the key of an account. Nothing is sent.
-    ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the account has no key,
-    /// when expiry or permissions are said neither here nor, presumably, by a policy, when it ends
-    /// before it begins, when a name or a key cannot be, when any part has a control character or a
-    /// line separator in it (the error names the part and the position), and when Azure Cosmos DB,
-    /// which knows no ranges, is to grant one.
-    pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
-        let table = account.table(&self.table);
-        table.check_name("TableSas")?;
-        let range = self.range.as_ref().map_err(|what| Error::invalid(what.clone()))?;
-        if !range.is_everything() && account.flavor() == Flavor::Cosmos {
-            return Err(Error::invalid(
-                "Azure Cosmos DB takes no shared access signature with a range of keys",
-            ));
-        }
-        let place = place(account, Service::Table)?;
-        let signer = signer(account)?;
-        let mut sas = self.terms.to_sas(account, place, &self.permissions.to_string())?;
-        sas.table = Some(self.table.clone());
-        range.write(&mut sas);
-        sign(&mut sas, &signer.key, &signer.account, Resource::Table(&self.table))?;
-        Ok(SasToken::new(sas, account, &[Service::Table], &format!("/{}", self.table)))
-    }
-
     fn range(mut self, range: Result<Range>) -> Self {
         self.range = range.map_err(|error| error.to_string());
         self
     }
+}
+
+pub(super) fn sign_table(
+    account: &StorageAccount,
+    name: &str,
+    range: &std::result::Result<Range, String>,
+    terms: &Terms,
+    permissions: &str,
+) -> Result<SasToken> {
+    let table = account.table(name);
+    table.check_name("TableSas")?;
+    let range = range.as_ref().map_err(|what| Error::invalid(what.clone()))?;
+    if !range.is_everything() && account.flavor() == Flavor::Cosmos {
+        return Err(Error::invalid(
+            "Azure Cosmos DB takes no shared access signature with a range of keys",
+        ));
+    }
+    let place = place(account, Service::Table)?;
+    let signer = signer(account)?;
+    let mut sas = terms.to_sas(account, place, permissions)?;
+    sas.table = Some(name.to_owned());
+    range.write(&mut sas);
+    sign(&mut sas, &signer.key, &signer.account, Signed::Table(name))?;
+    Ok(SasToken::new(sas, account, &[Service::Table], &format!("/{name}")))
 }

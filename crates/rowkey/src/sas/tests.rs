@@ -59,7 +59,7 @@ fn parts(query: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn tables_are_signed_as_other_libraries_sign_them() {
-    let read = || TableSas::new("testTable").permissions(TablePermissions::QUERY).allow_http();
+    let read = || Sas::table("testTable").permissions(TablePermissions::QUERY).allow_http();
     let until = at("2021-12-12T01:00:00Z");
     let key = || Key::<DynamicEntity>::new("P1", "1");
     let mut checked = 0;
@@ -70,7 +70,7 @@ fn tables_are_signed_as_other_libraries_sign_them() {
             read().permissions(TablePermissions::DELETE | TablePermissions::ADD).expires(until),
         ),
         ("table-sas-expiry", read().expires(at("2022-12-12T00:00:00Z"))),
-        ("table-sas-identifier", TableSas::new("testTable").policy("MyAccessPolicy").allow_http()),
+        ("table-sas-identifier", Sas::table("testTable").policy("MyAccessPolicy").allow_http()),
         ("table-sas-start-pk-rk", read().expires(until).keys(key()..)),
         ("table-sas-end-pk-rk", read().expires(until).keys(..=key())),
     ] {
@@ -86,7 +86,7 @@ fn tables_are_signed_as_other_libraries_sign_them() {
 #[test]
 fn accounts_are_signed_as_other_libraries_sign_them() {
     use AccountPermissions as Permissions;
-    let tables = || AccountSas::new(Services::TABLE, ResourceTypes::ALL).allow_http();
+    let tables = || Sas::account(Services::TABLE, ResourceTypes::ALL).allow_http();
     let until = at("2021-12-12T01:00:00Z");
     let read = Permissions::READ | Permissions::LIST;
     for (name, sas) in [
@@ -107,11 +107,11 @@ fn accounts_are_signed_as_other_libraries_sign_them() {
 #[test]
 fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
     let node = vector("account-sas-node");
-    let mut sas = AccountSas::new(Services::BLOB, ResourceTypes::SERVICE)
+    let mut sas = Sas::account(Services::BLOB, ResourceTypes::SERVICE)
         .permissions(AccountPermissions::READ)
         .starts(at("2016-02-16T00:00:00Z"))
         .expires(at("2016-02-16T00:30:00Z"))
-        .ip_range([168, 1, 5, 60].into()..=[168, 1, 5, 70].into());
+        .ip([168, 1, 5, 60].into()..=[168, 1, 5, 70].into());
     sas.terms.version = Some("2018-03-28");
     assert_signed(&sas.sign(&account_of(&node)).unwrap(), &node);
 
@@ -125,22 +125,17 @@ fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
 #[test]
 fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
     let always = at("0001-01-01T00:00:00Z");
-    let read = |mut sas: BlobSas, version| {
+    let read = |mut sas: Sas<BlobPermissions>, version| {
         sas.terms.version = Some(version);
         sas.permissions(BlobPermissions::READ).expires(always)
     };
     for (name, sas) in [
-        (
-            "blob-sas-2013-08-15",
-            read(BlobSas::blob("container", "name"), "2013-08-15").allow_http(),
-        ),
-        (
-            "container-sas-2013-08-15",
-            read(BlobSas::container("container"), "2013-08-15").allow_http(),
-        ),
+        ("blob-sas-2013-08-15", read(Sas::blob("container", "name"), "2013-08-15").allow_http()),
+        ("container-sas-2013-08-15", read(Sas::container("container"), "2013-08-15").allow_http()),
         (
             "blob-sas-2015-04-05",
-            read(BlobSas::blob("container", "name"), "2015-04-05").ip([127, 0, 0, 1].into()),
+            read(Sas::blob("container", "name"), "2015-04-05")
+                .ip([127, 0, 0, 1].into()..=[127, 0, 0, 1].into()),
         ),
     ] {
         // Those versions sign the older names of resources.
@@ -154,20 +149,20 @@ fn queues_blobs_and_newer_versions_are_signed_as_the_python_libraries_sign_them(
     let (start, until) = (at("2026-01-01T11:00:00Z"), at("2026-01-01T13:00:00Z"));
     // Made with azure-storage-queue 12.18.1 and azure-storage-blob 12.31.1, told these versions.
     let account = contoso();
-    let queue = QueueSas::new("jobs")
+    let queue = Sas::queue("jobs")
         .permissions(QueuePermissions::ALL)
         .starts(start)
         .expires(until)
-        .ip_range([10, 0, 0, 1].into()..=[10, 0, 0, 9].into());
-    let blob = BlobSas::blob("logs", "a/b c.txt").expires(until).permissions(
+        .ip([10, 0, 0, 1].into()..=[10, 0, 0, 9].into());
+    let blob = Sas::blob("logs", "a/b c.txt").expires(until).permissions(
         BlobPermissions::READ
             | BlobPermissions::ADD
             | BlobPermissions::CREATE
             | BlobPermissions::WRITE
             | BlobPermissions::DELETE,
     );
-    let container = BlobSas::container("logs").permissions(BlobPermissions::ALL);
-    let mut services = AccountSas::new(Services::BLOB, ResourceTypes::ALL)
+    let container = Sas::container("logs").permissions(BlobPermissions::ALL);
+    let mut services = Sas::account(Services::BLOB, ResourceTypes::ALL)
         .permissions(AccountPermissions::ALL)
         .expires(until);
     services.terms.version = Some("2026-10-06");
@@ -179,7 +174,7 @@ fn queues_blobs_and_newer_versions_are_signed_as_the_python_libraries_sign_them(
              &sig=4Nkt7Mlf3PAoNHbdCQz8FYRKMFN%2BedgamSnGnzko51I%3D",
         ),
         (
-            QueueSas::new("jobs").policy("p").sign(&account),
+            Sas::queue("jobs").policy("p").sign(&account),
             "spr=https&sv=2019-02-02&si=p&sig=bleKxtiLOG4tMugHRfr7ABnt2MKyhL9wtHeq45C9fxo%3D",
         ),
         (
@@ -211,7 +206,7 @@ fn assert_signed(token: &SasToken, vector: &Value) {
 
 #[test]
 fn what_is_signed_for_a_queue_says_who_may_do_what_and_until_when() {
-    let token = QueueSas::new("jobs")
+    let token = Sas::queue("jobs")
         .permissions(QueuePermissions::ADD | QueuePermissions::PROCESS)
         .valid_for(Duration::from_secs(3600))
         .sign(&contoso())
@@ -233,13 +228,13 @@ fn what_is_signed_for_a_queue_says_who_may_do_what_and_until_when() {
 
 #[test]
 fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
-    let range = |sas: TableSas| {
+    let range = |sas: Sas<TablePermissions>| {
         let sas = sas.permissions(TablePermissions::ALL).valid_for(Duration::from_secs(60));
         let parts = parts(sas.sign(&contoso()).unwrap().query());
         let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
         ["spk", "srk", "epk", "erk"].map(part)
     };
-    let table = || TableSas::new("orders");
+    let table = || Sas::table("orders");
     let ada = || Partition::<DynamicEntity>::new("ada");
     assert_eq!(range(table()), ["", "", "", ""]);
     assert_eq!(range(table().partition(ada())), ["ada", "", "ada", ""]);
@@ -257,17 +252,17 @@ fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
 
 #[test]
 fn what_would_be_refused_is_not_signed() {
-    let sas = || TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let sas = || Sas::table("orders").permissions(TablePermissions::QUERY);
     let hour = Duration::from_secs(3600);
     let key = |partition: &str| Key::<DynamicEntity>::new(partition, "");
     for (sas, named) in [
         (sas(), "no expiry"),
-        (TableSas::new("orders").valid_for(hour), "no permissions"),
+        (Sas::table("orders").valid_for(hour), "no permissions"),
         (
             sas().starts(at("2026-01-02T00:00:00Z")).expires(at("2026-01-01T00:00:00Z")),
             "ends before it begins",
         ),
-        (TableSas::new("a").permissions(TablePermissions::QUERY).valid_for(hour), "name"),
+        (Sas::table("a").permissions(TablePermissions::QUERY).valid_for(hour), "name"),
         (sas().valid_for(hour).keys(key("a/b")..), "in the range: keys must not contain"),
         (sas().valid_for(hour).keys(..key("")), "no keys in the range"),
     ] {
@@ -275,10 +270,10 @@ fn what_would_be_refused_is_not_signed() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(named), "{named}: {error}");
     }
-    assert!(TableSas::new("orders").policy("readers").sign(&contoso()).is_ok());
+    assert!(Sas::table("orders").policy("readers").sign(&contoso()).is_ok());
     let cosmos = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", "YmFy").unwrap())
-        .table_endpoint("https://contoso.table.cosmos.azure.com")
+        .endpoint(crate::service::Service::Table, "https://contoso.table.cosmos.azure.com")
         .unwrap()
         .build()
         .unwrap();
@@ -294,14 +289,14 @@ fn what_would_be_refused_is_not_signed() {
 #[test]
 fn an_emulator_on_this_machine_is_signed_for_over_http() {
     let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
-    let sas = TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let sas = Sas::table("orders").permissions(TablePermissions::QUERY);
     let token = sas.valid_for(Duration::from_secs(60)).sign(&account).unwrap();
     assert_eq!(parts(token.query()).get("spr"), None);
 }
 
 #[test]
 fn debug_shows_what_is_granted_and_not_the_signature() {
-    let sas = TableSas::new("orders").permissions(TablePermissions::QUERY);
+    let sas = Sas::table("orders").permissions(TablePermissions::QUERY);
     let sas = sas.partitions("secret-user"..="secret-user").valid_for(Duration::from_secs(60));
     let before = format!("{sas:?}");
     assert!(before.contains("orders") && !before.contains("secret-user"), "{before}");
@@ -371,10 +366,9 @@ fn sets_are_written_in_the_order_of_the_service() {
 /// Signs with `text` in every place that takes one, and says what refused it.
 fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::Result<SasToken>)> {
     let hour = Duration::from_secs(3600);
-    let table = || TableSas::new("orders").permissions(TablePermissions::QUERY).valid_for(hour);
-    let queue =
-        |name: &str| QueueSas::new(name).permissions(QueuePermissions::READ).valid_for(hour);
-    let blob = |sas: BlobSas| sas.permissions(BlobPermissions::READ).valid_for(hour);
+    let table = || Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
+    let queue = |name: &str| Sas::queue(name).permissions(QueuePermissions::READ).valid_for(hour);
+    let blob = |sas: Sas<BlobPermissions>| sas.permissions(BlobPermissions::READ).valid_for(hour);
     let some = || Some(text.to_owned());
     let none = ContentHeaders::default;
     let mut all = vec![
@@ -386,16 +380,16 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
         ("the id of a stored access policy", queue("jobs").policy(text).sign(account)),
         (
             "the id of a stored access policy",
-            blob(BlobSas::container("photos")).policy(text).sign(account),
+            blob(Sas::container("photos")).policy(text).sign(account),
         ),
         ("a table's name", {
-            let sas = TableSas::new(text).permissions(TablePermissions::QUERY);
+            let sas = Sas::table(text).permissions(TablePermissions::QUERY);
             sas.valid_for(hour).sign(account)
         }),
         ("a queue's name", queue(text).sign(account)),
-        ("the name of a container", blob(BlobSas::container(text)).sign(account)),
-        ("the name of a container", blob(BlobSas::blob(text, "b")).sign(account)),
-        ("`blob` of a shared", blob(BlobSas::blob("photos", text)).sign(account)),
+        ("the name of a container", blob(Sas::container(text)).sign(account)),
+        ("the name of a container", blob(Sas::blob(text, "b")).sign(account)),
+        ("`blob` of a shared", blob(Sas::blob("photos", text)).sign(account)),
     ];
     for (part, headers) in [
         ("`rscc` of a shared", ContentHeaders { cache_control: some(), ..none() }),
@@ -404,7 +398,7 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
         ("`rscl` of a shared", ContentHeaders { content_language: some(), ..none() }),
         ("`rsct` of a shared", ContentHeaders { content_type: some(), ..none() }),
     ] {
-        let sas = BlobSas::blob("photos", "b").answer_headers(headers);
+        let sas = Sas::blob("photos", "b").answer_headers(headers);
         all.push((part, blob(sas).sign(account)));
     }
     let signer = rowkey_wire::auth::SigningKey::from_base64("YmFy").unwrap();
@@ -418,16 +412,16 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
         ("`skv` of a shared", DelegationKey { version: part(), ..DelegationKey::default() }),
     ] {
         let key = UserDelegationKey { key, signer: signer.clone() };
-        all.push((named, blob(BlobSas::blob("photos", "b")).sign_with(account, &key)));
+        all.push((named, blob(Sas::blob("photos", "b")).sign_with(account, &key)));
     }
     let other = StorageAccount::builder()
         .credential(Credential::shared_key(text, "YmFy").unwrap())
-        .table_endpoint("http://127.0.0.1:10002/contoso")
+        .endpoint(crate::service::Service::Table, "http://127.0.0.1:10002/contoso")
         .unwrap()
         .build()
         .unwrap();
     all.push(("`account` of a shared", table().sign(&other)));
-    let services = AccountSas::new(Services::TABLE, ResourceTypes::ALL);
+    let services = Sas::account(Services::TABLE, ResourceTypes::ALL);
     let services = services.permissions(AccountPermissions::READ).valid_for(hour);
     all.push(("`account` of a shared", services.sign(&other)));
     all
@@ -459,12 +453,12 @@ fn nothing_with_a_control_character_in_it_is_signed() {
 #[test]
 fn what_no_resource_is_called_is_not_signed() {
     let hour = Duration::from_secs(3600);
-    let queue = |name| QueueSas::new(name).permissions(QueuePermissions::READ).valid_for(hour);
+    let queue = |name| Sas::queue(name).permissions(QueuePermissions::READ).valid_for(hour);
     for name in ["", "../x", "jobs/messages", "Jobs", "jo", "a--b"] {
         let error = queue(name).sign(&contoso()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
     }
-    let read = |sas: BlobSas| sas.permissions(BlobPermissions::READ).valid_for(hour);
+    let read = |sas: Sas<BlobPermissions>| sas.permissions(BlobPermissions::READ).valid_for(hour);
     for (container, blob) in [
         ("", None),
         ("../x", None),
@@ -478,18 +472,18 @@ fn what_no_resource_is_called_is_not_signed() {
         ("public", Some("a/..")),
     ] {
         let sas = match blob {
-            Some(blob) => BlobSas::blob(container, blob),
-            None => BlobSas::container(container),
+            Some(blob) => Sas::blob(container, blob),
+            None => Sas::container(container),
         };
         let error = read(sas).sign(&contoso()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{container} {blob:?}: {error}");
     }
-    assert!(read(BlobSas::blob("$root", "a..b/...")).sign(&contoso()).is_ok());
+    assert!(read(Sas::blob("$root", "a..b/...")).sign(&contoso()).is_ok());
     for policy in ["", &"p".repeat(65)] {
         assert!(queue("jobs").policy(policy).sign(&contoso()).is_err(), "{policy}");
     }
     for partition in ["a/b", "a\\b", "a#b", "a?b", &"x".repeat(513)] {
-        let sas = TableSas::new("orders").permissions(TablePermissions::QUERY).valid_for(hour);
+        let sas = Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
         assert!(sas.partitions(partition..).sign(&contoso()).is_err(), "{partition}");
     }
 }

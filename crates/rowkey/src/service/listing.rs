@@ -1,4 +1,4 @@
-//! Listings: of queues, containers and blobs, one by one or page by page, and from where an earlier
+//! Listings: of tables, queues, containers and blobs, one by one or page by page, and from where an earlier
 //! one ended.
 
 use std::fmt;
@@ -8,16 +8,19 @@ use std::sync::Arc;
 use crate::table::wire::decode::Continuation as Token;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey_wire::limits::MAX_LISTING;
+use rowkey_wire::filter::Filter as WireFilter;
+use rowkey_wire::limits::{MAX_LISTING, MAX_PAGE};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::account::StorageAccount;
+use crate::blob::Container;
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress, limits};
 use crate::table::{Continuation, Stream};
 use crate::transport::{Host, Reply};
 
-/// A listing of an account's queues or containers in the order of their names.
+/// A listing of an account's tables, queues or containers, or of the blobs of a container, in the order of
+/// their names.
 ///
 /// ```
 /// # use futures_util::TryStreamExt as _;
@@ -29,7 +32,7 @@ use crate::transport::{Host, Reply};
 /// for name in ["jobs-a", "jobs-b", "mail"] {
 ///     account.queue(name).create().await?;
 /// }
-/// let jobs = || account.queue_service().queues().starting_with("jobs-").page_size(1);
+/// let jobs = || account.queues().starting_with("jobs-").page_size(1);
 /// let page = jobs().pages().try_next().await?.ok_or("there is a page")?;
 /// assert_eq!(page.entries[0].name, "jobs-a");
 ///
@@ -43,14 +46,29 @@ use crate::transport::{Host, Reply};
 #[must_use = "nothing is listed until `stream`, `pages` or `all`"]
 pub struct Listing<T> {
     pub(crate) account: StorageAccount,
+    /// Whose blobs are listed; without, what the account has.
+    pub(crate) container: Option<Container>,
     pub(crate) prefix: Option<String>,
-    pub(crate) metadata: bool,
+    /// Of tables alone.
+    pub(crate) filter: Option<WireFilter>,
+    /// Of blobs alone.
+    pub(crate) delimiter: Option<String>,
+    pub(crate) show: Show,
     pub(crate) page_size: Option<u32>,
+    max_page: u32,
     resume: Option<ListingContinuation>,
     limits: Limits,
     error: Option<Error>,
     operation: &'static str,
     read: ReadPage<T>,
+}
+
+/// What is shown besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Show {
+    pub(crate) metadata: bool,
+    pub(crate) snapshots: bool,
+    pub(crate) uncommitted: bool,
 }
 
 /// One answer of the service.
@@ -62,7 +80,7 @@ pub struct ListingPage<T> {
     pub continuation: Option<ListingContinuation>,
 }
 
-/// The place where a listing of queues, containers or blobs goes on.
+/// The place where a listing goes on.
 ///
 /// Store it as text (`to_string` and `parse`, or serde) and give it to the same listing later, in
 /// this process or another; another listing refuses it. It contains a name.
@@ -86,27 +104,79 @@ impl<T: Send + 'static> Listing<T> {
         operation: &'static str,
         read: ReadPage<T>,
     ) -> Self {
-        let account = account.clone();
-        let (prefix, page_size, resume, error) = (None, None, None, None);
-        let limits = Limits::default();
-        Self { account, prefix, metadata: false, page_size, resume, limits, error, operation, read }
+        Self {
+            account: account.clone(),
+            container: None,
+            prefix: None,
+            filter: None,
+            delimiter: None,
+            show: Show::default(),
+            page_size: None,
+            max_page: MAX_LISTING,
+            resume: None,
+            limits: Limits::default(),
+            error: None,
+            operation,
+            read,
+        }
     }
 
-    /// Only those whose names begin with `prefix`.
+    pub(crate) fn of_tables(self) -> Self {
+        Self { max_page: MAX_PAGE, ..self }
+    }
+
+    pub(crate) fn of_container(
+        container: Container,
+        operation: &'static str,
+        read: ReadPage<T>,
+    ) -> Self {
+        let listing = Self::new(container.account(), operation, read);
+        Self { container: Some(container), ..listing }
+    }
+
+    /// The same listing, of other entries.
+    pub(crate) fn showing<U>(self, read: ReadPage<U>) -> Listing<U> {
+        Listing {
+            account: self.account,
+            container: self.container,
+            prefix: self.prefix,
+            filter: self.filter,
+            delimiter: self.delimiter,
+            show: self.show,
+            page_size: self.page_size,
+            max_page: self.max_page,
+            resume: self.resume,
+            limits: self.limits,
+            error: self.error,
+            operation: self.operation,
+            read,
+        }
+    }
+
+    /// Fails when the listing begins.
+    pub(crate) fn refuse(&mut self, error: Error) {
+        self.error = Some(error);
+    }
+
+    /// Only those whose names begin with `prefix`, case included.
     pub fn starting_with(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
         self
     }
 
-    /// With the metadata of each.
+    /// With the metadata of each. Tables have none.
     pub fn with_metadata(mut self) -> Self {
-        self.metadata = true;
+        self.show.metadata = true;
         self
     }
 
-    /// How many a page has at most, 1 to 5000.
+    /// How many entries a page has at most, 1 to 5000; of tables, 1 to 1000.
     pub fn page_size(mut self, entries: u32) -> Self {
-        self.error = check_page_size(entries).err().or(self.error);
+        let max = self.max_page;
+        if !(1..=max).contains(&entries) {
+            let what = format!("a page of this listing has 1 to {max} entries");
+            self.error = Some(Error::invalid(what));
+        }
         self.page_size = Some(entries);
         self
     }
@@ -126,23 +196,35 @@ impl<T: Send + 'static> Listing<T> {
 
     /// Lists page by page.
     pub fn pages(mut self) -> Stream<ListingPage<T>> {
-        let fingerprint = fingerprint([
-            self.operation,
-            self.prefix.as_deref().unwrap_or_default(),
-            if self.metadata { "metadata" } else { "" },
-        ]);
+        let fingerprint = self.fingerprint();
+        let resource: Box<str> = self.container.as_ref().map_or("", Container::name).into();
         let error = self.error.take().map_or(Ok(()), Err);
         let resume = self.resume.take();
         let begun = error.and_then(|()| Next::resume(resume, fingerprint));
-        let begun = begun.map_err(|error| error.of(self.operation, ""));
-        let (read, of) = (self.read, Of { operation: self.operation, ..Of::default() });
-        let of = Of { fingerprint, limits: self.limits, ..of };
+        let begun = begun.map_err(|error| error.of(self.operation, &resource));
+        let (read, limits) = (self.read, self.limits);
+        let of = Of { operation: self.operation, resource, fingerprint, limits };
         pages(begun.map(|next| (self, next)), of, read)
     }
 
     /// Lists all, into memory.
     pub async fn all(self) -> Result<Vec<T>> {
         self.stream().try_collect().await
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        let Some(container) = &self.container else {
+            let metadata = if self.show.metadata { "metadata" } else { "" };
+            let filter = self.filter.as_ref().map(rowkey_wire::filter::print);
+            let texts = [self.operation, prefix, metadata].into_iter();
+            return fingerprint(texts.chain(filter.as_deref()));
+        };
+        let Show { metadata, snapshots, uncommitted } = self.show;
+        let shown = [metadata, snapshots, uncommitted].map(|shown| if shown { "1" } else { "" });
+        let delimiter = self.delimiter.as_deref().unwrap_or_default();
+        let texts = [self.operation, container.name(), prefix, delimiter];
+        fingerprint(texts.into_iter().chain(shown))
     }
 }
 
@@ -240,13 +322,6 @@ where
 /// What the pages hold, one by one.
 pub(crate) fn entries<T: Send + 'static>(pages: Stream<ListingPage<T>>) -> Stream<T> {
     pages.map_ok(|page| stream::iter(page.entries.into_iter().map(Ok))).try_flatten().boxed()
-}
-
-pub(crate) fn check_page_size(entries: u32) -> Result<()> {
-    if (1..=MAX_LISTING).contains(&entries) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("a page of a listing has 1 to {MAX_LISTING} entries")))
 }
 
 /// A number that stays the same for the same texts, in every process.

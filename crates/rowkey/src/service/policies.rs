@@ -3,7 +3,7 @@
 use rowkey_wire::limits::{MAX_ACCESS_POLICIES, MAX_POLICY_ID};
 
 use crate::error::{Error, Result};
-use crate::table::AccessPolicy;
+use crate::service::AccessPolicy;
 
 /// Refuses more policies than a table, queue or container can have, and ids that none can have.
 pub(crate) fn check(policies: &[AccessPolicy]) -> Result<()> {
@@ -79,7 +79,7 @@ macro_rules! policies {
         /// at the same time, the last one wins.
         pub async fn set_access_policy(
             &self,
-            policy: $crate::table::AccessPolicy,
+            policy: $crate::service::AccessPolicy,
         ) -> $crate::Result<()> {
             let mut stored = self.$read().await?;
             $crate::service::policies::set(stored.as_mut(), policy);
@@ -109,7 +109,7 @@ macro_rules! policies {
         pub async fn rotate_access_policy(
             &self,
             id: &str,
-            replacement: $crate::table::AccessPolicy,
+            replacement: $crate::service::AccessPolicy,
         ) -> $crate::Result<()> {
             let of = |error: $crate::Error| error.of($operation, self.name());
             $crate::service::policies::check_rotation(id, &replacement).map_err(of)?;

@@ -1,10 +1,10 @@
 //! Stored access policies of a table, which shared access signatures may refer to.
 
-use crate::table::wire::encode;
-use rowkey_wire::xml;
 /// A stored access policy: its name, from when until when it holds, and what it permits (`r` query,
 /// `a` add, `u` update, `d` delete).
-pub use rowkey_wire::xml::SignedIdentifier as AccessPolicy;
+use crate::service::AccessPolicy;
+use crate::table::wire::encode;
+use rowkey_wire::xml;
 
 use super::handle::Table;
 use crate::error::Result;

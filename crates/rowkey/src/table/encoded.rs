@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_wire::etag::Match;
+
 use super::handle::Row;
 use crate::entity::Entity;
 use crate::error::Result;
@@ -10,9 +12,8 @@ use crate::error::Result;
 /// An entity as it is sent: its keys and its encoded properties, without its type.
 ///
 /// Layers above the client collect rows of several types in one plan and send the same rows again when
-/// another condition applies. [`Transaction::insert_row`](crate::Transaction::insert_row) and its
-/// siblings take it. Encoding a type that belongs to a store is allowed here, because the store itself
-/// writes its rows this way.
+/// another condition applies. [`Transaction::row`](crate::Transaction::row) takes it. Encoding a type that
+/// belongs to a store is allowed here, because the store itself writes its rows this way.
 ///
 /// ```
 /// use rowkey::DynamicEntity;
@@ -27,6 +28,19 @@ use crate::error::Result;
 #[derive(Clone)]
 pub struct EncodedRow {
     pub(crate) row: Arc<Row>,
+}
+
+/// How an [`EncodedRow`] is written.
+#[derive(Clone, Debug)]
+pub enum RowWrite {
+    /// As [`Transaction::insert`](crate::Transaction::insert) does.
+    Insert,
+    /// As [`Transaction::replace`](crate::Transaction::replace) does, under a condition.
+    Replace(Match),
+    /// As [`Transaction::upsert`](crate::Transaction::upsert) does.
+    Upsert,
+    /// As [`Transaction::upsert_merge`](crate::Transaction::upsert_merge) does.
+    UpsertMerge,
 }
 
 impl EncodedRow {

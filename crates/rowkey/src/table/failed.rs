@@ -6,13 +6,16 @@ use crate::entity::{DecodeError, Projection, RowReader};
 
 /// A row that does not decode as the type it was read as, with its keys.
 ///
-/// [`Error::failed_rows`](crate::Error::failed_rows) has those that an operation failed for, and
+/// [`ErrorDetails::failed_rows`](crate::ErrorDetails::failed_rows) has those that an operation failed for, and
 /// [`Query::results`](crate::Query::results) yields them beside the rows that decode. It holds keys:
 /// treat it as you treat the data. Neither its message nor its `Debug` output shows them.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailedRow {
-    partition_key: Box<str>,
-    row_key: Box<str>,
+    /// The PartitionKey as it is stored.
+    pub partition_key: Box<str>,
+    /// The RowKey as it is stored.
+    pub row_key: Box<str>,
     reason: Box<str>,
 }
 
@@ -34,16 +37,6 @@ impl FailedRow {
     pub(crate) fn of(row: &RowReader<'_>, error: &DecodeError) -> Self {
         let (partition_key, row_key) = (row.partition_key(), row.row_key());
         Self::new(partition_key.unwrap_or_default(), row_key.unwrap_or_default(), error)
-    }
-
-    /// The PartitionKey as it is stored.
-    pub fn partition_key(&self) -> &str {
-        &self.partition_key
-    }
-
-    /// The RowKey as it is stored.
-    pub fn row_key(&self) -> &str {
-        &self.row_key
     }
 }
 

@@ -46,14 +46,9 @@ impl Table {
         &self.name
     }
 
-    /// The account that the table is in.
+    /// The account that the table is in, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
-    }
-
-    /// How operations on this handle behave.
-    pub fn options(&self) -> &ClientOptions {
-        self.account.options()
     }
 
     /// The same table, behaving differently.
@@ -78,7 +73,9 @@ impl Table {
         let call = Call::new("CreateTable", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(encode::create_table(&self.name), call).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_already_exists() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
             Err(error) => Err(error),
         }
     }
@@ -106,7 +103,9 @@ impl Table {
         let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_table(&self.name), call).await {
             // Which code the absence of a table has depends on the service.
-            Err(error) if error.is_not_found() => Ok(error.outcome() == Outcome::Unknown),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
             result => result.map(|_| true),
         }
     }
@@ -459,7 +458,7 @@ fn written(reply: &Reply, call: &Call<'_>) -> Result<ETag> {
 fn gone(result: Result<Reply>) -> Result<bool> {
     match result {
         Ok(_) => Ok(true),
-        Err(error) if error.is_not_found() && is_resource(&error) => {
+        Err(error) if error.kind() == ErrorKind::NotFound && is_resource(&error) => {
             Ok(error.outcome() == Outcome::Unknown)
         }
         Err(error) => Err(error),

@@ -34,7 +34,7 @@ impl Table {
     /// orders.insert_once(&Order { shop: 1, number: 7, cents: 995 }).await?;
     /// orders.insert_once(&Order { shop: 1, number: 7, cents: 995 }).await?;
     /// let other = orders.insert_once(&Order { shop: 1, number: 7, cents: 100 }).await;
-    /// assert!(other.is_err_and(|error| error.is_already_exists()));
+    /// assert!(other.is_err_and(|error| error.kind() == rowkey::ErrorKind::AlreadyExists));
     /// # Ok(()) }
     /// ```
     pub fn insert_once<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
@@ -43,7 +43,7 @@ impl Table {
             let row = row.map_err(|error| error.of(OPERATION, self.name()))?;
             let (keys, sent) = (row.keys.clone(), row.body.clone());
             let error = match self.repeating_inserts().insert_row(Ok(row)).await {
-                Err(error) if error.is_already_exists() => error,
+                Err(error) if error.kind() == crate::ErrorKind::AlreadyExists => error,
                 result => return result,
             };
             let found = self.get_body(Ok((&keys.0, &keys.1)), None).await;
@@ -64,7 +64,7 @@ impl Table {
     }
 
     fn repeating_inserts(&self) -> Self {
-        let options = self.options();
+        let options = self.account().options();
         let retry = RetryOptions { repeat_inserts: true, ..options.retry.clone() };
         self.with_options(ClientOptions { retry, ..options.clone() })
     }

@@ -340,7 +340,7 @@ impl<P: Projection> Source<P> {
 
     /// Whether a stream goes on after the error: it is about rows, and not about an answer.
     pub(super) fn goes_on_after(&self, error: &Error) -> bool {
-        !self.fail_fast && !error.failed_rows().is_empty()
+        !self.fail_fast && !error.details().failed_rows.is_empty()
     }
 
     /// Where the page after this answer begins.

@@ -122,7 +122,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// [`all`](Self::all) asks for no further page.
     ///
     /// Without it a stream yields an error for each such row, which
-    /// [names the row](Error::failed_rows), and goes on with the next one. Any other error ends a stream in
+    /// [names the row](crate::ErrorDetails::failed_rows), and goes on with the next one. Any other error ends a stream in
     /// both cases.
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
@@ -242,7 +242,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from another query: nothing is
-    /// sent then. [`ErrorKind::Decode`] if a row does not decode ([`Error::failed_rows`]): with
+    /// sent then. [`ErrorKind::Decode`] if a row does not decode ([`failed_rows`](crate::ErrorDetails::failed_rows)): with
     /// [`results`](Self::results) the page has such rows as well, and a continuation.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<P>> {
         if entities == 0 {
@@ -255,7 +255,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Reads the entities one by one, asking for the next page when one is used up, or
     /// before with [`prefetch`](Self::prefetch).
     ///
-    /// A row that does not decode is an error that [names it](Error::failed_rows), and the stream goes on
+    /// A row that does not decode is an error that [names it](crate::ErrorDetails::failed_rows), and the stream goes on
     /// with the next row, unless the query is to [fail fast](Self::fail_fast). Any other error ends the
     /// stream.
     pub fn stream(self) -> Stream<Stored<P>> {
@@ -266,7 +266,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Reads as the service pages, a request a page: for jobs that store how far they came. A page may be
     /// empty and have a continuation. [`page`](Self::page) fills pages.
     ///
-    /// A page with rows that do not decode is an error that [names them](Error::failed_rows), and the stream
+    /// A page with rows that do not decode is an error that [names them](crate::ErrorDetails::failed_rows), and the stream
     /// goes on with the page after it; with [`results`](Self::results) it is a page as any other.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
@@ -281,7 +281,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// # Errors
     ///
     /// [`ErrorKind::Decode`] if rows do not decode: the message says how many, and
-    /// [`Error::failed_rows`] which. All pages are read before, unless the query is to
+    /// [`failed_rows`](crate::ErrorDetails::failed_rows) which. All pages are read before, unless the query is to
     /// [fail fast](Self::fail_fast). [`results`](Self::results) returns them beside the entities.
     pub async fn all(self) -> Result<Vec<Stored<P>>> {
         self.into_reader()?.all().await
@@ -404,7 +404,7 @@ impl<E: Entity + Send + 'static> Query<E> {
     fn new(table: Table, partitions: Stretch, rows: RowKeys) -> Self {
         let filter =
             E::KIND.map(|kind| wire::Filter::compare(E::DISCRIMINATOR, Operator::Equal, kind));
-        let scan_policy = table.options().scan_policy;
+        let scan_policy = table.account().options().scan_policy;
         Self {
             table,
             partitions,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 
-use super::encoded::EncodedRow;
+use super::encoded::{EncodedRow, RowWrite};
 use super::handle::{Row, Table, decode_body, is_missing_entity, key_error, not_of_a_store};
 use super::wire::batch::{BatchWriter, PartResponse, decode_response, encode_query};
 use super::wire::encode::{self, Flavor};
@@ -119,24 +119,15 @@ impl Transaction {
         self
     }
 
-    /// Stores a new row that was encoded before; see [`insert`](Self::insert).
-    pub fn insert_row(self, row: &EncodedRow) -> Self {
-        self.write_row(Verb::Insert, row, None)
-    }
-
-    /// Replaces a row by one that was encoded before; see [`replace`](Self::replace).
-    pub fn replace_row(self, row: &EncodedRow, condition: impl Into<Match>) -> Self {
-        self.write_row(Verb::Replace, row, Some(condition.into()))
-    }
-
-    /// Replaces or inserts a row that was encoded before; see [`upsert`](Self::upsert).
-    pub fn upsert_row(self, row: &EncodedRow) -> Self {
-        self.write_row(Verb::Replace, row, None)
-    }
-
-    /// Merges or inserts a row that was encoded before; see [`upsert_merge`](Self::upsert_merge).
-    pub fn upsert_merge_row(self, row: &EncodedRow) -> Self {
-        self.write_row(Verb::Merge, row, None)
+    /// Writes a row that was encoded before.
+    pub fn row(self, row: &EncodedRow, write: RowWrite) -> Self {
+        let (verb, condition) = match write {
+            RowWrite::Insert => (Verb::Insert, None),
+            RowWrite::Replace(condition) => (Verb::Replace, Some(condition)),
+            RowWrite::Upsert => (Verb::Replace, None),
+            RowWrite::UpsertMerge => (Verb::Merge, None),
+        };
+        self.write_row(verb, row, condition)
     }
 
     /// Adds the operations of `other`, behind those that are there.
@@ -235,7 +226,7 @@ impl Transaction {
     /// Sends the transaction: all of it happens, or nothing.
     ///
     /// Returns the ETag of each operation in their order, `None` for deletes. On failure
-    /// [`Error::operation_index`] tells which operation failed and [`Error::code`] why; a
+    /// [`ErrorDetails::operation_index`](crate::ErrorDetails::operation_index) tells which operation failed and [`Error::code`] why; a
     /// transaction with an insert is not repeated after an unknown outcome unless
     /// [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) says so.
     pub async fn submit(self) -> Result<Vec<Option<ETag>>> {

@@ -47,7 +47,9 @@ impl Table {
         let keys = key.parts();
         for round in 1..MAX_ROUNDS {
             match self.update_once(keys, &mut change).await {
-                Err(error) if error.is_conflict() && error.outcome() == Outcome::Rejected => {}
+                Err(error)
+                    if error.kind() == crate::ErrorKind::Conflict
+                        && error.outcome() == Outcome::Rejected => {}
                 result => return result,
             }
             if let Some(doublings) = round.checked_sub(2) {
@@ -90,7 +92,10 @@ impl Table {
             // The refusal may be the echo of this loop's own write, whose answer was lost, and then
             // the entity is now what was written. Another writer may have written the same, though.
             // That makes no difference unless the change adds to what is there.
-            Err(error) if error.is_conflict() && error.outcome() == Outcome::Unknown => {
+            Err(error)
+                if error.kind() == crate::ErrorKind::Conflict
+                    && error.outcome() == Outcome::Unknown =>
+            {
                 // If this read fails, the outcome of the write is still unknown.
                 let reply = self.read(keys).await.map_err(Error::after_unknown)?;
                 let mut again: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;

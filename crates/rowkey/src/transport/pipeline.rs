@@ -210,7 +210,7 @@ impl Pipeline {
             }
 
             // What the secondary does not have (yet), the primary may.
-            let stale = route.leave_stale_secondary(failed.error.status());
+            let stale = route.leave_stale_secondary(failed.error.details().status);
             let repeat = stale
                 || (failed.transient && retry::may_repeat(failed.outcome, call.safety, retry));
             if !repeat {
@@ -347,7 +347,7 @@ impl Pipeline {
 #[cold]
 fn is_about_credential(error: &Error) -> bool {
     let codes = [ErrorCode::AUTHENTICATION_FAILED, ErrorCode::INVALID_AUTHENTICATION_INFO];
-    error.status() == Some(401) || error.code().is_some_and(|code| codes.contains(code))
+    error.details().status == Some(401) || error.code().is_some_and(|code| codes.contains(code))
 }
 
 fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {

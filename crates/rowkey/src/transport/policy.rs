@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 ///
 /// impl Policy for Gateway {
 ///     fn before(&self, attempt: &mut Attempt<'_>) -> rowkey::Result<()> {
-///         attempt.add_header("x-contoso-operation", attempt.operation())
+///         attempt.add_header("x-contoso-operation", attempt.operation)
 ///     }
 ///
 ///     fn after(&self, _: &Attempt<'_>, answered: Answered) {
@@ -63,11 +63,18 @@ pub trait Policy: Send + Sync {
 }
 
 /// One attempt of an operation, as a [`Policy`] sees it. It shows no key, no address and no body.
+#[non_exhaustive]
 pub struct Attempt<'a> {
-    call: &'a Call<'a>,
-    method: &'a Method,
-    number: u32,
-    at_secondary: bool,
+    /// The REST operation's name, `InsertEntity`.
+    pub operation: &'static str,
+    /// The name of the table, queue or container; empty for operations on the account.
+    pub resource: &'a str,
+    /// The HTTP method.
+    pub method: &'a str,
+    /// Which attempt of the operation it is, from 1 on.
+    pub number: u32,
+    /// Whether it goes to the account's secondary.
+    pub is_at_secondary: bool,
     id: HeaderValue,
     added: HeaderMap,
 }
@@ -86,39 +93,15 @@ impl<'a> Attempt<'a> {
         call: &'a Call<'a>,
         method: &'a Method,
         number: u32,
-        at_secondary: bool,
+        is_at_secondary: bool,
     ) -> Self {
         let id = const { HeaderValue::from_static("") };
-        Self { call, method, number, at_secondary, id, added: HeaderMap::new() }
+        let (operation, resource, method) = (call.operation, call.resource, method.as_str());
+        Self { operation, resource, method, number, is_at_secondary, id, added: HeaderMap::new() }
     }
 
     pub(super) fn is_named(&mut self, id: &HeaderValue) {
         self.id = id.clone();
-    }
-
-    /// The REST operation's name, `InsertEntity`.
-    pub fn operation(&self) -> &'static str {
-        self.call.operation
-    }
-
-    /// The name of the table, queue or container; empty for operations on the account.
-    pub fn resource(&self) -> &'a str {
-        self.call.resource
-    }
-
-    /// The HTTP method.
-    pub fn method(&self) -> &'a str {
-        self.method.as_str()
-    }
-
-    /// Which attempt of the operation it is, from 1 on.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Whether it goes to the account's secondary.
-    pub fn is_at_secondary(&self) -> bool {
-        self.at_secondary
     }
 
     /// The attempt's `x-ms-client-request-id`, by which the service's logs name it.
@@ -141,8 +124,8 @@ impl fmt::Debug for Attempt<'_> {
     /// Does not show the values of headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt")
-            .field("operation", &self.operation())
-            .field("resource", &self.resource())
+            .field("operation", &self.operation)
+            .field("resource", &self.resource)
             .field("number", &self.number)
             .finish_non_exhaustive()
     }

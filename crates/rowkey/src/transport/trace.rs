@@ -116,8 +116,9 @@ pub(crate) fn finish(span: &Span, call: &Call<'_>, result: &Result<Reply>) {
 
 #[cold]
 fn failed(span: &Span, call: &Call<'_>, error: &Error) {
-    record(span, error.status(), error.request_id(), error.attempts());
-    if error.status().is_some_and(|status| call.expected.contains(&status)) {
+    let details = error.details();
+    record(span, details.status, details.request_id.as_deref(), details.attempts);
+    if details.status.is_some_and(|status| call.expected.contains(&status)) {
         return;
     }
     span.record("otel.status_code", "ERROR");
@@ -139,7 +140,7 @@ fn record(span: &Span, status: Option<u16>, request_id: Option<&str>, attempts: 
 
 /// The service's code, or the status, or what kind of failure it was.
 fn error_type(error: &Error) -> String {
-    match (error.code(), error.status()) {
+    match (error.code(), error.details().status) {
         (Some(code), _) => code.to_string(),
         (None, Some(status)) => status.to_string(),
         (None, None) => format!("{:?}", error.kind()),

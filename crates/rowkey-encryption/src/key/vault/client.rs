@@ -217,7 +217,7 @@ impl VaultKey {
     /// The value of the `Authorization` header.
     async fn token(&self, scope: &Scope) -> Result<header::HeaderValue> {
         let mut held = self.token.lock().await;
-        let good_until = |token: &AccessToken| token.expires().timestamp() - MARGIN_SECONDS;
+        let good_until = |token: &AccessToken| token.expires.timestamp() - MARGIN_SECONDS;
         let now = self.clock.now().timestamp();
         if held.as_ref().is_none_or(|token| good_until(token) <= now) {
             let token = self.tokens.token(&scope.0).await.map_err(|error| {
@@ -226,7 +226,7 @@ impl VaultKey {
             })?;
             *held = Some(token);
         }
-        let token = held.as_ref().map(AccessToken::secret).unwrap_or_default();
+        let token = held.as_ref().map(|token| &*token.secret).unwrap_or_default();
         let mut header =
             header::HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
                 let what = "the token provider gave a token that cannot stand in a header";

@@ -80,7 +80,7 @@ async fn an_error_carries_the_wait_that_the_service_asked_for() {
         let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
         let (account, _) = script.account(ClientOptions { retry, ..options() });
         let error = send(&account, Safety::Read).await.unwrap_err();
-        assert_eq!(error.retry_after(), wait, "{error}");
+        assert_eq!(error.details().retry_after, wait, "{error}");
     }
 }
 
@@ -122,7 +122,11 @@ async fn an_insert_is_not_repeated_when_nobody_knows_whether_it_was_applied() {
         let (account, clock) = script.account(options());
         let error = send(&account, Safety::Insert).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
-        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Unavailable, 1), "{error}");
+        assert_eq!(
+            (error.kind(), error.details().attempts),
+            (ErrorKind::Unavailable, 1),
+            "{error}"
+        );
         assert!(clock.slept().is_empty());
     }
 }
@@ -142,7 +146,7 @@ async fn a_409_after_an_ambiguous_insert_is_reported_as_unknown() {
     let (account, _) = script.account(repeating_inserts());
     let error = send(&account, Safety::Insert).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::AlreadyExists, Outcome::Unknown));
-    assert_eq!((error.attempts(), error.status()), (2, Some(409)));
+    assert_eq!((error.details().attempts, error.details().status), (2, Some(409)));
 
     let script =
         Script::start([refusal("503 No", "ServerBusy"), refusal("409 No", "EntityAlreadyExists")]);
@@ -168,7 +172,7 @@ async fn an_operation_stays_unknown_when_its_repetition_is_not_even_sent() {
     let script = Script::start([Act::Close]);
     let (account, _) = script.account(options());
     let error = send(&account, Safety::Conditional).await.unwrap_err();
-    assert_eq!((error.outcome(), error.attempts()), (Outcome::Unknown, 4), "{error:?}");
+    assert_eq!((error.outcome(), error.details().attempts), (Outcome::Unknown, 4), "{error:?}");
 }
 
 #[tokio::test]
@@ -189,7 +193,7 @@ async fn a_refused_connection_has_sent_nothing() {
     let (account, clock) = account(&url, options());
     let error = send(&account, Safety::Never).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotSent));
-    assert_eq!((error.attempts(), error.status()), (4, None));
+    assert_eq!((error.details().attempts, error.details().status), (4, None));
     let slept = clock.slept();
     let [first, second, third] = slept[..] else { panic!("{slept:?}") };
     for (wait, middle) in [(first, 800), (second, 1600), (third, 3200)] {
@@ -224,14 +228,14 @@ async fn the_deadline_is_for_all_attempts_and_waits_together() {
     let (account, clock) = script.account(ClientOptions { timeout: secs(10), retry, ..options() });
     let error = send(&account, Safety::Read).await.unwrap_err();
     assert_eq!(clock.slept(), [secs(4), secs(4)], "a third wait would end after the deadline");
-    assert_eq!((error.attempts(), error.kind()), (3, ErrorKind::Unavailable));
+    assert_eq!((error.details().attempts, error.kind()), (3, ErrorKind::Unavailable));
     assert!(error.to_string().contains("after the timeout"), "{error}");
 
     let script =
         Script::start([answer("429 No", "Retry-After: Sun, 01 Mar 2026 13:00:00 GMT\r\n", "")]);
     let (account, clock) = script.account(options());
     let error = send(&account, Safety::Read).await.unwrap_err();
-    assert_eq!((error.attempts(), error.kind()), (1, ErrorKind::Throttled));
+    assert_eq!((error.details().attempts, error.kind()), (1, ErrorKind::Throttled));
     assert!(clock.slept().is_empty(), "an hour is more than the deadline");
 }
 
@@ -242,7 +246,7 @@ async fn one_attempt_means_no_retry() {
         let script = Script::start([refusal("503 No", "ServerBusy")]);
         let (account, clock) = script.account(ClientOptions { retry, ..options() });
         let error = send(&account, Safety::Read).await.unwrap_err();
-        assert_eq!((error.attempts(), error.kind()), (1, ErrorKind::Throttled));
+        assert_eq!((error.details().attempts, error.kind()), (1, ErrorKind::Throttled));
         assert!(clock.slept().is_empty());
     }
 }
@@ -258,9 +262,12 @@ async fn a_refusal_that_would_be_repeated_is_not() {
         let script = Script::start([refusal(status, code)]);
         let (account, _) = script.account(options());
         let error = send(&account, Safety::Read).await.unwrap_err();
-        assert_eq!(error.attempts(), 1);
+        assert_eq!(error.details().attempts, 1);
         assert_eq!(error.code().unwrap().as_str(), code);
-        assert_eq!(error.request_id(), Some("8a1b6e3f-0002-0011-5f5c-b1d2c3000000"));
+        assert_eq!(
+            error.details().request_id.as_deref(),
+            Some("8a1b6e3f-0002-0011-5f5c-b1d2c3000000")
+        );
     }
 }
 
@@ -272,7 +279,7 @@ async fn a_redirect_is_not_followed() {
     ]);
     let (account, _) = script.account(options());
     let error = send(&account, Safety::Read).await.unwrap_err();
-    assert_eq!((error.kind(), error.status()), (ErrorKind::Unexpected, Some(307)));
+    assert_eq!((error.kind(), error.details().status), (ErrorKind::Unexpected, Some(307)));
     assert!(error.to_string().contains("redirects are not followed"), "{error}");
     assert_eq!(script.requests().len(), 1);
 }

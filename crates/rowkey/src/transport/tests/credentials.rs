@@ -12,10 +12,10 @@ use chrono::{DateTime, Utc};
 use super::script::{Act, KEY, Script, answer, builder, get, header, options, refusal};
 use crate::account::StorageAccount;
 use crate::clock::{Clock, ManualClock};
-use crate::credential::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, RetryOptions};
 use crate::transport::{Call, Reply, Safety};
+use crate::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
@@ -88,22 +88,22 @@ async fn without_another_key_or_attempt_a_refusal_is_final() {
     let slot = CredentialSlot::new(key(KEY));
     let account = builder(&script.url()).credential(slot.credential()).build().unwrap();
     let error = send(&account).await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Auth, 1));
+    assert_eq!((error.kind(), error.details().attempts), (ErrorKind::Auth, 1));
 
     let script = Script::start([refused()]);
     let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
     let (account, _) = rotated(&script, ClientOptions { retry, ..options() });
-    assert_eq!(send(&account).await.unwrap_err().attempts(), 1);
+    assert_eq!(send(&account).await.unwrap_err().details().attempts, 1);
 
     // The newer key is refused, too.
     let script = Script::start([refused(), refused()]);
     let (account, _) = rotated(&script, options());
-    assert_eq!(send(&account).await.unwrap_err().attempts(), 2);
+    assert_eq!(send(&account).await.unwrap_err().details().attempts, 2);
 
     // What one may not do does not change with the key.
     let script = Script::start([refusal("403 Forbidden", "AuthorizationFailure")]);
     let (account, _) = rotated(&script, options());
-    assert_eq!(send(&account).await.unwrap_err().attempts(), 1);
+    assert_eq!(send(&account).await.unwrap_err().details().attempts, 1);
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_token_is_sent_with_the_version_that_takes_it_and_replaced_when_it_is_
     assert_eq!(send(&account).await.unwrap().attempts, 2);
     // A fresh token that is refused as well is not a matter of tokens.
     let error = send(&account).await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Auth, 2));
+    assert_eq!((error.kind(), error.details().attempts), (ErrorKind::Auth, 2));
     assert!(!format!("{error} {error:?} {account:?}").contains("token"));
     let requests = script.requests();
     let tokens: Vec<_> = requests.iter().map(|r| header(r, "authorization").unwrap()).collect();

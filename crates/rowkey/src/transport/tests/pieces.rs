@@ -16,9 +16,9 @@ use crate::queue::{Body, Queue};
 fn account(script: &Script) -> StorageAccount {
     StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .blob_endpoint(&script.url())
+        .endpoint(crate::service::Service::Blob, &script.url())
         .unwrap()
-        .queue_endpoint(&script.url())
+        .endpoint(crate::service::Service::Queue, &script.url())
         .unwrap()
         .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
         .options(options())
@@ -238,7 +238,7 @@ async fn an_insert_whose_answer_is_lost_is_not_repeated() {
 async fn a_service_of_which_nobody_said_where_it_is_is_named() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .table_endpoint("http://127.0.0.1:1/contoso")
+        .endpoint(crate::service::Service::Table, "http://127.0.0.1:1/contoso")
         .unwrap()
         .build()
         .unwrap();

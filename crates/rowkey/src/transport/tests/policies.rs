@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::script::{Act, Script, answer, builder, get, header, options, post};
-use crate::account::{StorageAccount, StorageAccountBuilder};
 use crate::clock::ManualClock;
-use crate::credential::{AccessToken, Credential, TokenError, TokenProvider};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::policy::{Answered, Attempt, Policy};
 use crate::transport::{Call, Reply, Safety};
+use crate::{AccessToken, Credential, TokenError, TokenProvider};
+use crate::{StorageAccount, StorageAccountBuilder};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
@@ -41,18 +41,18 @@ struct Seen {
 
 impl Policy for Seen {
     fn before(&self, attempt: &mut Attempt<'_>) -> Result<()> {
-        if self.refuse_from.is_some_and(|first| attempt.number() >= first) {
+        if self.refuse_from.is_some_and(|first| attempt.number >= first) {
             return Err(Error::refused(ErrorKind::Invalid, "the shop is closed"));
         }
-        let (operation, resource) = (attempt.operation(), attempt.resource());
-        let text = format!("{} {operation} {resource}", attempt.method());
+        let (operation, resource) = (attempt.operation, attempt.resource);
+        let text = format!("{} {operation} {resource}", attempt.method);
         self.before.lock().unwrap().push(format!("{text} {}", attempt.client_request_id()));
-        attempt.add_header("x-contoso-hop", &attempt.number().to_string())?;
+        attempt.add_header("x-contoso-hop", &attempt.number.to_string())?;
         self.add.map_or(Ok(()), |(name, value)| attempt.add_header(name, value))
     }
 
     fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
-        self.after.lock().unwrap().push((attempt.number(), answered.status));
+        self.after.lock().unwrap().push((attempt.number, answered.status));
     }
 }
 

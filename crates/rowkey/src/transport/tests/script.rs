@@ -10,11 +10,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::auth::Service;
 
-use crate::account::{StorageAccount, StorageAccountBuilder};
 use crate::clock::ManualClock;
 use crate::credential::Credential;
 use crate::options::ClientOptions;
 use crate::transport::Request;
+use crate::{StorageAccount, StorageAccountBuilder};
 
 /// What to do with the next connection.
 pub(super) enum Act {
@@ -127,7 +127,7 @@ pub(super) const KEY: &str = "YWNjb3VudC1rZXk=";
 pub(super) fn builder(url: &str) -> StorageAccountBuilder {
     StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .table_endpoint(url)
+        .endpoint(Service::Table, url)
         .unwrap()
         .seed(1)
 }

@@ -16,7 +16,7 @@ fn pair(
     let (primary, secondary) = (Script::start(primary), Script::start(secondary));
     let retry = RetryOptions { max_attempts, ..RetryOptions::default() };
     let account = builder(&primary.url())
-        .table_secondary_endpoint(&secondary.url())
+        .secondary_endpoint(crate::service::Service::Table, &secondary.url())
         .unwrap()
         .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
         .options(ClientOptions { read_from_secondary: true, retry, ..options() })
@@ -67,14 +67,14 @@ async fn a_404_of_the_secondary_is_never_the_last_word() {
     let (account, ..) =
         pair([refusal("503 No", "ServerBusy")], [refusal("404 No", "ResourceNotFound")], 2);
     let error = read(&account, Host::Any).await.unwrap_err();
-    assert_eq!((error.kind(), error.status()), (ErrorKind::Throttled, Some(503)));
+    assert_eq!((error.kind(), error.details().status), (ErrorKind::Throttled, Some(503)));
 }
 
 #[tokio::test]
 async fn a_404_of_the_primary_is_believed() {
     let (account, _primary, secondary) = pair([refusal("404 No", "ResourceNotFound")], [], 4);
     let error = read(&account, Host::Any).await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::NotFound, 1));
+    assert_eq!((error.kind(), error.details().attempts), (ErrorKind::NotFound, 1));
     assert!(secondary.requests().is_empty());
 }
 
@@ -92,7 +92,7 @@ async fn a_continuation_stays_where_its_page_came_from() {
     let (account, primary, secondary) =
         pair([], [answer("500 No", "", ""), refusal("404 No", "TableNotFound")], 4);
     let error = read(&account, Host::Secondary).await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::NotFound, 2));
+    assert_eq!((error.kind(), error.details().attempts), (ErrorKind::NotFound, 2));
     assert_eq!((primary.requests().len(), secondary.requests().len()), (0, 2));
 
     let no = || answer("500 No", "", "");
