@@ -111,7 +111,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///     }
     /// }
     /// assert_eq!((found.len(), failed.len()), (1, 1));
-    /// assert_eq!(failed[0].row_key(), "order_2");
+    /// assert_eq!(&*failed[0].row_key, "order_2");
     /// # Ok(()) }
     /// ```
     pub fn results(self) -> Query<Result<P, FailedRow>> {
