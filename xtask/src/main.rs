@@ -8,13 +8,13 @@
 mod architecture;
 mod fuzz;
 mod nightly;
+mod package;
 mod pages;
 mod structure;
 mod words;
 
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
@@ -26,7 +26,7 @@ struct Gate {
     remedy: &'static str,
 }
 
-const GATES: [Gate; 8] = [
+const GATES: [Gate; 9] = [
     Gate { name: "fmt", run: || cargo("fmt --all -- --check"), remedy: "cargo fmt --all" },
     Gate { name: "structure", run: structure::check, remedy: "each line above says what to do" },
     Gate {
@@ -57,6 +57,11 @@ const GATES: [Gate; 8] = [
         run: || cargo("test -p rowkey-neighbour"),
         remedy: "what rowkey asks of its dependencies changes them for a whole program",
     },
+    Gate {
+        name: "package",
+        run: package::check,
+        remedy: "a package has what its sources name: see `include` in its manifest",
+    },
     Gate { name: "examples", run: examples, remedy: "cargo run --example NAME" },
 ];
 
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
     let wanted = arguments.next().unwrap_or_default();
     let rest: Vec<_> = arguments.collect();
     match wanted.as_str() {
+        "package" if rest == ["--verify"] => return verdict(package::verify()),
         "fuzz" => return verdict(fuzz::run(&rest)),
         "nightly" => return verdict(nightly::run(&rest)),
         "fuzz-minimize" => return verdict(fuzz::minimize()),
@@ -104,8 +110,7 @@ fn examples() -> bool {
     if !cargo("build --workspace --examples") {
         return false;
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| structure::root().join("target"), PathBuf::from);
+    let target = structure::target();
     let left = Mutex::new(structure::examples().into_iter());
     let next = || left.lock().ok().and_then(|mut left| left.next());
     let run_all = || {

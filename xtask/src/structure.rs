@@ -50,7 +50,7 @@ pub(crate) fn check() -> bool {
     directions(&mut faults);
     let mut sources = Vec::new();
     for folder in ["crates", "examples", "tests", "xtask"] {
-        collect(&root().join(folder), &mut sources);
+        collect(&root().join(folder), "rs", &mut sources);
     }
     for path in &sources {
         source(path, &mut faults);
@@ -182,7 +182,14 @@ fn pattern(package: &str, name: &str, tests: &[String], faults: &mut Vec<String>
     }
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The folder of what cargo builds.
+pub(crate) fn target() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(chosen.unwrap_or_else(|| "target".into()))
+}
+
+/// Adds the files below a folder that have an extension, without those that are no source.
+pub(crate) fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name();
@@ -191,9 +198,9 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
                 && name != "node_modules"
                 && !name.to_string_lossy().starts_with('.')
             {
-                collect(&path, found);
+                collect(&path, extension, found);
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);
         }
     }

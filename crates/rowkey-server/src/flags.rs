@@ -1,6 +1,8 @@
 //! The program's flags. Those of Azurite that are not the program's own are in [`azurite`].
 
 mod azurite;
+#[cfg(test)]
+mod given_to_azurite;
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -25,8 +25,6 @@
 mod blobs;
 mod deciding;
 mod execute;
-#[cfg(doctest)]
-mod guide;
 pub mod job;
 mod layer;
 #[doc(hidden)]

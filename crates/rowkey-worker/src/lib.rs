@@ -12,8 +12,6 @@
 //! [`Task`] is what is to be done, [`Tasks`] a queue of them.
 
 pub mod dead_letters;
-#[cfg(doctest)]
-mod guide;
 pub mod inbox;
 pub mod janitor;
 mod keeper;

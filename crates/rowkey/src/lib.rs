@@ -90,8 +90,6 @@ mod error;
 mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
-#[cfg(doctest)]
-mod guide;
 pub mod index;
 pub mod key;
 #[doc(hidden)]

@@ -124,65 +124,24 @@ mod tests {
     use clap::Parser as _;
 
     use crate::flags::Flags;
-
-    /// Each option that `azurite --help` of version 3.37.0 lists, as it is given there.
-    const FLAGS: [&[&str]; 33] = [
-        &["--blobHost", "127.0.0.1"],
-        &["--blobPort", "0"],
-        &["--blobKeepAliveTimeout", "5"],
-        &["--queueHost", "127.0.0.1"],
-        &["--queuePort", "0"],
-        &["--queueKeepAliveTimeout", "5"],
-        &["--tableHost", "127.0.0.1"],
-        &["--tablePort", "0"],
-        &["--tableKeepAliveTimeout", "5"],
-        &["--location", "x"],
-        &["-l", "x"],
-        &["--silent"],
-        &["-s"],
-        &["--loose"],
-        &["-L"],
-        &["--skipApiVersionCheck"],
-        &["--disableProductStyleUrl"],
-        &["--oauth", "basic"],
-        &["--oauth", "BASIC"],
-        &["--cert", "x", "--key", "y"],
-        &["--key", "x"],
-        &["--pwd", "x"],
-        &["--inMemoryPersistence"],
-        &["--extentMemoryLimit", "-1"],
-        &["--extentMemoryLimit", "512.5"],
-        &["--debug", "x"],
-        &["-d", "x"],
-        &["--disableTelemetry"],
-        &["--blobPort=0"],
-        &["--silent", "--silent"],
-        &["--tablePort", "1", "--tablePort", "2"],
-        &["--cert", "x.pfx", "--pwd", "x"],
-        &["--inMemoryPersistence", "--extentMemoryLimit", "64"],
-    ];
+    use crate::flags::given_to_azurite::FLAGS;
 
     fn parse(flags: &[&str]) -> Result<Flags, clap::Error> {
         Flags::try_parse_from([&["rowkey-server"], flags].concat())
     }
 
     #[test]
-    fn every_flag_of_azurite_is_taken_and_has_a_line_on_the_page() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/server/standalone.md");
-        let page = std::fs::read_to_string(page).unwrap();
+    fn every_flag_of_azurite_is_taken() {
         for flags in FLAGS {
             if let Err(error) = parse(flags) {
                 panic!("{flags:?}: {error}");
             }
-            let name = flags[0].split('=').next().unwrap();
-            assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
         }
         for flag in ["-v", "--version", "-h", "--help"] {
             let kind = parse(&[flag]).err().map(|error| error.kind());
             let shown =
                 [clap::error::ErrorKind::DisplayVersion, clap::error::ErrorKind::DisplayHelp];
             assert!(kind.is_some_and(|kind| shown.contains(&kind)), "{flag}: {kind:?}");
-            assert!(page.contains(&format!("`{flag}`")), "{flag} is not on the page");
         }
     }
 

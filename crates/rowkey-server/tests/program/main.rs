@@ -7,6 +7,8 @@
 mod descriptors;
 #[cfg(unix)]
 mod durable;
+#[path = "../../src/flags/given_to_azurite.rs"]
+mod given_to_azurite;
 mod program;
 #[path = "../../../rowkey-emulator/tests/http/support.rs"]
 #[expect(dead_code, reason = "the emulator's tests need all of it")]

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rowkey_emulator::{DEVELOPMENT_KEY, ServerClock, Service};
 
+use crate::given_to_azurite::FLAGS;
 use crate::support::{Answer, Client};
 
 /// A program on free ports, which is killed when this is dropped.
@@ -114,5 +115,15 @@ fn a_server_on_all_addresses_names_one_that_works() {
     for host in ["127.0.0.1:1", "0.0.0.0:1", "emulator:10002", "emulator.default.svc", "[::1]"] {
         let answer = client.send("GET", "/things()", &[("host", host)], "");
         assert_eq!(answer.status, 200, "{host}: {answer:?}");
+    }
+}
+
+#[test]
+fn every_flag_of_azurite_has_a_line_on_the_page() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/server/standalone.md");
+    let page = fs::read_to_string(page).unwrap();
+    let names = FLAGS.iter().map(|flags| flags[0].split('=').next().unwrap());
+    for name in names.chain(["-v", "--version", "-h", "--help"]) {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
     }
 }

@@ -1,10 +1,12 @@
-//! The pages of the book and the README, so that `cargo test --doc` compiles and runs what they show.
+//! The pages of the book and README.md, so that `cargo test -p rowkey-book` compiles and runs what they show.
 //!
-//! Nothing of this is in the crate's documentation: the pages link to each other as the book does.
+//! A package of its own, because a page uses several crates, and a published package cannot read a file outside of
+//! its folder.
 
 macro_rules! pages {
     ($($name:ident: $path:literal),* $(,)?) => {$(
-        #[doc = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $path))]
+        #[cfg(doctest)]
+        #[doc = include_str!(concat!("../../", $path))]
         mod $name {}
     )*};
 }
@@ -14,6 +16,8 @@ pages! {
     introduction: "docs/src/introduction.md",
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",
+    store: "docs/src/concepts/store.md",
+    contributors: "docs/src/concepts/contributors.md",
     consistency: "docs/src/concepts/consistency.md",
     cost: "docs/src/concepts/cost.md",
     limits: "docs/src/concepts/limits.md",
@@ -28,6 +32,7 @@ pages! {
     access: "docs/src/client/access.md",
     errors_and_retry: "docs/src/client/errors-and-retry.md",
     telemetry: "docs/src/client/telemetry.md",
+    janitor: "docs/src/patterns/janitor.md",
     migrate_data: "docs/src/migrate/data.md",
     migrate_azure_data_tables: "docs/src/migrate/azure-data-tables.md",
     migrate_others: "docs/src/migrate/others.md",
