@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 mod architecture;
+mod dependencies;
 mod fuzz;
 mod nightly;
 mod package;

@@ -1,4 +1,4 @@
-//! What the compiler does not check: which crate may use which, how long a file is, that vectors
+//! What the compiler does not check: what each crate depends on, how long a file is, that vectors
 //! name their source, that doctests run, that every pattern has its page, example and tests, and that
 //! links on pages lead somewhere.
 
@@ -6,11 +6,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Crates that a crate must not depend on, however indirectly.
-const FORBIDDEN: [(&str, &[&str]); 2] =
-    [("rowkey-wire", &["tokio", "reqwest", "hyper"]), ("rowkey-server", &["rowkey v", "reqwest"])];
 
 /// Crates of patterns: they stand on the client alone.
 const PATTERNS: [&str; 4] =
@@ -47,7 +42,7 @@ pub(crate) fn root() -> PathBuf {
 /// Runs every check and prints what each finds.
 pub(crate) fn check() -> bool {
     let mut faults = Vec::new();
-    directions(&mut faults);
+    crate::dependencies::check(&mut faults);
     let mut sources = Vec::new();
     for folder in ["crates", "examples", "tests", "xtask"] {
         collect(&root().join(folder), "rs", &mut sources);
@@ -83,27 +78,6 @@ pub(crate) fn examples() -> Vec<String> {
         }
     }
     names
-}
-
-fn directions(faults: &mut Vec<String>) {
-    for (package, forbidden) in FORBIDDEN {
-        let tree = Command::new("cargo")
-            .args(["tree", "-p", package, "-e", "normal", "--prefix", "none"])
-            .current_dir(root())
-            .output();
-        let Ok(tree) = tree else {
-            faults.push(format!("cargo tree -p {package} does not run"));
-            continue;
-        };
-        let tree = String::from_utf8_lossy(&tree.stdout);
-        for name in forbidden {
-            let name = if name.ends_with(" v") { (*name).to_owned() } else { format!("{name} v") };
-            if tree.lines().any(|line| line.starts_with(&name)) {
-                faults
-                    .push(format!("{package} must not depend on {}", name.trim_end_matches(" v")));
-            }
-        }
-    }
 }
 
 fn source(path: &Path, faults: &mut Vec<String>) {

@@ -1,0 +1,111 @@
+//! What the crates depend on: which may use which, how many crates one brings, and that each crate that comes in two
+//! versions is listed in CONTRIBUTING.md with its cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use crate::structure::root;
+
+/// Crates that a crate must not depend on, however indirectly.
+const FORBIDDEN: [(&str, &[&str]); 3] = [
+    ("rowkey-wire", &["tokio", "reqwest", "hyper"]),
+    ("rowkey-emulator", &["rowkey", "reqwest"]),
+    ("rowkey-server", &["rowkey", "reqwest"]),
+];
+
+/// How many crates a package may bring, with itself. The client's are those of reqwest and its TLS but for a quarter.
+const MOST: [(&str, usize); 2] = [("rowkey", 128), ("rowkey-emulator", 75)];
+
+/// Whose duplicates are listed. The other crates bring no others.
+const LISTED: [&str; 3] = ["rowkey", "rowkey-emulator", "rowkey-server"];
+
+/// The heading in CONTRIBUTING.md below which they are listed.
+const HEADING: &str = "\n### Crates in two versions\n";
+
+/// A package's crates: the versions of each, by its name.
+type Tree = BTreeMap<String, BTreeSet<String>>;
+
+/// Adds what is wrong with the dependencies.
+pub(crate) fn check(faults: &mut Vec<String>) {
+    for (package, forbidden) in FORBIDDEN {
+        let tree = tree(package, faults);
+        for name in forbidden.iter().filter(|name| tree.contains_key(**name)) {
+            faults.push(format!("{package} must not depend on {name}"));
+        }
+    }
+    for (package, most) in MOST {
+        let count: usize = tree(package, faults).values().map(BTreeSet::len).sum();
+        if count > most {
+            faults.push(format!("{package} brings {count} crates with itself, at most {most}"));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for package in LISTED {
+        let tree = tree(package, faults).into_iter();
+        found.extend(tree.filter(|(_, versions)| versions.len() > 1).map(|(name, _)| name));
+    }
+    let listed = listed(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap_or_default());
+    for name in found.difference(&listed) {
+        faults.push(format!("{name} comes in two versions, and CONTRIBUTING.md does not say why"));
+    }
+    for name in listed.difference(&found) {
+        faults.push(format!("CONTRIBUTING.md lists {name}, which comes in one version"));
+    }
+}
+
+/// What programs that use a package build for Linux, whatever machine this runs on.
+fn tree(package: &str, faults: &mut Vec<String>) -> Tree {
+    let tree = Command::new("cargo")
+        .args(["tree", "-p", package, "-e", "normal", "--prefix", "none"])
+        .args(["--target", "x86_64-unknown-linux-gnu"])
+        .current_dir(root())
+        .output();
+    let tree = tree.ok().filter(|tree| tree.status.success());
+    let Some(tree) = tree else {
+        faults.push(format!("cargo tree -p {package} fails"));
+        return Tree::new();
+    };
+    parse(&String::from_utf8_lossy(&tree.stdout))
+}
+
+/// Each line is a name, a version, and what else is known.
+fn parse(lines: &str) -> Tree {
+    let mut tree = Tree::new();
+    for line in lines.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some(name), Some(version)) = (words.next(), words.next()) {
+            tree.entry(name.to_owned()).or_default().insert(version.to_owned());
+        }
+    }
+    tree
+}
+
+/// The crates in the first column of the table below the heading.
+fn listed(page: &str) -> BTreeSet<String> {
+    let section = page.split_once(HEADING).map_or("", |(_, rest)| rest);
+    let rows = section.lines().take_while(|line| !line.starts_with('#'));
+    let columns = rows.filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    columns.flat_map(|column| column.split("`, `")).map(|name| name.replace('`', "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_versions_of_a_crate_are_two_crates() {
+        let tree =
+            parse("a v1.0.0 (/path)\nb v2.0.0\nc v0.1.0 (proc-macro)\nb v1.0.0\nb v1.0.0 (*)\n");
+        assert_eq!(tree.values().map(BTreeSet::len).sum::<usize>(), 4);
+        assert_eq!(tree["b"].len(), 2);
+    }
+
+    #[test]
+    fn the_first_column_of_the_table_is_read() {
+        let page = format!(
+            "| `x` | y |\n{HEADING}\n| crate | c |\n|---|---|\n| `a`, `b-c` | `d` |\n\n## E\n| `f` |\n"
+        );
+        assert_eq!(listed(&page).into_iter().collect::<Vec<_>>(), ["a", "b-c"]);
+    }
+}
