@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::structure::root;
 
 /// The folders of the repository whose paths are recognised between backticks.
-const FOLDERS: [&str; 6] = ["benches", "crates", "docs", "examples", "tests", "xtask"];
+const FOLDERS: [&str; 7] = ["benches", "crates", "docker", "docs", "examples", "tests", "xtask"];
 
 /// Adds each path of ARCHITECTURE.md that does not exist.
 pub(crate) fn check(faults: &mut Vec<String>) {
