@@ -8,6 +8,7 @@
 mod architecture;
 mod dependencies;
 mod fuzz;
+mod msrv;
 mod nightly;
 mod package;
 mod pages;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
     match wanted.as_str() {
         "package" if rest == ["--verify"] => return verdict(package::verify()),
         "fuzz" => return verdict(fuzz::run(&rest)),
+        "msrv" => return verdict(msrv::run()),
         "nightly" => return verdict(nightly::run(&rest)),
         "fuzz-minimize" => return verdict(fuzz::minimize()),
         _ => {}
@@ -81,7 +83,10 @@ fn main() -> ExitCode {
     let gates: Vec<_> = GATES.iter().filter(|gate| all || gate.name == wanted).collect();
     if gates.is_empty() {
         let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
-        println!("usage: cargo xtask ci|{}|nightly|fuzz|fuzz-minimize", names.join("|"));
+        println!(
+            "usage: cargo xtask ci|{}|msrv|nightly|fuzz|fuzz-minimize",
+            names.join("|")
+        );
         return ExitCode::FAILURE;
     }
     for gate in gates {

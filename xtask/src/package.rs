@@ -72,15 +72,14 @@ fn compile() -> std::io::Result<bool> {
         [&[][..], &["--all-features"]].iter().all(|features| {
             println!("   cargo check -p {name} --all-targets {}", features.join(" "));
             let mut check = cargo(&["check", "-p", name, "--all-targets"]);
-            // Beside the repository's own build: paths differ, so nothing would be shared.
-            let target = folder.with_file_name("unpacked-target");
-            succeeds(check.args(*features).current_dir(&folder).env("CARGO_TARGET_DIR", target))
+            // Where the repository builds: dependencies are the same.
+            succeeds(check.args(*features).current_dir(&folder).env("CARGO_TARGET_DIR", target()))
         })
     }))
 }
 
 /// The packages of `crates`, all of which are published.
-fn published() -> Vec<String> {
+pub(crate) fn published() -> Vec<String> {
     let folders = entries(&root().join("crates")).into_iter();
     let folders = folders.filter(|path| path.join("Cargo.toml").exists());
     folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
