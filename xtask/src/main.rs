@@ -10,6 +10,7 @@ mod dependencies;
 mod fuzz;
 mod msrv;
 mod nightly;
+mod notes;
 mod package;
 mod pages;
 mod structure;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         "package" if rest == ["--verify"] => return verdict(package::verify()),
         "fuzz" => return verdict(fuzz::run(&rest)),
         "msrv" => return verdict(msrv::run()),
+        "notes" => return verdict(notes::run(rest.first().map_or("", String::as_str))),
         "nightly" => return verdict(nightly::run(&rest)),
         "fuzz-minimize" => return verdict(fuzz::minimize()),
         _ => {}
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
     if gates.is_empty() {
         let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
         println!(
-            "usage: cargo xtask ci|{}|msrv|nightly|fuzz|fuzz-minimize",
+            "usage: cargo xtask ci|{}|msrv|notes|nightly|fuzz|fuzz-minimize",
             names.join("|")
         );
         return ExitCode::FAILURE;
