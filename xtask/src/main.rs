@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+mod api;
 mod architecture;
 mod dependencies;
 mod fuzz;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
     match wanted.as_str() {
         "package" if rest == ["--verify"] => return verdict(package::verify()),
         "fuzz" => return verdict(fuzz::run(&rest)),
+        "api" => return verdict(api::run(rest == ["--check"])),
         "msrv" => return verdict(msrv::run()),
         "notes" => return verdict(notes::run(rest.first().map_or("", String::as_str))),
         "nightly" => return verdict(nightly::run(&rest)),
@@ -86,7 +88,7 @@ fn main() -> ExitCode {
     if gates.is_empty() {
         let names: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
         println!(
-            "usage: cargo xtask ci|{}|msrv|notes|nightly|fuzz|fuzz-minimize",
+            "usage: cargo xtask ci|{}|api|msrv|notes|nightly|fuzz|fuzz-minimize",
             names.join("|")
         );
         return ExitCode::FAILURE;
