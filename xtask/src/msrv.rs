@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::structure::{root, target};
 
 /// What is compiled, beside each package with its default features. `rowkey-emulator` has no line for `durable`,
-/// whose embedded store needs the compiler of `rowkey-server`; its page says so.
+/// whose embedded store needs the compiler of `rowkey-server`, as its manifest says.
 const FEATURES: [(&str, &str); 5] = [
     ("rowkey", "--no-default-features"),
     ("rowkey", "--all-features"),
