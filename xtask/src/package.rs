@@ -16,6 +16,9 @@ const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// What stands before the path of a file that a source names.
 const NAMING: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
 
+/// The same before the first piece of a path, of which the folder is known.
+const NAMING_A_FOLDER: [&str; 2] = ["include_str!(concat!(\"", "include_bytes!(concat!(\""];
+
 /// The gate: packages are made, and nothing is built.
 pub(crate) fn check() -> bool {
     let folder = target().join("package");
@@ -24,10 +27,14 @@ pub(crate) fn check() -> bool {
     for path in entries(&folder).iter().filter(|path| has_extension(path, "crate")) {
         let _ = fs::remove_file(path);
     }
-    let mut package = cargo(&["package", "--no-verify", "--allow-dirty"]);
-    package.args(names.iter().flat_map(|name| ["-p", name]));
     let mut faults = Vec::new();
-    match package.output() {
+    let package = |more: &[&str]| {
+        let mut package = cargo(&["package", "--no-verify", "--allow-dirty"]);
+        package.args(more).args(names.iter().flat_map(|name| ["-p", name])).output()
+    };
+    // The registry has nothing new to say where the dependencies have been built; asking it takes half a minute.
+    let offline = package(&["--offline"]).ok().filter(|output| output.status.success());
+    match offline.map_or_else(|| package(&[]), Ok) {
         Ok(output) if output.status.success() => {}
         Ok(output) => faults.push(String::from_utf8_lossy(&output.stderr).into_owned()),
         Err(error) => faults.push(format!("cargo package does not run: {error}")),
@@ -161,8 +168,13 @@ fn outside(text: &str, path: &Path, package: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     let folder = path.parent().unwrap_or(path);
     for (number, line) in (1..).zip(text.lines()) {
-        for name in NAMING.iter().filter_map(|naming| line.split_once(naming)) {
-            let named = name.1.split('"').next().unwrap_or_default();
+        let behind = |naming: &&str| {
+            let (_, named) = line.split_once(naming)?;
+            Some(named.split('"').next().unwrap_or_default())
+        };
+        let files = NAMING.iter().filter_map(behind);
+        let folders = NAMING_A_FOLDER.iter().filter_map(behind);
+        for named in files.chain(folders.filter_map(|piece| Some(piece.rsplit_once('/')?.0))) {
             let file = folder.join(named).canonicalize();
             let package = package.canonicalize();
             let is_inside = |file: PathBuf| package.is_ok_and(|package| file.starts_with(package));
@@ -208,7 +220,7 @@ mod tests {
         let path = package.join("src/main.rs");
         let text = format!(
             "const A: &str = {0}\"package.rs\");\nconst B: &str = {0}\"../../README.md\");\n\
-             const C: &str = {0}\"gone.rs\");\n#[path {1} \"../Cargo.toml\"]\nlet d = (\"/..{2}a\");\n",
+             const C: &str = {0}\"gone.rs\"); const D: &str = {0}concat!(\"gone/a-\", NAME));\n#[path {1} \"../Cargo.toml\"]\nlet d = (\"/..{2}a\");\n",
             "include_str!(", "=", "/"
         );
         let found = outside(&text, &path, &package);
@@ -217,6 +229,7 @@ mod tests {
             [
                 "2: ../../README.md is not in the package",
                 "3: gone.rs is not in the package",
+                "3: gone is not in the package",
                 "5: a path that leaves the package",
             ]
         );
