@@ -1,4 +1,4 @@
-//! How far a job is, as text that can be stored.
+//! Checkpoints: the position of a job, as text that can be stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::report::Report;
 
-/// The format that this version writes, and the only one that it reads.
+/// The only format that this version writes and reads.
 const VERSION: u32 = 1;
 
-/// How far a job is: what it found until here, and what is left.
+/// The position of a job: its results so far and the remaining work.
 ///
-/// It is consistent at any time: what the report counts is behind it, and everything else is ahead. A
-/// job that resumes from it does each item at least once, and skips none: what was done after it is
-/// done again. It is bound to the job's name, table and parameters.
+/// It is consistent at all times: it has passed exactly the items that the report counts. A job that
+/// resumes from it processes each item at least once and skips none; items processed after the
+/// checkpoint are processed again. It is tied to the job's name, table and parameters.
 ///
-/// Store it as text (`to_string` and `parse`, or serde). Its size is that of the report, of the keys
-/// that the table is split at, and of one continuation token for each range in progress. It holds keys:
-/// treat it as you treat the data.
+/// Store it as text (`to_string` and `parse`, or serde). Its size is that of the report, the split
+/// keys, and one continuation token for each range in progress. It holds keys: treat it as you treat
+/// the data.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     version: u32,
@@ -27,10 +27,11 @@ pub struct Checkpoint {
     table: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<(String, String)>,
-    /// The keys that ranges begin at, but for the first.
+    /// The start keys of all ranges except the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) splits: Vec<String>,
-    /// How many units of work (ranges, groups) were begun. Those of them that are not open are done.
+    /// The number of units of work (ranges, groups) that were begun. All of them that are not open
+    /// are done.
     begun: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<Open>,
@@ -39,11 +40,11 @@ pub struct Checkpoint {
     report: Report,
 }
 
-/// A unit of work that was begun and is not done.
+/// A unit of work that was begun but is not done.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Open {
     at: u64,
-    /// Where a range goes on; `None` at its beginning.
+    /// The token to continue a range from; `None` at its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<Continuation>,
 }
@@ -55,7 +56,7 @@ struct Version {
 }
 
 impl Checkpoint {
-    /// Where a job begins.
+    /// Creates the checkpoint of a new job.
     pub(super) fn new(job: &str, table: &str, parameters: &[(String, String)]) -> Self {
         Self {
             version: VERSION,
@@ -70,22 +71,22 @@ impl Checkpoint {
         }
     }
 
-    /// What was found and done until here, by all runs that led here.
+    /// The findings and changes so far, of all resumed runs.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the job is done.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// How many units of work are done: ranges of a walk, groups of a load.
+    /// The number of completed units of work: ranges of a walk, groups of a load.
     pub fn done(&self) -> u64 {
         self.begun - self.open.len() as u64
     }
 
-    /// Refuses a checkpoint that is not of the job that begins with `self`.
+    /// Refuses a checkpoint of another job than that of `self`.
     pub(super) fn check(&self, resumed: &Self) -> Result<()> {
         let what = if resumed.version != VERSION {
             return Err(wrong_version(resumed.version));
@@ -94,7 +95,7 @@ impl Checkpoint {
         } else if !resumed.table.eq_ignore_ascii_case(&self.table) {
             format!("the checkpoint is of the table {}", resumed.table)
         } else if resumed.parameters != self.parameters {
-            // Values may quote what is stored.
+            // Values may quote stored data, so only the name is shown.
             let differs = |one: &[(String, String)], other: &[(String, String)]| {
                 one.iter().find(|each| !other.contains(each)).map(|(name, _)| name.clone())
             };
@@ -117,12 +118,12 @@ impl Checkpoint {
         at < self.begun && self.find(at).is_err()
     }
 
-    /// Where a unit of work that is open goes on.
+    /// Returns the token to continue an open unit of work from.
     pub(super) fn next_of(&self, at: u64) -> Option<Continuation> {
         self.find(at).ok().and_then(|found| self.open[found].next.clone())
     }
 
-    /// Notes that the unit of work is open, and all before it are open or done.
+    /// Marks a unit of work as open. All units before it are open or done.
     pub(super) fn begin(&mut self, at: u64) {
         for at in self.begun..=at {
             self.open.push(Open { at, next: None });
@@ -130,7 +131,8 @@ impl Checkpoint {
         self.begun = self.begun.max(at + 1);
     }
 
-    /// Notes what was done of an open unit of work, and where it goes on if it is not done.
+    /// Records progress of an open unit of work: the token to continue from, or `None` if it is
+    /// done.
     pub(super) fn advance(&mut self, at: u64, next: Option<Continuation>, report: Report) {
         self.report.merge(report);
         if let Ok(found) = self.find(at) {
@@ -141,7 +143,8 @@ impl Checkpoint {
         }
     }
 
-    /// Refuses an end at which something is left: a stream that is shorter than it was.
+    /// Refuses the end of a stream while units are open: the stream is shorter than in the earlier
+    /// run.
     pub(super) fn check_complete(&self) -> Result<()> {
         if self.open.is_empty() {
             return Ok(());

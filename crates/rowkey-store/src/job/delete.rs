@@ -1,4 +1,4 @@
-//! Deleting entities of plain types, to which no other rows belong.
+//! Deleting entities of plain types, which have no other rows.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use crate::plan::MAX_OPERATIONS;
 use crate::row::not_of_a_store;
 use crate::together::try_all;
 
-/// Partitions of a page that are worked on at a time.
+/// Partitions of a page processed at once.
 const PARTITIONS: usize = 8;
-/// How often an entity is deleted again that other writers change meanwhile.
+/// How often the deletion of an entity is repeated if other writers change it in the meantime.
 const ROUNDS: u32 = 8;
 
-/// What [`Job::delete`] does with a page.
+/// The page step of [`Job::delete`].
 pub struct Deletion {
     walk: Walk<Keys>,
     table: Table,
 }
 
 impl Job<'static, Walking<Keys, Deletion>> {
-    /// Deletes the entities that a walk finds, those of one partition 100 to a transaction.
+    /// Deletes the entities that a walk finds, up to 100 of one partition per transaction.
     ///
-    /// Only keys are read. An entity that another writer changed since it was found is looked for again:
-    /// it is deleted if the walk still finds it, and counts as [`Verdict::Skipped`] otherwise. One that is
-    /// gone already counts as deleted, [`Verdict::Right`]. What comes to match behind the place where the
-    /// job is, is not found: run it again. [`Job::count`] tells beforehand how many they are.
+    /// Only keys are read. An entity that another writer changed since it was found is looked up again: it
+    /// is deleted if the walk still finds it, and counts as [`Verdict::Skipped`] otherwise. An entity that
+    /// no longer exists counts as deleted, [`Verdict::Right`]. Entities that begin to match behind the
+    /// current position are not found: run the job again. [`Job::count`] counts the entities in advance.
     ///
-    /// Costs a request for each page that is read, one for each 100 entities of a partition on it, and two
-    /// for an entity that was changed meanwhile. Entities of a type with `#[entity(store)]` are deleted by
-    /// [`Store::delete_found`](crate::Store::delete_found).
+    /// Costs one request for each page, one for each 100 entities of a partition on it, and two for an
+    /// entity that was changed in the meantime. Use [`Store::delete_found`](crate::Store::delete_found)
+    /// for a type with `#[entity(store)]`.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -70,7 +70,7 @@ impl Job<'static, Walking<Keys, Deletion>> {
 
 impl PageStep<Keys> for Deletion {
     async fn step(&self, page: Page<Keys>, pace: &Pace) -> Result<Report> {
-        // A page is in the order of the keys; where it is not, a partition is only split.
+        // A page is sorted by keys. If it were not, a partition would merely be split.
         let chunks = page
             .entities
             .chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);

@@ -1,56 +1,59 @@
-//! How fast requests to one target may be sent: what a [`Pace`](super::Pace) keeps of each.
+//! The request rate of one target: the state that a [`Pace`](super::Pace) keeps for each.
 //!
-//! Nothing is limited but concurrency until the service pushes back. From then on a limiter behaves as
-//! a TCP sender with CUBIC does: it takes seven tenths of the rate that worked, comes back to that
-//! rate within seconds, stays near it, and then probes beyond. Concurrency begins at one request after
-//! each push back and grows by one for each response, so that one request finds out whether the
-//! target is well again, not all that wait.
+//! Until the service pushes back, only concurrency is limited. Then a limiter behaves like a TCP
+//! sender with CUBIC: it falls back to seven tenths of the rate that worked, recovers to that rate
+//! within seconds, stays near it, and then probes higher rates. After each push back, concurrency
+//! starts at one request and grows by one for each response, so that one request, not all that wait,
+//! finds out whether the target has recovered.
 //!
-//! Nothing here waits or reads a clock: the times are given.
+//! This module neither waits nor reads a clock: callers pass the time.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-/// What is left of the rate after a push back: CUBIC's factor, which AWS's adaptive retry uses too.
+/// The rate after a push back, relative to the rate before: CUBIC's factor, also used by AWS's
+/// adaptive retry.
 const REDUCTION: f64 = 0.7;
-/// How long it takes to come back to the rate at which the service pushed back, in seconds.
+/// The time to recover to the rate at which the service pushed back, in seconds.
 const RECOVERY: f64 = 5.0;
-/// The wait after the first failure without a response in between; doubled for each further one.
+/// The wait after the first failure; doubled for each further failure without a response in
+/// between.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest wait that a limiter chooses by itself.
+/// The longest wait that a limiter chooses itself.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The longest wait that is taken from `Retry-After`.
+/// The longest wait accepted from `Retry-After`.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
-/// For how long a limiter that is not used is worth keeping.
+/// How long an unused limiter is kept.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The state of one target. Units are the entities of a partition, and requests
-/// where it is not known beforehand how many entities they are about.
+/// The state of one target. Units are the entities of a partition, or requests if their number of
+/// entities is not known in advance.
 #[derive(Debug)]
 pub(super) struct Limiter {
     /// Set once the service has pushed back.
     rate: Option<Rate>,
-    /// Until then nothing is sent: a pause, or the time that earlier requests take at the rate.
+    /// The earliest time of the next request: after a pause, or after the time that earlier
+    /// requests take at the rate.
     not_before: DateTime<Utc>,
-    /// How many requests may be in flight.
+    /// The maximum number of requests in flight.
     window: u32,
     in_flight: u32,
-    /// Counts reductions: one congestion, which many requests meet, reduces the rate once.
+    /// Counts reductions: one congestion that fails many requests reduces the rate once.
     epoch: u64,
-    /// Failures since the last response, counted once an epoch.
+    /// Failures since the last response, counted once per epoch.
     misses: u32,
     throughput: Throughput,
 }
 
-/// The rate that was too high, and when that was found.
+/// The rate that was too high, and when the service pushed back.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     highest: f64,
     since: DateTime<Utc>,
 }
 
-/// What the service let through lately, in units a second.
+/// The recent throughput of the service, in units per second.
 #[derive(Debug)]
 struct Throughput {
     since: DateTime<Utc>,
@@ -63,21 +66,21 @@ struct Throughput {
 pub(super) enum Ready {
     Now,
     At(DateTime<Utc>),
-    /// When a request in flight is answered.
+    /// Only after a response to a request in flight.
     Later,
 }
 
 /// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The service says that it gets too much.
+    /// The service reported throttling.
     Throttled,
-    /// There was no answer. One alone may be a connection that was closed, and reduces nothing.
+    /// There was no response. A single one may be a closed connection, and reduces nothing.
     Unanswered,
 }
 
 impl Limiter {
-    /// Admits `window` requests at once to begin with.
+    /// Creates a limiter that initially allows `window` requests in flight.
     pub(super) fn new(window: u32, now: DateTime<Utc>) -> Self {
         Self {
             rate: None,
@@ -100,7 +103,7 @@ impl Limiter {
         }
     }
 
-    /// Notes that a request about `units` is sent. Returns the epoch, which its failure names.
+    /// Records that a request about `units` was sent. Returns the epoch, to be passed to `failed`.
     pub(super) fn send(&mut self, units: u64, now: DateTime<Utc>) -> u64 {
         self.in_flight += 1;
         if let Some(rate) = self.rate(now) {
@@ -109,7 +112,7 @@ impl Limiter {
         self.epoch
     }
 
-    /// Notes the response to a request about `units`.
+    /// Records the response to a request about `units`.
     pub(super) fn answered(&mut self, units: u64, now: DateTime<Utc>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.window = self.window.saturating_add(1);
@@ -117,13 +120,14 @@ impl Limiter {
         self.throughput.add(units, now);
     }
 
-    /// Notes that what became of a request will not be known: its caller is gone.
+    /// Records that the caller dropped a request, so that its result stays unknown.
     pub(super) fn abandoned(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Notes a failure of a request about `units`, sent in `epoch`; `asked` is the service's own
-    /// wait, and `fraction` is random, 0 to 1. Says whether the rate was reduced.
+    /// Records a failure of a request about `units`, sent in `epoch`. `asked` is the wait that the
+    /// service asked for, and `fraction` is random, from 0 to 1. Returns whether the rate was
+    /// reduced.
     pub(super) fn failed(
         &mut self,
         failure: Failure,
@@ -148,33 +152,33 @@ impl Limiter {
                 self.reduce(units, now);
             }
         }
-        // Spread, so that clients that were refused together do not come back together.
+        // Spread, so that clients refused at the same time do not return at the same time.
         self.not_before = self.not_before.max(now + pause.mul_f64(1.0 + fraction / 4.0));
         reduced
     }
 
-    /// Whether forgetting it would change nothing.
+    /// Whether the limiter can be dropped without any effect.
     pub(super) fn is_idle(&self, now: DateTime<Utc>) -> bool {
         let last = self.rate.map_or(self.throughput.since, |rate| rate.since.max(self.not_before));
         self.in_flight == 0 && self.not_before <= now && last + MEMORY < now
     }
 
-    /// The rate at this time, in units a second; `None` while nothing limits it.
+    /// The rate at this time, in units per second; `None` if it is not limited.
     pub(super) fn rate(&self, now: DateTime<Utc>) -> Option<f64> {
         let Rate { highest, since } = self.rate?;
         let seconds = (now - since).as_seconds_f64();
         let cubic = 1.0 + (1.0 - REDUCTION) * ((seconds - RECOVERY) / RECOVERY).powi(3);
-        // What is not used is not known to work: the rate does not run away from the throughput.
+        // The rate stays near the actual throughput: an unused rate is not known to work.
         let known = (2.0 * self.throughput.at(now)).max(highest);
         Some((highest * cubic).min(known))
     }
 
     fn reduce(&mut self, units: u64, now: DateTime<Utc>) {
-        // One request in the longest pause is the least.
+        // The minimum is one request per longest pause.
         let least = as_f64(units) / LONGEST_PAUSE.as_secs_f64();
         let worked = match self.rate(now) {
             Some(rate) => rate.max(least),
-            // Before anything worked there is no rate to reduce: one request at a time, and the pause.
+            // Nothing worked yet, so there is no rate to reduce: the window and the pause are the limit.
             None if self.throughput.at(now) <= 0.0 => return,
             None => self.throughput.at(now).max(as_f64(units)),
         };
@@ -198,11 +202,11 @@ impl Throughput {
         self.units += as_f64(units);
     }
 
-    /// The last second counts four fifths, what was before the rest.
+    /// Returns the smoothed throughput: four fifths from the last second, the rest from before.
     fn at(&self, now: DateTime<Utc>) -> f64 {
         let elapsed = (now - self.since).as_seconds_f64();
         if elapsed < 1.0 {
-            // Not over: it can only raise what is known.
+            // The current second is not over, so it can only raise the value.
             return self.smoothed.max(self.units);
         }
         let latest = self.units / elapsed;
@@ -210,7 +214,7 @@ impl Throughput {
     }
 }
 
-/// Rates need no more than the 53 bits that a double has.
+/// Rates need no more than the 53 bits of precision of a double.
 #[expect(clippy::cast_precision_loss, reason = "an estimate; counts are far below 2^53")]
 fn as_f64(units: u64) -> f64 {
     units as f64

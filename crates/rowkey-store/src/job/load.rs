@@ -1,4 +1,4 @@
-//! Loading: a stream of groups of entities, each of one partition, all of which are stored.
+//! Loading: a job that stores a stream of groups of entities, each group in one partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,26 +11,27 @@ use rowkey::{Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
 
-/// Groups that wait for their partition, for each that is in flight.
+/// Groups buffered while their partition is busy, per group in flight.
 const WAITING: usize = 4;
 
-/// Entities of one partition that are stored together: what a load is a stream of.
+/// Entities of one partition that are stored together: an item of the stream of a load.
 pub trait Batch: Send + Sync {
-    /// The PartitionKey of all, and the RowKey of the first.
+    /// The PartitionKey of all entities, and the RowKey of the first.
     fn keys(&self) -> (&str, &str);
 
-    /// How many entities are stored, with all rows that they bring: what the partition is charged for.
+    /// The number of entities stored, including all rows that belong to them: the units charged to the
+    /// partition.
     fn entities(&self) -> u64;
 
-    /// Stores all, with one request as a rule, and reports what became of them.
+    /// Stores all entities, usually with one request, and reports the result.
     ///
-    /// It is called again after a [retryable](Error::is_retryable) error, and must be repeatable:
-    /// [`Attempt::after_unknown`] says that an earlier call may have stored everything. The handle that it
-    /// uses should be [`paced`](super::paced). Any other error is the failure of the whole group.
+    /// Called again after a [retryable](Error::is_retryable) error, so it must be repeatable:
+    /// [`Attempt::after_unknown`] says that an earlier call may have stored everything. The table handle
+    /// that it uses should be [`paced`](super::paced). Any other error fails the whole group.
     fn store(&self, attempt: Attempt) -> impl Future<Output = Result<Report>> + Send;
 }
 
-/// What a job made by [`Job::load`] does.
+/// The work of a job from [`Job::load`].
 pub struct Loading<S> {
     groups: S,
     per_partition: usize,
@@ -43,14 +44,13 @@ where
 {
     /// Stores all groups of a stream.
     ///
-    /// Those that the service does not take are stored later: throttling loses none. Groups of one
-    /// partition are stored in the order of the stream, one after the other
+    /// Groups that the service does not accept are stored later: throttling loses none. Groups of one
+    /// partition are stored one at a time, in the order of the stream
     /// ([`groups_per_partition`](Self::groups_per_partition)). A group that fails is reported with its
-    /// keys, and the others go on; a load ends early only when the credential or the table is refused,
-    /// when too many entities failed, or at the deadline of the pace.
+    /// keys, and the others continue. A load ends early only if the credential or the table is
+    /// refused, too many entities failed, or the deadline of the pace is reached.
     ///
-    /// A load that resumes must be given the same stream from its beginning, and passes over what is
-    /// done.
+    /// To resume a load, pass the same stream from its beginning; completed groups are skipped.
     ///
     /// ```
     /// use futures_util::stream;
@@ -92,19 +92,19 @@ where
         Self::new(name, table, Loading { groups, per_partition: 1 })
     }
 
-    /// Stores up to this many groups of one partition at once, at least 1, in any order if more than
-    /// one. Default: 1, which is the order of the stream.
+    /// Stores up to this many groups of one partition at once, at least 1. With more than one, their
+    /// order is undefined. Default: 1, which keeps the order of the stream.
     pub fn groups_per_partition(mut self, groups: usize) -> Self {
         self.work.per_partition = groups.max(1);
         self
     }
 
-    /// Runs to the end of the stream and returns the report of all runs that led here.
+    /// Runs to the end of the stream and returns the report, including that of the runs it resumes.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], with a checkpoint, as [`load`](Self::load) says. Of kind
-    /// [`Invalid`](ErrorKind::Invalid) before anything is read, if the checkpoint to resume is of
+    /// [`Interrupted`], with a checkpoint, in the cases listed at [`load`](Self::load). Its kind is
+    /// [`Invalid`](ErrorKind::Invalid), and nothing is read, if the checkpoint to resume belongs to
     /// another job.
     pub async fn run(self) -> Result<Report, Interrupted> {
         let (run, table, work) = self.start(Vec::new())?;
@@ -137,7 +137,7 @@ where
             }
             let may_read = more && waiting.len() < WAITING * run.concurrency;
             let event = match (may_read, in_flight.is_empty()) {
-                // What waits for a partition is in flight with another group of it.
+                // Groups that wait have another group of their partition in flight.
                 (false, true) => return Ok(()),
                 (false, false) => Either::Left(in_flight.next().await),
                 (true, true) => Either::Right(groups.next().await),
@@ -168,12 +168,12 @@ where
     }
 }
 
-/// Stores one group, and notes what became of it.
+/// Stores one group and records the result.
 async fn store<B: Batch>(run: &Run<'_>, at: u64, target: Target, group: B) -> (Target, Result<()>) {
     let stored = run.pace.run(target, group.entities(), |attempt| group.store(attempt)).await;
     let report = match stored {
         Ok(report) => report,
-        // The group stays open: a run that resumes stores it.
+        // The group stays open, and the next run stores it.
         Err(error) if ends_everything(&error) => return (target, Err(error)),
         Err(error) => {
             let mut report = Report::default();
@@ -185,7 +185,7 @@ async fn store<B: Batch>(run: &Run<'_>, at: u64, target: Target, group: B) -> (T
     (target, run.advance(at, None, report))
 }
 
-/// Whether no other group would be stored either. What is retryable has been tried until the deadline.
+/// Whether all other groups would fail as well. Retryable errors were repeated until the deadline.
 fn ends_everything(error: &Error) -> bool {
     error.is_retryable()
         || error.kind() == ErrorKind::Auth

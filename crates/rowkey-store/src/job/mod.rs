@@ -1,16 +1,17 @@
-//! One engine for every job over a table: at a pace, with progress, a checkpoint and one report.
+//! One engine for all jobs over a table, with pacing, progress, checkpoints and one report format.
 //!
-//! A job is what is done ([`Job::walk`], [`Job::count`], [`Job::load`]) and how. It repeats what the
-//! service does not take ([`Pace`]), tells its [`Progress`], can go on from a [`Checkpoint`] in another
-//! process, and says in a [`Report`] what it found, in the words that all jobs share.
+//! A job combines its work ([`Job::walk`], [`Job::count`], [`Job::load`]) with settings for how to run
+//! it. It repeats requests that the service does not accept ([`Pace`]), reports its [`Progress`], can
+//! resume from a [`Checkpoint`] in another process, and returns a [`Report`] in a format shared by all
+//! jobs.
 //!
-//! - this file: [`Job`], its settings, and what runs share
-//! - `pace`: [`Pace`], how fast requests are sent · `limiter`: its state for each partition
+//! - this file: [`Job`], its settings, and the state shared by its runs
+//! - `pace`: [`Pace`], the rate of requests · `limiter`: its state for each partition
 //! - `walk`: [`Walk`], a table in ranges, page by page, and the jobs that read it
-//! - `load`: [`Batch`], groups of entities that are stored · `pack`: how they are filled
-//! - `rows`, `delete`: entities of plain types, loaded and deleted
-//! - `checkpoint`: [`Checkpoint`], how far a job is, as text that can be stored
-//! - `report`: [`Report`], what it found and did
+//! - `load`: [`Batch`], groups of entities that are stored · `pack`: how groups are filled
+//! - `rows`, `delete`: loading and deleting entities of plain types
+//! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
+//! - `report`: [`Report`], the result of a job
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,8 +39,8 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 
 /// A job over a table, ready to run.
 ///
-/// Made by [`Job::walk`], [`Job::count`], [`Job::delete`], [`Job::load`], [`Job::insert`] and
-/// [`Job::upsert`], and by the jobs of a [`Store`](crate::Store). Nothing is sent before `run`.
+/// Created by [`Job::walk`], [`Job::count`], [`Job::delete`], [`Job::load`], [`Job::insert`],
+/// [`Job::upsert`] and the jobs of a [`Store`](crate::Store). Nothing is sent before `run`.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};
@@ -72,8 +73,8 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 ///
 /// # Cancellation
 ///
-/// Dropping the future of `run` at any time stops the job. What it told as [`Progress`] until then holds:
-/// a job that [resumes](Self::resume) from the last checkpoint does the rest, and again what was in
+/// Dropping the future of `run` stops the job at any time. The last [`Progress`] remains valid: a job
+/// that [resumes](Self::resume) from its checkpoint does the remaining work, and repeats what was in
 /// flight.
 #[must_use = "nothing is done until `run`"]
 pub struct Job<'a, W> {
@@ -88,30 +89,30 @@ pub struct Job<'a, W> {
     resume: Option<Checkpoint>,
 }
 
-/// What is called as the job gets on.
+/// The callback for progress.
 type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) + Send + 'a>;
 
-/// How far a job is: told after each page and each group, and at the end.
+/// The progress of a job, reported after each page or group and at the end.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Progress<'a> {
-    /// How far it is. Store it to be able to resume.
+    /// The position of the job. Store it to be able to resume.
     pub checkpoint: &'a Checkpoint,
-    /// How many units of work (ranges) there are; `None` for a stream, which may have any number.
+    /// The total number of units of work (ranges); `None` for a stream, whose length is unknown.
     pub units: Option<u64>,
-    /// What the job's [`Pace`] has sent, for all jobs that share it.
+    /// The requests sent through the job's [`Pace`], by all jobs that share it.
     pub requests: Requests,
 }
 
-/// A job that ended before its end, and where it can go on.
+/// A job that ended early, with a checkpoint to resume from.
 ///
 /// Converts to its [`Error`] with `?`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Interrupted {
-    /// Why: an error that is not retryable, too many failed items, or the deadline.
+    /// The reason: an error that is not retryable, too many failed items, or the deadline.
     pub error: Error,
-    /// Where to go on, with the report until here.
+    /// The checkpoint to resume from, with the report so far.
     pub checkpoint: Box<Checkpoint>,
 }
 
@@ -131,13 +132,13 @@ impl<'a, W> Job<'a, W> {
         }
     }
 
-    /// Sends requests at this pace. Default: one of its own, without ceilings and without a deadline.
+    /// Sends requests at this pace. Default: a new pace without ceilings and without a deadline.
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self
     }
 
-    /// Works on this many ranges or groups at once, at least 1. Default: 8.
+    /// Processes this many ranges or groups at once, at least 1. Default: 8.
     ///
     /// A range holds one page of up to 1,000 entities in memory.
     pub fn concurrency(mut self, units: usize) -> Self {
@@ -145,8 +146,8 @@ impl<'a, W> Job<'a, W> {
         self
     }
 
-    /// Calls `progress` after each page and each group that is done, and at the end. It should return
-    /// soon: the job waits for it.
+    /// Calls `progress` after each completed page or group, and at the end. The job waits for the
+    /// callback, so it should return quickly.
     pub fn progress(mut self, progress: impl FnMut(&Progress<'_>) + Send + 'a) -> Self {
         self.on_progress = Box::new(progress);
         self
@@ -158,21 +159,21 @@ impl<'a, W> Job<'a, W> {
         self
     }
 
-    /// Binds checkpoints to a parameter of the job, beside its name and table: what it looks for,
-    /// whether it repairs. A checkpoint with another value is refused.
+    /// Ties checkpoints to a parameter of the job, besides its name and table, such as what it
+    /// looks for or whether it repairs. A checkpoint with another value is refused.
     pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));
         self
     }
 
-    /// Goes on where another run of the same job was. `run` refuses the checkpoint of another job.
+    /// Resumes another run of the same job. `run` refuses the checkpoint of another job.
     pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
         self.resume = Some(checkpoint);
         self
     }
 
-    /// Takes the settings and the work apart. `splits` are where ranges begin, unless the checkpoint
-    /// says it.
+    /// Separates the settings from the work. `splits` are the starts of the ranges, unless the
+    /// checkpoint names them.
     fn start(self, splits: Vec<String>) -> Result<(Run<'a>, Table, W), Interrupted> {
         let mut first = Checkpoint::new(&self.name, self.table.name(), &self.parameters);
         first.splits = splits;
@@ -193,7 +194,7 @@ impl<'a, W> Job<'a, W> {
     }
 }
 
-/// A job that runs: what its ranges or groups share.
+/// A running job: the state that its ranges or groups share.
 struct Run<'a> {
     name: String,
     pace: Pace,
@@ -209,8 +210,8 @@ struct State<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Notes what became of a page or a group, all at once: what is in the report is behind the
-    /// checkpoint.
+    /// Records the result of a page or a group in one step, so that the report covers exactly what
+    /// the checkpoint has passed.
     fn advance(&self, at: u64, next: Option<rowkey::Continuation>, report: Report) -> Result<()> {
         let mut state = self.state();
         state.checkpoint.advance(at, next, report);
@@ -223,7 +224,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The end of the job, or of this run.
+    /// Ends this run of the job.
     fn end(self, result: Result<()>) -> Result<Report, Interrupted> {
         let mut state = self.state();
         let result = result.and_then(|()| state.checkpoint.check_complete());
@@ -251,7 +252,7 @@ impl<'a> Run<'a> {
 }
 
 impl Progress<'_> {
-    /// What was found and done so far.
+    /// The findings and changes so far.
     pub fn report(&self) -> &Report {
         self.checkpoint.report()
     }

@@ -19,29 +19,29 @@ use super::limiter::{Failure, Limiter, Ready, back_off};
 #[cfg(test)]
 mod tests;
 
-/// Requests in flight to one partition before anything is known about it.
+/// Requests in flight to a new partition.
 const FIRST_WINDOW: u32 = 2;
-/// Requests in flight to the account before anything is known about it.
+/// Requests in flight to a new account.
 const FIRST_ACCOUNT_WINDOW: u32 = 4;
-/// This many targets that push back within a second mean the account, unless the service says so itself.
+/// If this many targets push back within a second, the account is taken to be the limit, as when the
+/// service names it.
 const SUSPECTS: usize = 4;
-/// This many targets are remembered before those without news are forgotten.
+/// When more targets than this are remembered, idle ones are forgotten.
 const SWEEP_AT: usize = 4096;
 
-/// Sends requests as fast as the service takes them, and repeats those it does not take.
+/// Sends requests as fast as the service accepts them, and repeats those it does not accept.
 ///
-/// A 503 (`ServerBusy`), a timeout or a lost connection is back-pressure and never the end of an item:
-/// the request waits as long as `Retry-After` asks (an hour at most), or from 0.25 seconds, doubling, to
-/// 30; the rate of the partition concerned is reduced to 0.7 of what worked, comes back within 5
-/// seconds, and probes beyond. Other partitions go on. If four partitions push back within a second, or the
-/// service names the account limit, the account's rate is reduced, too. A request fails for good only by
-/// an error that is not [retryable](Error::is_retryable), or at the [deadline](Self::until).
+/// A 503 (`ServerBusy`), a timeout or a lost connection is back-pressure and never fails an item. The
+/// request waits as long as `Retry-After` asks (an hour at most), or from 0.25 seconds, doubling, up to 30.
+/// The rate of the affected partition is reduced to 0.7 of the rate that worked, recovers within 5 seconds,
+/// and then probes higher rates. Other partitions are not affected. If four partitions push back within a
+/// second, or the service names the account limit, the account's rate is reduced, too. A request fails only
+/// with an error that is not [retryable](Error::is_retryable), or at the [deadline](Self::until).
 ///
-/// Nothing limits a pace until the service pushes back, but for the ceilings that are set. Clones
-/// share what they learn: use one for all jobs of a process on an account. Time is the account's
-/// [`Clock`].
+/// Until the service pushes back, only the configured ceilings limit a pace. Clones share what they learn:
+/// use one pace for all jobs of a process on an account. Time comes from the account's [`Clock`].
 ///
-/// Costs one lock and no request. Up to 4,096 partitions without news are remembered.
+/// Costs one lock and no request. Up to 4,096 idle partitions are remembered.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};
@@ -68,7 +68,7 @@ pub struct Pace {
 struct Shared {
     account: StorageAccount,
     state: Mutex<State>,
-    /// Told when a request in flight ends.
+    /// Notified when a request in flight ends.
     ended: Notify,
 }
 
@@ -76,7 +76,7 @@ struct Shared {
 struct State {
     account: Limiter,
     targets: HashMap<Target, Limiter>,
-    /// Targets that were reduced within the last second.
+    /// Targets whose rate was reduced within the last second.
     suspects: Vec<(Target, DateTime<Utc>)>,
     requests_ceiling: Ceiling,
     entities_ceiling: Ceiling,
@@ -84,32 +84,32 @@ struct State {
     requests: Requests,
 }
 
-/// What a request counts against: a partition, or a range that is scanned.
+/// The unit that requests are limited by: a partition, or a range that is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target(u64);
 
-/// What a [`Pace`] and its clones have sent.
+/// The number of requests sent by a [`Pace`] and its clones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requests {
-    /// Requests that were sent, repetitions included.
+    /// Requests that were sent, including repetitions.
     pub sent: u64,
-    /// Those of them that were refused or not answered, and sent again if the deadline allowed.
+    /// Requests that were refused or not answered. They are sent again if the deadline allows.
     pub repeated: u64,
 }
 
-/// Which attempt at an operation it is.
+/// The number of an attempt at an operation, and what is known of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// Counted from 1.
     pub number: u32,
-    /// Whether an earlier attempt may have been applied: its answer was lost.
+    /// Whether an earlier attempt may have been applied, because its response was lost.
     pub after_unknown: bool,
 }
 
-/// Returns `table` as jobs use it: the primary alone is read, scans are allowed, and each request is
-/// sent once, because a [`Pace`] repeats it.
+/// Returns `table` with the options that jobs use: it reads only the primary, allows scans, and
+/// sends each request once, because a [`Pace`] repeats it.
 pub fn paced(table: &Table) -> Table {
     let options = table.account().options().clone();
     let retry = RetryOptions { max_attempts: 1, ..options.retry };
@@ -123,13 +123,13 @@ impl Target {
         Self::of(table, (false, partition_key))
     }
 
-    /// A range of a table, by its number, that a job reads page by page.
+    /// A range of a table that a job reads page by page, by its number.
     pub fn range(table: &Table, number: u64) -> Self {
         Self::of(table, (true, number))
     }
 
     fn of(table: &Table, part: impl Hash) -> Self {
-        // Two targets with one hash would only share a pace.
+        // Two targets with the same hash only share a pace.
         let mut hasher = DefaultHasher::new();
         (table.name().to_ascii_lowercase(), part).hash(&mut hasher);
         Self(hasher.finish())
@@ -154,22 +154,22 @@ impl Pace {
         Self { shared: Arc::new(shared), until: None }
     }
 
-    /// Sends at most this many requests a second, at least 1.
+    /// Limits requests to this many a second, at least 1.
     #[must_use = "set it before the pace is used"]
     pub fn requests_per_second(self, requests: u32) -> Self {
         self.state().requests_ceiling.per_second = requests.max(1);
         self
     }
 
-    /// Reads and writes at most this many entities a second, at least 1, so that other programs have
-    /// the rest of what the table can do.
+    /// Limits entities that are read and written to this many a second, at least 1. This leaves the
+    /// rest of the table's throughput to other programs.
     #[must_use = "set it before the pace is used"]
     pub fn entities_per_second(self, entities: u32) -> Self {
         self.state().entities_ceiling.per_second = entities.max(1);
         self
     }
 
-    /// Draws the spread of waits from this seed: the same waits in each run.
+    /// Seeds the random spread of waits, which makes them the same in each run.
     #[must_use = "set it before the pace is used"]
     pub fn seeded(self, seed: u64) -> Self {
         self.state().random = seed;
@@ -179,7 +179,7 @@ impl Pace {
     /// Sends nothing at or after `deadline`. A request that would have to wait longer fails at once,
     /// with the last error of the service or with [`ErrorKind::Unavailable`].
     ///
-    /// Only this handle and clones made of it have the deadline.
+    /// The deadline applies only to the returned handle and its clones.
     #[must_use = "the deadline is that of the handle returned"]
     pub fn until(self, deadline: DateTime<Utc>) -> Self {
         Self { until: Some(deadline), ..self }
@@ -190,19 +190,20 @@ impl Pace {
         &self.shared.account
     }
 
-    /// What was sent so far, by all clones.
+    /// The number of requests sent so far, by all clones.
     pub fn requests(&self) -> Requests {
         self.state().requests
     }
 
-    /// Sends what `operation` sends, about `entities` of one target, until it is answered.
+    /// Runs `operation`, which sends a request about `entities` entities of one target, until it is
+    /// answered.
     ///
-    /// `operation` is called again after an error that is [retryable](Error::is_retryable), and should
-    /// send one request, without retries of its own ([`paced`]). It is told by the [`Attempt`] whether
-    /// an earlier one may have been applied. Any other error is returned; its
-    /// [`outcome`](Error::outcome) is unknown if that of an earlier attempt was.
+    /// `operation` is called again after an error that is [retryable](Error::is_retryable). It should
+    /// send one request without its own retries ([`paced`]). The [`Attempt`] says whether an earlier
+    /// attempt may have been applied. Any other error is returned; its [`outcome`](Error::outcome) is
+    /// unknown if the outcome of an earlier attempt was.
     ///
-    /// Dropping the future frees its place and takes nothing back.
+    /// Dropping the future frees its slot, but does not undo requests that were sent.
     pub async fn run<T, F: Future<Output = Result<T>>>(
         &self,
         target: Target,
@@ -212,7 +213,7 @@ impl Pace {
         self.run_sized(target, entities, operation, |_| entities).await
     }
 
-    /// Like [`run`](Self::run), for what is known to be of `size` entities only when it has been read.
+    /// Like [`run`](Self::run), for a read whose number of entities (`size`) is known only afterwards.
     pub(super) async fn run_sized<T, F: Future<Output = Result<T>>>(
         &self,
         target: Target,
@@ -252,8 +253,8 @@ impl Pace {
         }
     }
 
-    /// Waits before something is done again that failed `failures` times in a row with a retryable
-    /// error; returns the error if the deadline comes first.
+    /// Waits before a repetition after `failures` retryable errors in a row; returns the error if
+    /// the deadline comes first.
     pub(super) async fn pause(&self, failures: u32, error: Error) -> Result<()> {
         let asked = error.details().retry_after.unwrap_or_default();
         self.sleep(back_off(failures).max(asked)).await.map_err(|_| past_deadline(error))
@@ -263,7 +264,7 @@ impl Pace {
     async fn admit(&self, target: Target, entities: u64) -> Result<Permit<'_>> {
         loop {
             let mut ended = pin!(self.shared.ended.notified());
-            // Before the state is looked at: what ends after that is not missed.
+            // Enabled before the state is checked, so that no notification is missed.
             ended.as_mut().enable();
             let now = self.clock().now();
             if self.until.is_some_and(|until| now >= until) {
@@ -302,7 +303,7 @@ impl Pace {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is whole at every unlock, so a panic elsewhere does not spoil it.
+        // The state is consistent at every unlock, so a panic elsewhere does not damage it.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -312,7 +313,7 @@ fn past_deadline(error: Error) -> Error {
 }
 
 impl State {
-    /// Takes the place of a request, or says how long there is none.
+    /// Reserves a slot for a request, or returns how long to wait for one.
     fn admit(
         &mut self,
         target: Target,
@@ -374,7 +375,7 @@ impl State {
         }
     }
 
-    /// A number from 0 to 1: the upper half of `SplitMix64`.
+    /// Returns a number from 0 to 1: the upper half of `SplitMix64`.
     fn fraction(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -384,14 +385,14 @@ impl State {
     }
 }
 
-/// When the request was sent, as its limiters count.
+/// The epochs of the limiters when the request was sent.
 #[derive(Clone, Copy, Debug)]
 struct Epochs {
     target: u64,
     account: u64,
 }
 
-/// The place of a request in flight, until it is answered, fails or is dropped.
+/// The slot of a request in flight, until it is answered, fails or is dropped.
 struct Permit<'a> {
     pace: &'a Pace,
     target: Target,
@@ -400,7 +401,7 @@ struct Permit<'a> {
     open: bool,
 }
 
-/// What a request counts for its target: its entities, or one where they are not known beforehand.
+/// The units that a request counts for its target: its entities, or 1 if their number is unknown.
 fn units(entities: u64) -> u64 {
     entities.max(1)
 }
@@ -446,10 +447,10 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// The most that a caller allows in a second. What is not used is not saved up.
+/// The configured maximum per second. Unused capacity is not saved up.
 #[derive(Debug, Default)]
 struct Ceiling {
-    /// 0 is no ceiling.
+    /// 0 means no ceiling.
     per_second: u32,
     next: Option<DateTime<Utc>>,
 }

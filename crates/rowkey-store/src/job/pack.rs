@@ -1,4 +1,4 @@
-//! Packing: groups of one entity each become groups that fill a transaction.
+//! Packing: merges groups of one entity each into groups that fill a transaction.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,20 +8,20 @@ use futures_util::{Stream, StreamExt as _, stream};
 
 use super::Batch;
 
-/// Partitions that are packed at a time. A stream that comes to one more sends the fullest group.
+/// Partitions packed at once. If the stream reaches another partition, the fullest group is sent.
 const OPEN: usize = 64;
 
-/// Groups that are packed from a stream.
+/// A stream of packed groups.
 pub type Packs<G> = Pin<Box<dyn Stream<Item = G> + Send>>;
 
-/// A group that takes in another one.
+/// A group that can absorb another group.
 pub(crate) trait Merge: Batch + Sized {
-    /// Takes in a group of the same partition; gives it back if both do not fit one transaction.
+    /// Absorbs a group of the same partition; returns it if both do not fit into one transaction.
     fn merge(&mut self, other: Self) -> Option<Self>;
 }
 
-/// Packs a stream of groups of one entity each. One without keys is a group of its own, whose storing
-/// tells why.
+/// Packs a stream of groups of one entity each. An entity without valid keys stays alone, and storing
+/// it returns the error.
 pub(crate) fn pack<G, S>(ones: S) -> Packs<G>
 where
     G: Merge + Send + 'static,
@@ -55,7 +55,7 @@ impl<G: Merge> Packing<G> {
         self.fullest()
     }
 
-    /// Adds a group to that of its partition; returns one that is full, or that makes room.
+    /// Adds a group to that of its partition; returns a group that is full or makes room.
     fn add(&mut self, one: G) -> Option<G> {
         let partition_key = one.keys().0.to_owned();
         if one.keys() == ("", "") {

@@ -1,4 +1,4 @@
-//! What a job found and did: one vocabulary for all jobs.
+//! Reports: the result of a job, in terms shared by all jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,33 +6,34 @@ use std::fmt;
 use rowkey::Error;
 use serde::{Deserialize, Serialize};
 
-/// Problems of a report that are kept with their keys. Further ones are only counted.
+/// The most problems that a report keeps with their keys. Further ones are only counted.
 pub const MAX_PROBLEMS: usize = 1000;
 
-/// What a job says of one item: a row, or what one part of its declaration demands of it.
+/// The finding of a job about one item: a row, or what one part of the declaration requires of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is as it has to be; or what the job was to do with it is done.
+    /// It is correct, or the job's work on it is done.
     Right,
-    /// It does not exist, and should.
+    /// It does not exist but should.
     Missing,
-    /// It exists and differs from what it is derived from.
+    /// It exists but differs from its source.
     Stale,
-    /// It exists, and what it is derived from does not.
+    /// It exists but its source does not.
     Orphaned,
     /// It cannot be decoded.
     Unreadable,
-    /// What was to be done with it failed.
+    /// The job's work on it failed.
     Failed,
-    /// It was left as it is on purpose: of another type, or changed by another writer since.
+    /// It was left unchanged on purpose: it has another type, or another writer changed it in the
+    /// meantime.
     Skipped,
 }
 
 /// The counts of a [`Report`], or of one part of it.
 ///
-/// `examined` is the sum of all others but `repaired`, which counts those of the missing, stale and
-/// orphaned items that were set right.
+/// `examined` is the sum of all others except `repaired`, which counts the missing, stale and
+/// orphaned items that were repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -41,7 +42,7 @@ pub struct Counts {
     pub examined: u64,
     /// [`Verdict::Right`].
     pub right: u64,
-    /// Missing, stale and orphaned items that are right now.
+    /// Missing, stale and orphaned items that were repaired.
     pub repaired: u64,
     /// [`Verdict::Missing`].
     pub missing: u64,
@@ -57,26 +58,26 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// An item that a job could not read or could not deal with.
+/// An item that a job could not read or process.
 ///
 /// It holds keys: treat it as you treat the data. Its `Debug` output does not show them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// [`Verdict::Unreadable`] or [`Verdict::Failed`], as a rule.
+    /// Usually [`Verdict::Unreadable`] or [`Verdict::Failed`].
     pub verdict: Verdict,
-    /// The part of the declaration that it is about, if it is about one.
+    /// The part of the declaration that the problem concerns, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
     /// The PartitionKey as it is stored.
     pub partition_key: String,
-    /// The RowKey as it is stored; of several entities that failed together, that of the first.
+    /// The RowKey as it is stored; if several entities failed together, the RowKey of the first.
     pub row_key: String,
     /// What happened. Quotes no keys.
     pub error: String,
 }
 
-/// What a job found and did.
+/// The result of a job: what it found and changed.
 ///
 /// ```
 /// use rowkey_store::job::{Report, Verdict};
@@ -92,12 +93,12 @@ pub struct Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Everything.
+    /// The counts of all items.
     pub total: Counts,
-    /// What of it is about one part of the declaration, by the part's name: an index, a list, a claim.
+    /// The counts for each part of the declaration, by its name: an index, a list, a claim.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, Counts>,
-    /// Items with their keys, up to [`MAX_PROBLEMS`]; `total` counts all of them.
+    /// Problems with their keys, up to [`MAX_PROBLEMS`]; `total` counts all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }
@@ -110,7 +111,7 @@ impl Report {
         report
     }
 
-    /// Counts items with a verdict, in total and in a part if they are about one.
+    /// Counts items with a verdict, in total and, if given, in a part.
     pub fn note(&mut self, part: Option<&str>, verdict: Verdict, items: u64) {
         self.count(part, |counts| {
             counts.examined += items;
@@ -118,12 +119,12 @@ impl Report {
         });
     }
 
-    /// Counts how many of the missing, stale and orphaned items were set right.
+    /// Counts how many of the missing, stale and orphaned items were repaired.
     pub fn repaired(&mut self, part: Option<&str>, items: u64) {
         self.count(part, |counts| counts.repaired += items);
     }
 
-    /// Counts an item and keeps its key and what happened to it.
+    /// Counts an item and keeps its keys and error.
     pub fn problem(
         &mut self,
         part: Option<&str>,
@@ -143,18 +144,18 @@ impl Report {
         }
     }
 
-    /// Whether nothing is wrong, or nothing any more: what was missing, stale or orphaned is repaired,
-    /// nothing was unreadable, nothing failed. What was skipped does not count.
+    /// Whether nothing is wrong: all missing, stale and orphaned items were repaired, nothing was
+    /// unreadable, and nothing failed. Skipped items do not count.
     pub fn is_clean(&self) -> bool {
         self.total.is_clean()
     }
 
-    /// What was found of one part; zeros if nothing was.
+    /// The counts of one part; zeros if it has no items.
     pub fn part(&self, name: &str) -> Counts {
         self.parts.get(name).copied().unwrap_or_default()
     }
 
-    /// Adds what another report says of other items.
+    /// Adds a report about other items.
     pub fn merge(&mut self, other: Self) {
         self.total.add(other.total);
         for (name, counts) in other.parts {
@@ -173,12 +174,12 @@ impl Report {
 }
 
 impl Counts {
-    /// Missing, stale and orphaned items, repaired or not.
+    /// The number of missing, stale and orphaned items, repaired or not.
     pub fn drifted(&self) -> u64 {
         self.missing + self.stale + self.orphaned
     }
 
-    /// As [`Report::is_clean`].
+    /// Like [`Report::is_clean`].
     pub fn is_clean(&self) -> bool {
         self.drifted() == self.repaired && self.unreadable == 0 && self.failed == 0
     }

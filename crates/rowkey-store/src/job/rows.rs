@@ -1,4 +1,4 @@
-//! Loading entities of plain types, to which no other rows belong.
+//! Loading entities of plain types, which have no other rows.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use super::{Attempt, Batch, Job, Loading, Report, Verdict, paced};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::together::try_all;
 
-/// Entities that are read at a time, to see which are stored already.
+/// Entities read at once to find out which are stored already.
 const AT_A_TIME: usize = 16;
-/// How often entities are looked up that a transaction refuses because they are there.
+/// How often entities are looked up after a transaction is refused because some exist.
 const LOOKUPS: u32 = 8;
 
-/// Entities of one partition that are stored by one transaction; what [`Job::insert`] is a stream of.
+/// Entities of one partition that one transaction stores: an item of the stream of [`Job::insert`].
 pub struct Rows<E> {
     table: Table,
     verb: Verb,
     keys: Keys,
-    /// The entities with what is sent of them.
+    /// The entities with their encoded rows.
     entities: Vec<(E, Option<EncodedRow>)>,
-    /// All operations, to see what fits.
+    /// All operations, to check that they fit into one transaction.
     all: Transaction,
 }
 
-/// What is done with each entity.
+/// The operation on each entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Insert,
@@ -47,8 +47,8 @@ impl Verb {
     }
 }
 
-/// Loads of plain types. Those of a type with `#[entity(store)]` are loaded by
-/// [`Store::load`](crate::Store::load). This does not compile:
+/// Loads of plain types. Use [`Store::load`](crate::Store::load) for a type with
+/// `#[entity(store)]`. This does not compile:
 ///
 /// ```compile_fail
 /// # use futures_util::stream;
@@ -62,18 +62,20 @@ impl Verb {
 /// let _past_the_store = Job::insert(&account.table("users"), stream::iter([user]));
 /// ```
 impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
-    /// Inserts all entities of a stream, as many of a partition to a transaction as fit: 100, in 4 MiB.
+    /// Inserts all entities of a stream. A transaction takes as many entities of a partition as fit: 100,
+    /// in 4 MiB.
     ///
-    /// What the service does not take now is sent later; throttling loses no entity. An entity that is
-    /// there already as it is counts as stored, so a load can be repeated, and a lost answer leaves
-    /// nothing unknown. One that cannot be stored is reported with its keys, and the others go on.
+    /// Requests that the service does not accept are repeated later; throttling loses no entity. An
+    /// entity that is already stored with the same content counts as stored. A load can therefore be
+    /// repeated, and a lost response leaves nothing unknown. An entity that cannot be stored is reported
+    /// with its keys, and the others continue.
     ///
-    /// Entities of one partition are stored in the order of the stream, so of one that comes twice the
-    /// second is refused. Up to 64 partitions are packed at a time; a stream that is sorted by partition,
-    /// or has no more of them, makes the fewest transactions.
+    /// Entities of one partition are stored in the order of the stream. If an entity occurs twice, the
+    /// second one is refused. Up to 64 partitions are packed at once; a stream that is sorted by
+    /// partition, or has no more partitions than that, makes the fewest transactions.
     ///
-    /// Costs one request for each transaction; one more for each entity that is refused; and where one is
-    /// there already, a read for each of its transaction.
+    /// Costs one request per transaction, one more for each entity that is refused, and, if an entity
+    /// exists already, a read for each entity of its transaction.
     ///
     /// ```
     /// use futures_util::stream;
@@ -99,14 +101,14 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
         Self::rows("insert", table, Verb::Insert, entities)
     }
 
-    /// Replaces or inserts all entities of a stream. As [`insert`](Self::insert) otherwise; of an entity
-    /// that comes twice the last one stays.
+    /// Inserts or replaces all entities of a stream. If an entity occurs twice, the last one is kept.
+    /// Otherwise like [`insert`](Self::insert).
     pub fn upsert(table: &Table, entities: impl Stream<Item = E> + Send + 'static) -> Self {
         Self::rows("upsert", table, Verb::Upsert, entities)
     }
 
-    /// Merges or inserts all entities of a stream: other properties of an entity stay. As
-    /// [`upsert`](Self::upsert) otherwise.
+    /// Inserts or merges all entities of a stream: other properties of an entity are kept.
+    /// Otherwise like [`upsert`](Self::upsert).
     pub fn upsert_merge(table: &Table, entities: impl Stream<Item = E> + Send + 'static) -> Self {
         Self::rows("upsert_merge", table, Verb::UpsertMerge, entities)
     }
@@ -134,7 +136,7 @@ impl<E: Entity> Rows<E> {
 }
 
 impl<E: Entity + Send + Sync> Rows<E> {
-    /// Takes those that are stored, and those that differ from what is stored, out of `left`.
+    /// Removes from `left` the entities that are stored, and those that differ from what is stored.
     async fn look_up<'r>(
         &self,
         left: Vec<(&'r E, &'r EncodedRow)>,
@@ -158,7 +160,7 @@ impl<E: Entity + Send + Sync> Rows<E> {
     }
 }
 
-/// Whether what is stored is what is to be stored.
+/// Whether the stored entity equals the one to store.
 pub(crate) fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
     let row = DynamicEntity::of_any_size::<E>;
     Ok(row(stored)? == row(entity)?)
@@ -179,7 +181,7 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
         for (entity, row) in &self.entities {
             match row {
                 Some(row) => left.push((entity, row)),
-                // What cannot be encoded says why again.
+                // Encode again to return the error.
                 None => return EncodedRow::of(entity).map(|_| report),
             }
         }
@@ -218,7 +220,7 @@ impl<E: Entity + Send + Sync> Merge for Rows<E> {
     }
 }
 
-/// Whether an entity of the transaction made it fail, so that the others may be stored without it.
+/// Whether one entity made the transaction fail, so that the others can be stored without it.
 fn is_of_one(error: &Error) -> bool {
     let of_all =
         matches!(error.kind(), ErrorKind::Auth | ErrorKind::Throttled | ErrorKind::Unavailable);

@@ -1,4 +1,4 @@
-//! Walking a table in ranges, page by page.
+//! Walks: jobs that read a table in ranges, page by page.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -15,16 +15,16 @@ use rowkey::{
 use super::{Interrupted, Job, Pace, Report, Run, Target, Verdict, paced};
 use crate::together::try_all;
 
-/// The most ranges that a walk is split into: each open one has its token in the checkpoint.
+/// The most ranges in a walk: the checkpoint holds one token for each open range.
 const MAX_RANGES: usize = 256;
 const PARTITION_KEY: &str = "PartitionKey";
 const ROW_KEY: &str = "RowKey";
 
-/// What a job reads: a query, split into ranges of keys that are read at once.
+/// The input of a job: a query, split into ranges of keys that are read in parallel.
 ///
-/// Reads go to the primary and table scans are allowed, even if the client's options say otherwise
-/// (`read_from_secondary`, [`ScanPolicy`]): what a job reads decides what it writes, and a job is
-/// deliberate.
+/// Reads always use the primary and may scan the table, whatever the client's options are
+/// (`read_from_secondary`, [`ScanPolicy`]): a job writes based on what it reads, and its scans are
+/// intended.
 ///
 /// A walk costs one request for each page of up to 1,000 entities, and at least one for each range.
 pub struct Walk<P> {
@@ -36,7 +36,7 @@ pub struct Walk<P> {
 
 type MakeQuery<P> = Arc<dyn Fn(&Table) -> Query<P> + Send + Sync>;
 
-/// The keys of an entity as they are stored, and nothing else: the smallest rows to walk.
+/// The keys of an entity as stored, and no other property: the smallest rows to walk.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     /// The PartitionKey.
@@ -46,28 +46,29 @@ pub struct Keys {
 }
 
 impl Walk<Keys> {
-    /// The keys of all rows of a table, of all types.
+    /// Walks the keys of all rows of a table, of all types.
     pub fn keys(table: &Table) -> Self {
         Self::new(table, |table| table.scan::<DynamicEntity>().project())
     }
 }
 
 impl<P: Projection + Send + 'static> Walk<P> {
-    /// What `query` finds: it makes a query of the table that it is given, the same at each call.
+    /// Walks the results of `query`, which builds a query of the given table and must build the same
+    /// one at each call.
     ///
     /// A row that does not decode as `P` is counted as [`Verdict::Unreadable`], with its keys among the
-    /// [problems](Report::problems), and is not given to the steps; walk [`DynamicEntity`] rows where a
-    /// step is to find those.
+    /// [problems](Report::problems), and is not passed to the steps. Walk [`DynamicEntity`] rows if a
+    /// step has to see such rows.
     pub fn new(table: &Table, query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static) -> Self {
         let query = Arc::new(query);
         Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
     }
 
-    /// Splits a table at these values of the PartitionKey, as they are stored: `["g", "n"]` makes three ranges.
+    /// Splits a table at these stored values of the PartitionKey: `["g", "n"]` makes three ranges.
     ///
-    /// Give keys of partitions that part the entities evenly; those of all partitions, where they are
-    /// known, do. They need not exist or be in order, and of more than 255 some are passed over. Without
-    /// them the table is one range, read sequentially.
+    /// Choose keys that divide the entities evenly; if the keys of all partitions are known, pass them all.
+    /// The keys need not exist or be sorted. Only 255 are used, and the others are skipped. Without them the
+    /// table is one range, which is read sequentially.
     #[must_use = "the walk itself changes"]
     pub fn split_partitions(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.split(PARTITION_KEY, keys)
@@ -86,7 +87,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
         keys: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
         let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
-        // The order of the service, which compares UTF-16 code units.
+        // The service orders keys by UTF-16 code units.
         keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
         keys.dedup();
         let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
@@ -95,7 +96,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
         self
     }
 
-    /// The same rows, read as a `Q`.
+    /// Walks the same rows, decoded as `Q`.
     pub(crate) fn project<Q: Projection + Send + 'static>(self) -> Walk<Q> {
         let query = self.query;
         Walk {
@@ -106,7 +107,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
         }
     }
 
-    /// Reads the row with these keys, if it is one of those that are walked.
+    /// Reads the row with these keys again; `None` if the walk no longer finds it.
     pub(crate) async fn again(
         &self,
         (partition_key, row_key): (&str, &str),
@@ -117,12 +118,12 @@ impl<P: Projection + Send + 'static> Walk<P> {
         query.stream().try_next().await
     }
 
-    /// The table that is walked.
+    /// The table of the walk.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
 
-    /// The query of one range.
+    /// Returns the query of one range.
     fn range(&self, table: &Table, splits: &[String], at: usize) -> Query<P> {
         let bound = |operator, key: &String| Filter::dynamic(self.split_by, operator, key.as_str());
         let mut query = (self.query)(table).scan_policy(ScanPolicy::Allow);
@@ -136,15 +137,15 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 }
 
-/// What a job made by [`Job::walk`] does.
+/// The work of a job from [`Job::walk`].
 pub struct Walking<P, F> {
     walk: Walk<P>,
     step: F,
 }
 
-/// What a walk does with each page, at the pace of its job.
+/// A step that processes each page of a walk, at the pace of its job.
 pub trait PageStep<P>: Send + Sync {
-    /// Does it, and reports what it found and did.
+    /// Processes a page and reports the findings and changes.
     fn step(&self, page: Page<P>, pace: &Pace) -> impl Future<Output = Result<Report>> + Send;
 }
 
@@ -158,7 +159,7 @@ where
     }
 }
 
-/// What [`Job::count`] does with a page.
+/// The step of [`Job::count`].
 type CountPage<P> = fn(Page<P>) -> Ready<Result<Report>>;
 
 impl<P, F, Fut> Job<'_, Walking<P, F>>
@@ -167,12 +168,12 @@ where
     F: Fn(Page<P>) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Report>> + Send,
 {
-    /// Hands each page that `walk` finds to `step`, and adds up what the steps report.
+    /// Passes each page of `walk` to `step`, and adds up the reports of the steps.
     ///
-    /// Pages of one range come one after the other, those of several ranges at once. A step that
-    /// returns a [retryable](rowkey::Error::is_retryable) error is given the page again, as it is after a
-    /// pause; any other error ends the job. So a step does each item at least once: what it does must be
-    /// repeatable. It should send its requests through the job's [`Pace`].
+    /// The pages of one range are processed in order, and ranges are processed in parallel. If a step
+    /// returns a [retryable](rowkey::Error::is_retryable) error, it gets the page again after a pause, in
+    /// its state at that time; any other error ends the job. A step therefore processes each item at
+    /// least once and must be repeatable. It should send its requests through the job's [`Pace`].
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Page, StorageAccount};
@@ -213,13 +214,14 @@ where
         Self::new(name, &table, Walking { walk, step })
     }
 
-    /// Runs to the end and returns the report of all runs that led here.
+    /// Runs to the end and returns the report, including that of the runs it resumes.
     ///
     /// # Errors
     ///
-    /// [`Interrupted`], with a checkpoint: an error that is not retryable, of a read or a step; too many
-    /// failed items; or the deadline of the pace. Of kind [`Invalid`](rowkey::ErrorKind::Invalid) before
-    /// anything is sent, if the checkpoint to resume is of another job.
+    /// [`Interrupted`], with a checkpoint, after an error of a read or a step that is not retryable,
+    /// after too many failed items, or at the deadline of the pace. Its kind is
+    /// [`Invalid`](rowkey::ErrorKind::Invalid), and nothing is sent, if the checkpoint to resume belongs
+    /// to another job.
     pub async fn run(self) -> Result<Report, Interrupted> {
         let splits = self.work.walk.splits.clone();
         let split_by = self.work.walk.split_by;
@@ -238,11 +240,11 @@ where
 }
 
 impl<P: Projection + Send + 'static> Job<'_, Walking<P, CountPage<P>>> {
-    /// Counts what `walk` finds, as [`Verdict::Right`].
+    /// Counts the results of `walk`, as [`Verdict::Right`].
     ///
-    /// Costs one request for each 1,000 entities. [`Walk::keys`] counts all rows and reads the least;
-    /// the rows of one type are those of `table.scan::<E>()`. The count is exact, across resumptions,
-    /// if nothing is written meanwhile.
+    /// Costs one request per 1,000 entities. [`Walk::keys`] counts all rows and reads the least data;
+    /// to count the rows of one type, walk `table.scan::<E>()`. The count is exact, also after
+    /// resuming, if nothing is written in the meantime.
     pub fn count(walk: Walk<P>) -> Self {
         let count: CountPage<P> =
             |page| ready(Ok(Report::of(Verdict::Right, page.entities.len() as u64)));
@@ -266,7 +268,7 @@ where
         let number = at as u64;
         let target = Target::range(table, number);
         let mut next = run.begin(number);
-        // Kept from page to page, as it notices tokens that repeat; begun anew after an error.
+        // Kept between pages, because it detects repeated tokens; restarted after an error.
         let mut pages: Option<Stream<Page<Result<P, FailedRow>>>> = None;
         let mut failures = 0;
         loop {
@@ -307,7 +309,7 @@ where
     }
 }
 
-/// The rows that decode, and a report of the others.
+/// Separates the rows that decode from the others, which it reports.
 fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
     let mut report = Report::default();
     let mut entities = Vec::with_capacity(page.entities.len());
@@ -329,7 +331,7 @@ impl Run<'_> {
         self.state().checkpoint.is_done(at as u64)
     }
 
-    /// Opens a range, and says where it goes on.
+    /// Opens a range and returns the token to continue from.
     fn begin(&self, at: u64) -> Option<rowkey::Continuation> {
         let mut state = self.state();
         state.checkpoint.begin(at);
