@@ -1,18 +1,18 @@
-//! Fields in blobs: in the row stands where the blob is, and what it must hold.
+//! Fields in blobs: the row stores a pointer to the blob, with the length and digest of its content.
 //!
 //! | when | what |
 //! |---|---|
-//! | the plan is made | a new value gets a blob of its own, whose name no other operation uses; one that is the same keeps its blob |
+//! | the plan is made | a new value gets a new blob, with a name unique to the operation; an unchanged value keeps its blob |
 //! | before the message | the blobs are uploaded; their metadata names the op row |
 //! | the commit | the head names them: `Invoice_Blob` for `Invoice`. Copies name none |
-//! | the last settle | the blobs that the head named before and does not name any more are deleted |
+//! | the last settle | the blobs that the head no longer names are deleted |
 //!
-//! A field that is also encrypted has a key of its own for each of its blobs. The key stands in the head under the
-//! name of the property, sealed as each encrypted property is; the pointer tells length and digest of what
-//! the blob holds, which is encrypted. A rewrite, and so a re-encryption, seals the key again and leaves the blob.
+//! If the field is also encrypted, each of its blobs has its own key. The head stores the key under the name
+//! of the property, sealed like every encrypted property. The pointer holds the length and digest of the
+//! encrypted content. A rewrite, and so a re-encryption, seals the key again and keeps the blob.
 //!
-//! A blob that a head does not name any more is never named again: each write of the head compares its
-//! ETag. What no head names because its write was never committed is found by the sweep.
+//! A blob that a head no longer names is never named again, because each write of the head compares its ETag.
+//! The sweep finds blobs that no head names because their write was never committed.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub(crate) const NAME: &str = "fields in blobs";
 
 const VERSION: u32 = 1;
 
-/// The fields of a type that are in blobs, each with the property that says where.
+/// The fields of a type that are stored in blobs, each with its pointer property.
 #[derive(Clone)]
 pub(crate) struct BlobFields {
     blobs: Blobs,
     fields: &'static [(&'static str, &'static str)],
-    /// The type, by the text that its RowKeys begin with.
+    /// The type, as the prefix of its RowKeys.
     of: &'static str,
-    /// The encrypted fields of the type, and what encrypts them.
+    /// The sealer and the encrypted fields of the type.
     sealed: Option<(Arc<dyn Sealer>, &'static [&'static str])>,
 }
 
@@ -55,14 +55,14 @@ pub(crate) struct Upload {
     pub(crate) metadata: [(&'static str, String); 3],
 }
 
-/// Where the value of a property is, and what it must be.
+/// The location and the expected content of a property's blob.
 #[derive(Clone, Serialize, Deserialize)]
 struct Pointer {
     v: u32,
     blob: String,
     #[serde(rename = "type")]
     kind: Kind,
-    /// In bytes; of a String those of its UTF-8.
+    /// In bytes; for a String, of its UTF-8 text.
     length: u64,
     /// In lower-case hexadecimal.
     sha256: String,
@@ -81,14 +81,14 @@ impl BlobFields {
         Self { blobs: blobs.clone(), fields: E::BLOBS, of, sealed: None }
     }
 
-    /// The same, of which the encrypted fields are sealed.
+    /// Adds the sealer for the encrypted fields of the type.
     pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
         let both = E::BLOBS.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
         let sealer = sealer.filter(|_| both);
         Self { sealed: sealer.map(|sealer| (Arc::clone(sealer), E::ENCRYPTED)), ..self }
     }
 
-    /// Whether the blob of an encrypted field was stored before the field was encrypted.
+    /// Whether the blob of an encrypted field was stored before the field was marked `encrypt`.
     pub(crate) fn is_in_plain<E: Entity>(row: &DynamicEntity) -> bool {
         E::BLOBS.iter().any(|(property, pointer)| {
             E::ENCRYPTED.contains(property)
@@ -97,19 +97,19 @@ impl BlobFields {
         })
     }
 
-    /// The blobs that a row names.
+    /// Returns the blobs that a row names.
     pub(crate) fn named(
         fields: &'static [(&'static str, &'static str)],
         row: &DynamicEntity,
     ) -> Vec<(&'static str, String)> {
         let pointers = fields.iter().filter_map(|(property, pointer)| {
-            // What is no pointer names nothing.
+            // An invalid pointer names no blob.
             Some((*property, Pointer::read(row, property, pointer).ok()??.blob))
         });
         pointers.collect()
     }
 
-    /// The blobs that a write frees: those that the head names before and not after it.
+    /// Returns the blobs that a write frees: those that the head named before and no longer names.
     pub(crate) fn freed(
         fields: &'static [(&'static str, &'static str)],
         before: Option<&Closed>,
@@ -123,14 +123,14 @@ impl BlobFields {
         named(before).into_iter().filter(|blob| !after.contains(blob)).collect()
     }
 
-    /// What encrypts a field.
+    /// Returns the sealer of a field, if the field is encrypted.
     fn sealer(&self, property: &str) -> Option<&Arc<dyn Sealer>> {
         let (sealer, names) = self.sealed.as_ref()?;
         names.contains(&property).then_some(sealer)
     }
 
-    /// Takes the key of an encrypted content out of a row that was opened. A blob without a key, and a key
-    /// without a blob, were put together by a program without keys.
+    /// Takes the key of encrypted content out of an opened row. Fails if there is a blob without a key or
+    /// a key without a blob, because only a program without keys writes those.
     fn key(
         sealer: &Arc<dyn Sealer>,
         row: &mut DynamicEntity,
@@ -151,7 +151,7 @@ impl BlobFields {
         }
     }
 
-    /// The entity as it was stored, opened; `None` if no field needs what the sealer keeps.
+    /// Returns the stored entity, opened; `None` if no field is encrypted.
     async fn opened(
         &self,
         table: &Table,
@@ -181,7 +181,7 @@ impl BlobFields {
                 None => None,
             };
             if plan.rewrites {
-                // The entity is written again as it is, and its blobs need not have been read.
+                // The entity is rewritten unchanged, and its blobs may not have been read.
                 match pointer.take() {
                     Some(stored) if sealer.is_none() || key.is_some() => {
                         row.set(*pointer_name, stored.print()?);
@@ -190,12 +190,12 @@ impl BlobFields {
                         }
                         continue;
                     }
-                    // It was stored before the field was encrypted.
+                    // The blob was stored before the field was encrypted.
                     Some(stored) => {
                         let field = (*property, *pointer_name);
                         value = Some(self.read(table, row, field, stored, None).await?);
                     }
-                    // It was stored before the field was in a blob.
+                    // The value was stored in the row, before the field was marked `blob`.
                     None if before.is_some_and(|before| before.get(property).is_some()) => {}
                     None => continue,
                 }
@@ -255,7 +255,7 @@ impl BlobFields {
         Ok(())
     }
 
-    /// Reads the content of a field, which must be what the row says.
+    /// Reads the content of a field and checks it against the pointer.
     async fn read(
         &self,
         table: &Table,
@@ -386,7 +386,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
                 Self::named(self.fields, &head.entity).iter().any(|(_, blob)| blob == address)
             });
             if !is_named {
-                // Late or repeated, it deletes what no head will ever name.
+                // A late or repeated call is harmless: no head will ever name the blob again.
                 self.blobs.deciding().blob(address).delete_if_exists().await?;
             }
             Ok(Settled::Done)
@@ -395,7 +395,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
     }
 }
 
-/// The row with what its property `Image_Blob` says of a blob, written again.
+/// Decodes and encodes the pointer in the property `Image_Blob` of a row.
 pub(crate) fn reread_pointer(row: &DynamicEntity) -> Result<DynamicEntity> {
     let what = "the row names no blob";
     let pointer = Pointer::read(row, "Image", "Image_Blob")?
@@ -411,7 +411,7 @@ impl Pointer {
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
 
-    /// Where the value of a property is; `None` if the row does not say.
+    /// Reads the pointer of a property; `None` if the row has none.
     fn read(row: &DynamicEntity, property: &str, pointer: &str) -> Result<Option<Self>> {
         if row.get(pointer).is_none() {
             return Ok(None);
@@ -429,7 +429,8 @@ impl Pointer {
     }
 }
 
-/// The entity has changed since its row was read, so its blob was deleted: read it again.
+/// Returns the error of an entity that changed since its row was read, so that its blob was
+/// deleted.
 fn changed() -> Error {
     Error::refused(ErrorKind::Conflict, "the entity was changed each time while it was read")
         .advise("try again later")

@@ -1,11 +1,10 @@
-//! Lists in blobs: for each value a blob that holds the keys of all entities that have it, in any
-//! partition.
+//! Lists in blobs: one blob per value, with the keys of all entities of any partition that have it.
 //!
-//! They follow the entity as an index elsewhere does: a list is read, then the entity, and then the
-//! list is written on condition that it is as it was read.
+//! They are updated after the commit, like an index in another partition: the list is read, then the
+//! entity, and then the list is written on condition that it is unchanged.
 //!
-//! A blob is text: a line of JSON that says what it is, and a line for each entity, in order, with a tab
-//! between the two keys. Keys contain neither tabs nor line breaks.
+//! A blob is text: one line of JSON that describes the list, then one line per entity, in order, with a
+//! tab between the two keys. Keys contain neither tabs nor line breaks.
 //!
 //! ```text
 //! {"v":1,"list":"list_order_by_tag_urgent","count":2}
@@ -42,11 +41,11 @@ pub(crate) struct BlobList {
     blobs: Blobs,
 }
 
-/// The entities that a list names.
+/// The keys of the entities in a list.
 pub(crate) type Listed = BTreeSet<Keys>;
 
 impl BlobList {
-    /// All that `E` declares.
+    /// Returns all lists in blobs that `E` declares.
     pub(crate) fn all<E: Entity>(blobs: &Blobs) -> impl Iterator<Item = Self> {
         let lists = E::LISTS.iter().enumerate();
         let in_blobs = lists.filter(|(_, list)| list.place == ListPlace::Blob);
@@ -86,7 +85,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        // The new lists first: a lookup may meet the entity in both, and meets it in one at least.
+        // Joined lists come first: a lookup finds the entity in both or in one list, never in none.
         for ((_, row_key), _) in edits(change, self.position)? {
             plan.target(row_key);
         }
@@ -102,23 +101,24 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
     }
 }
 
-/// What a blob begins with.
+/// The first line of a blob.
 #[derive(Serialize, Deserialize)]
 struct Head<'a> {
     v: u32,
-    /// The RowKey that a row of the list would have, in full: the name of the blob may be a hash.
+    /// The full RowKey that a row of the list would have, because the name of the blob may be a
+    /// hash.
     #[serde(borrow)]
     list: Cow<'a, str>,
     count: usize,
 }
 
-/// Reads a list and its ETag; `None` if there is none. One request.
+/// Reads a list and its ETag; `None` if it does not exist. Costs one request.
 pub(crate) async fn stored(
     blob: &Blob,
     row_key: &str,
     list: &'static List,
 ) -> Result<Option<(Listed, ETag)>> {
-    // A read without an answer applied nothing.
+    // An unanswered read changed nothing.
     let Some(content) = blob.get().await.map_err(Error::not_applied)? else { return Ok(None) };
     let found = parse(&content.bytes, list)?;
     if found.0 != row_key {
@@ -127,8 +127,8 @@ pub(crate) async fn stored(
     Ok(Some((found.1, content.properties.etag)))
 }
 
-/// Writes a list that is as it was read: `etag` is `None` if there was none. A list of no entities is
-/// deleted.
+/// Writes a list if it is unchanged since it was read: `etag` is `None` if it did not exist. An empty
+/// list is deleted.
 pub(crate) async fn write(
     blob: &Blob,
     row_key: &str,
@@ -149,13 +149,13 @@ fn print(row_key: &str, listed: &Listed) -> Result<String> {
         .map_err(|_| Error::refused(ErrorKind::Invalid, "the list cannot be written as JSON"))?;
     text.push('\n');
     for (partition_key, row_key) in listed {
-        // Memory takes all that is written.
+        // Writing to memory does not fail.
         let _ = writeln!(text, "{partition_key}\t{row_key}");
     }
     Ok(text)
 }
 
-/// The RowKey of a stored list, and the entities that it names. Fails if the text is no whole list.
+/// Returns the RowKey of a stored list and its entities. Fails if the text is not a complete list.
 pub(crate) fn parse(text: &[u8], list: &'static List) -> Result<(String, Listed)> {
     let read = || {
         let text = std::str::from_utf8(text).ok()?;
@@ -174,7 +174,7 @@ pub(crate) fn parse(text: &[u8], list: &'static List) -> Result<(String, Listed)
         let error = Error::refused(ErrorKind::Decode, what).advise("use a newer program");
         return Err(error.in_index(list.name));
     }
-    // A line that lacks its end was cut off.
+    // A line without its end was cut off.
     let is_whole = lines.is_empty() || lines.ends_with('\n');
     let entry = |line: &str| {
         let (partition_key, row_key) = line.split_once('\t')?;

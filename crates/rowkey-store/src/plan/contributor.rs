@@ -1,4 +1,4 @@
-//! What contributes to a plan: the one trait of the kit.
+//! Contributors: the trait through which declarations and programs add to a write plan.
 
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
@@ -11,24 +11,25 @@ use crate::job::Verdict;
 use crate::layer::{Layers, old_keys};
 use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
 
-/// A change of one entity: what it was and what it is to be.
+/// A change of one entity: its state before and after the write.
 ///
 /// An insert has no `before`, a deletion has no `after`.
 pub struct Change<'a, E> {
     /// The entity as it was read on the primary.
     pub before: Option<&'a E>,
-    /// The entity as it is to be written.
+    /// The entity as it will be written.
     pub after: Option<&'a E>,
     pub(crate) keys: &'a Keys,
     pub(crate) op: &'a Op,
     pub(crate) rewrites: bool,
-    /// Whether nothing says that the rows at the keys of the entity's copies are its own.
+    /// Whether the rows at the keys of the entity's copies may belong to another program, so that
+    /// they must be read.
     pub(crate) reads_copies: bool,
-    /// The properties that the type does not know, which are written with `after`.
+    /// Properties unknown to the type, written together with `after`.
     pub(crate) unknown: &'a Properties,
-    /// What layers made of `after`.
+    /// `after` as the layers closed it.
     pub(crate) closed: Option<&'a Closed>,
-    /// What the version of the type that wrote `before` left, if that is an older one.
+    /// What the old version left, if an older version of the type wrote `before`.
     pub(crate) older: Option<&'a Older>,
 }
 
@@ -52,13 +53,13 @@ impl<E> Clone for Change<'_, E> {
 impl<E> Copy for Change<'_, E> {}
 
 impl<'a, E: Entity> Change<'a, E> {
-    /// What is written of `after`.
+    /// Returns the content of `after` to write.
     pub(crate) fn content(&self, after: &'a E) -> Content<'a, E> {
         Content::of(after, self.unknown, self.closed)
     }
 
-    /// The keys of the row that the entity has now in the index at `position`. What cannot be in the
-    /// index never was.
+    /// Returns the keys of the entity's present row in the index at `position`. Invalid keys count
+    /// as no row, because such a row was never written.
     pub(crate) fn old_keys(&self, position: usize) -> Option<Keys> {
         match self.older {
             Some(older) => old_keys::<E>(older, position),
@@ -78,66 +79,67 @@ impl<'a, E> Change<'a, E> {
         &self.keys.1
     }
 
-    /// Whether all that belongs to the entity is to be written again, also what the change does not alter:
-    /// [`Store::rewrite`](crate::Store::rewrite), and what a repair does.
+    /// Whether all rows of the entity are written again, including those that the change does not alter,
+    /// as [`Store::rewrite`](crate::Store::rewrite) and repairs do.
     pub fn is_rewrite(&self) -> bool {
         self.rewrites
     }
 
-    /// The operation: its mark and its time, the same each time the plan is made again.
+    /// The operation: its mark and its time, which stay the same when the plan is made again.
     pub fn op(&self) -> &'a Op {
         self.op
     }
 }
 
-/// Something that each write of an `E` brings with it: rows beside the entity, or changes elsewhere.
+/// An addition to each write of an `E`: rows in the entity's partition, or changes in other places.
 ///
-/// A contributor is pure but for [`settle`](Self::settle): it is called again whenever the plan is made
-/// again, because a row that it read has changed. What it writes goes into the transaction of the
-/// entity; what it names as a target is settled after the commit, by the same call, by a worker, or by
-/// both.
+/// All methods except [`settle`](Self::settle) and [`verify`](Self::verify) are pure. They are called
+/// again whenever the plan is made again because a row that it read has changed. Rows are written in
+/// the transaction of the entity. Targets are settled after the commit, by the same call, by a worker,
+/// or by both.
 ///
-/// Limits: [`operations`](Self::operations) of all contributors, and those of the entity itself, are at
-/// most 100 with the op row.
+/// Limit: the [`operations`](Self::operations) of all contributors, those of the entity and the op row
+/// are at most 100 together.
 pub trait Contributor<E>: Send + Sync {
-    /// Its name. It is stored with targets, so it must not change while some are left.
+    /// The name of the contributor. Targets are stored under it, so do not change it while any are
+    /// pending.
     fn name(&self) -> &str;
 
-    /// How many operations it adds to the transaction of one entity at most.
+    /// The most operations that it adds to the transaction of one entity.
     fn operations(&self) -> usize;
 
-    /// The RowKeys of the rows in the entity's partition that it edits. They are read on the primary
-    /// before [`contribute`](Self::contribute) is called, all at a time.
+    /// The RowKeys of the rows in the entity's partition that it edits. They are read together on
+    /// the primary before [`contribute`](Self::contribute) is called.
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
         let _ = change;
         Ok(Vec::new())
     }
 
-    /// Adds what the change brings with it. An error refuses the write; nothing was sent.
+    /// Adds rows and targets for the change. An error refuses the write before anything is sent.
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()>;
 
-    /// Refuses a target that a transaction names ([`Transaction::target`](crate::Transaction::target))
-    /// and that never could be settled. Nothing was sent.
+    /// Refuses a target of [`Transaction::target`](crate::Transaction::target) that could never be
+    /// settled, before anything is sent.
     fn check(&self, address: &str) -> Result<()> {
         let _ = address;
         Ok(())
     }
 
-    /// Whether a target that is settled is never settled again: `false` unless overridden.
+    /// Whether a settled target is never settled again. Default: `false`.
     ///
-    /// Targets are settled once more when no request of the write can land any more, if one was not
-    /// answered. That is right for rows, which a late request may have changed, and sends a message
-    /// twice.
+    /// If a request of the write was not answered, targets are settled once more when it can no
+    /// longer arrive. This is right for rows, which a late request may have changed, but would send
+    /// a message twice.
     fn settles_once(&self) -> bool {
         false
     }
 
-    /// Makes one target agree with what the entity is now. Only called for targets that
+    /// Makes one target agree with the present state of the entity. Only called for targets that
     /// [`contribute`](Self::contribute) named.
     ///
-    /// It may be called late, twice, and at the same time as another call. Read the target first, then
-    /// the entity by [`Settling::entity`], then write the target on condition that it is as it was read:
-    /// in this order a late call meets a changed target, and its write is refused.
+    /// It may be called late, twice, and concurrently. Read the target first, then the entity with
+    /// [`Settling::entity`], then write the target on condition that it is unchanged. In this order a
+    /// late call finds the target changed, and its write is refused.
     fn settle<'a>(
         &'a self,
         settling: &'a Settling<E>,
@@ -148,12 +150,11 @@ pub trait Contributor<E>: Send + Sync {
         Box::pin(async { Err(Error::refused(ErrorKind::Unexpected, what)) })
     }
 
-    /// Says whether one target is as the entity demands it, without writing anything: for
+    /// Checks whether one target agrees with the entity, without writing anything. Used by
     /// [`Store::verify`](crate::Store::verify) and [`Store::repair`](crate::Store::repair), which settles
-    /// what is not right. Without it each target counts as right.
+    /// targets that do not agree. Without this method each target counts as right.
     ///
-    /// Rows that the contributor edits need no method: they are stale if a rewrite of the entity as it is
-    /// would change them.
+    /// Edited rows need no method: they are stale if a rewrite of the unchanged entity would change them.
     fn verify<'a>(
         &'a self,
         settling: &'a Settling<E>,
@@ -163,26 +164,26 @@ pub trait Contributor<E>: Send + Sync {
         Box::pin(async { Ok(Verdict::Right) })
     }
 
-    /// The entity for which a row is kept elsewhere, and the target that the row is of; `None` for all rows
-    /// that are not of this contributor. A row is orphaned if its entity does not name the target.
+    /// Returns the entity and the target that a row in another place belongs to; `None` for rows of other
+    /// origin. A row is orphaned if its entity does not name the target.
     fn target_of(&self, row: &DynamicEntity) -> Option<(Key<E>, String)> {
         let _ = row;
         None
     }
 }
 
-/// What a contributor adds to a plan.
+/// The additions of one contributor to a plan.
 pub struct Contribution<'p> {
     pub(crate) plan: &'p mut Plan,
     pub(crate) contributor: &'p str,
-    /// The type of the entity, by the text that its RowKeys begin with.
+    /// The type of the entity, as the prefix of its RowKeys.
     pub(crate) of: &'static str,
     pub(crate) row_key: &'p str,
     pub(crate) layers: &'p Layers,
 }
 
 impl Contribution<'_> {
-    /// Adds a new row in the entity's partition. If there is a row with its keys, the write fails with
+    /// Inserts a row in the entity's partition. If a row with its keys exists, the write fails with
     /// [`ErrorKind::AlreadyExists`].
     pub fn insert<R: Entity>(&mut self, row: &R) -> Result<()> {
         const { not_of_a_store::<R>() };
@@ -197,9 +198,9 @@ impl Contribution<'_> {
         self.plan.push(Edit { row_key, write: Write::Insert(row), source: Source::Note })
     }
 
-    /// Edits a row that [`Contributor::reads`] named. `None` before the edit means that there is none,
-    /// `None` after it deletes it. Edits of one row follow each other and are written once, on condition
-    /// that the row is as it was read.
+    /// Edits a row that [`Contributor::reads`] named. `None` means that the row does not exist; setting
+    /// `None` deletes it. Several edits of one row are applied in order and written once, on condition
+    /// that the row is unchanged since it was read.
     pub fn edit(
         &mut self,
         row_key: &str,
@@ -222,8 +223,9 @@ impl Contribution<'_> {
         Ok(())
     }
 
-    /// Names something elsewhere that has to agree with the entity after the commit. Targets are settled
-    /// in the order in which they are named; one that is named twice is settled once.
+    /// Names a target: something in another place that must agree with the entity after the commit.
+    /// Targets are settled in the order in which they are named; a target that is named twice is settled
+    /// once.
     pub fn target(&mut self, address: impl Into<String>) {
         let target = Target {
             row_key: self.row_key.to_owned(),

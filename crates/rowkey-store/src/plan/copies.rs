@@ -1,23 +1,23 @@
-//! Denormalization: properties of an entity in other entities of its partition.
+//! Denormalization: copies of an entity's properties in other entities of its partition.
 //!
-//! The entities that hold copies are edited in the transaction of the entity, on condition that they
-//! are as they were read.
+//! The entities that hold copies are edited in the transaction of the source entity, on condition
+//! that they are unchanged since they were read.
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
 use super::{Change, Contribution, Contributor};
 
-/// Copies of properties of an `S` in entities of type `T` of its partition.
+/// Copies of properties of an `S` in entities of type `T` in the same partition.
 ///
-/// A department shows the name of its manager: copied into the department's entity it is there with the
-/// request that reads it. The store of the source keeps the copies as the source is, in one transaction:
-/// [`StoreBuilder::with`](crate::StoreBuilder::with). Those that hold copies are written through a
-/// [`Table`](rowkey::Table) as any other; a change of theirs and a change of the copies do not overwrite
-/// each other if both give the ETag that was read.
+/// For example, a department shows the name of its manager. With the name copied into the department's
+/// entity, one request reads both. The store of the source keeps the copies in step with the source, in
+/// one transaction: see [`StoreBuilder::with`](crate::StoreBuilder::with). The entities that hold copies
+/// (targets) are written through a [`Table`](rowkey::Table) as usual. A change of a target and a change
+/// of its copies do not overwrite each other if both give the ETag that was read.
 ///
-/// Costs a read and an operation for each target whose copy changes. A write that changes neither what
-/// is copied nor where to costs nothing. A target that is stored later than its source gets its
-/// copy when that is written again: [`Store::rewrite`](crate::Store::rewrite).
+/// Costs one read and one operation for each target whose copy changes. A write that changes neither the
+/// copied properties nor the targets costs nothing. A target that is stored after its source gets its
+/// copy when the source is written again: [`Store::rewrite`](crate::Store::rewrite).
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -79,14 +79,15 @@ type Targets<S, T> = Box<dyn Fn(&S) -> Vec<Key<T>> + Send + Sync>;
 type Set<T, V> = Box<dyn Fn(&mut T, Option<&V>) + Send + Sync>;
 
 impl<S, T: Entity, V> Copies<S, T, V> {
-    /// Copies `what` of an entity into those at `targets`: none, one (an `Option`) or several keys of its
-    /// partition, at most `max`. `set` puts the copy into a target, or takes it away when the entity does
-    /// not belong there any more.
+    /// Copies `what` of an entity into the entities at `targets`: none, one (an `Option`) or several keys
+    /// of its partition, at most `max`. `set` stores the copy in a target, or removes it when the entity
+    /// no longer names the target.
     ///
     /// A write is refused if a target is in another partition ([`ErrorKind::Invalid`]), if there are more
-    /// than `max` ([`ErrorKind::TooLarge`]), or if one is not there ([`ErrorKind::NotFound`]); where a
-    /// copy is only to be taken away, the last is no error, and a target that holds another copy by now
-    /// is left as it is. Properties of a target that `T` does not have stay.
+    /// than `max` targets ([`ErrorKind::TooLarge`]), or if a target does not exist
+    /// ([`ErrorKind::NotFound`]). If a copy is only removed, a missing target is no error, and a target
+    /// that holds another copy by then is left unchanged. Properties of a target that `T` does not have
+    /// are kept.
     pub fn new<I: IntoIterator<Item = Key<T>>>(
         name: &'static str,
         max: usize,
@@ -104,7 +105,7 @@ impl<S, T: Entity, V> Copies<S, T, V> {
         Self { name, max, targets, what: Box::new(what), set: Box::new(set) }
     }
 
-    /// The RowKeys of the targets.
+    /// Returns the RowKeys of the targets.
     fn targets(&self, source: Option<&S>, partition_key: &str) -> Result<Vec<String>> {
         let mut row_keys = Vec::new();
         for key in source.map(&self.targets).unwrap_or_default() {
@@ -128,11 +129,11 @@ impl<S, T: Entity, V> Copies<S, T, V> {
     }
 }
 
-/// What a change does to the targets.
+/// The edits of the targets that a change requires.
 struct Edits<V> {
-    /// They get the new copy.
+    /// Targets that get the new copy.
     put: Vec<String>,
-    /// They lose the old one.
+    /// Targets that lose the old copy.
     take: Vec<String>,
     old: Option<V>,
     new: Option<V>,
@@ -141,7 +142,7 @@ struct Edits<V> {
 impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
     fn edits(&self, change: Change<'_, S>) -> Result<Edits<V>> {
         let new_targets = self.targets(change.after, change.partition_key())?;
-        // What cannot be in a target never was.
+        // Invalid targets were never written.
         let old_targets = self.targets(change.before, change.partition_key()).unwrap_or_default();
         let (old, new) = (change.before.map(&self.what), change.after.map(&self.what));
         let stays = old == new && !change.is_rewrite();
@@ -150,7 +151,7 @@ impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
         Ok(Edits { put: put.collect(), take, old, new })
     }
 
-    /// Puts a copy into a stored target.
+    /// Stores a copy in a target row.
     fn put(&self, row: &mut DynamicEntity, copy: Option<&V>) -> Result<()> {
         let before: T = row.read_as()?;
         let mut after = before.clone();
@@ -173,7 +174,7 @@ impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
         Ok(())
     }
 
-    /// Whether a target holds this copy: putting it there changes nothing.
+    /// Whether a target already holds this copy, so that storing it changes nothing.
     fn holds(&self, row: &DynamicEntity, copy: Option<&V>) -> Result<bool> {
         let mut same = row.clone();
         self.put(&mut same, copy)?;

@@ -1,4 +1,4 @@
-//! What a plan would send, for people.
+//! Explanations: a plan as readable text.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -72,19 +72,19 @@ impl Explanation {
         Ok(Self { lines, reads, requests, operations: operations.len() })
     }
 
-    /// Adds a number of requests that read.
+    /// Adds a number of read requests.
     pub(crate) fn read(&mut self, what: &str, requests: usize) {
         self.lines.push(format!("read: {what}"));
         self.reads = self.reads.saturating_add(requests);
     }
 
-    /// One request that changes properties and reads nothing.
+    /// Explains a single merge request that changes properties and reads nothing.
     pub(crate) fn merge(properties: usize) -> Self {
         let line = format!("commit: merge {properties} properties into the entity, if it is there");
         Self { lines: vec![line], reads: 0, requests: 1, operations: 1 }
     }
 
-    /// Adds another plan, which is run after this one.
+    /// Appends another plan, which runs after this one.
     pub(crate) fn add(&mut self, entities: usize, other: &Self) {
         let Self { reads, requests, operations, .. } = other;
         self.lines.push(format!("transaction: {entities} entities, {operations} operations"));
@@ -93,18 +93,19 @@ impl Explanation {
         self.operations += operations;
     }
 
-    /// The requests that read: what the plan is made from, and what a query returns.
+    /// The number of read requests: those that make the plan, and those that return the results of
+    /// a query.
     pub fn reads(&self) -> usize {
         self.reads
     }
 
-    /// The most requests that it takes if nothing fails and no other writer is met, without the
-    /// [`reads`](Self::reads).
+    /// The most requests that the plan takes without failures and competing writers, not counting
+    /// the [`reads`](Self::reads).
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// The operations of the transaction, of the 100 that one has.
+    /// The number of operations in the transaction, of at most 100.
     pub fn operations(&self) -> usize {
         self.operations
     }

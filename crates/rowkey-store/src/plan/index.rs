@@ -1,4 +1,4 @@
-//! Indexes in the entity's partition: copies that change in the transaction of the entity.
+//! Indexes in the entity's partition: copies that are written in the transaction of the entity.
 
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
@@ -23,12 +23,12 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
     }
 
     fn operations(&self) -> usize {
-        // An update deletes a copy and inserts another one.
+        // An update deletes one copy and inserts another.
         2 * Self::positions::<E>().count()
     }
 
-    /// The rows at the keys of the entity's copies, if they may be those of another program. An entity
-    /// that a store has written has its copies, which need no read.
+    /// Returns the keys of the entity's copies, to read them, if another program may have written rows
+    /// there. The copies of an entity that a store wrote need no read.
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
         if !change.reads_copies {
             return Ok(Vec::new());
@@ -54,7 +54,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
                 let condition = match plan.plan.rows.get(&row_key).map(|row| &row.before) {
                     None => Some(Match::Any),
                     Some(Some((row, etag))) if is_own(row) => Some(Match::ETag(etag.clone())),
-                    // There is none, or it is another's.
+                    // There is no row, or it belongs to something else.
                     Some(_) => None,
                 };
                 if let Some(condition) = condition {
@@ -75,7 +75,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
                     Write::Replace(row, Match::ETag(etag.clone()))
                 }
                 None if is_kept => Write::Replace(row, Match::Any),
-                // What stands there decides when it is refused.
+                // If the insert is refused, the existing row decides.
                 _ => Write::Insert(row),
             };
             let source = Source::Copy(copy_of::<E>(position, change.keys, plan.layers));

@@ -1,15 +1,16 @@
-//! Lists: for each value a row that holds the keys of all entities that have it.
+//! Lists: one row per value, with the keys of all entities that have the value.
 //!
-//! A list in the entity's partition is edited in the transaction of the entity, on condition that it is as it was read. An
-//! entity's RowKey is only written and removed with its head, so two writes of one entity never lose
-//! each other's edit either. One in another partition is a target, which is settled: `remote_list`.
+//! A list in the entity's partition is edited in the transaction of the entity, on condition that it is
+//! unchanged since it was read. An entity's RowKey is added and removed only together with a write of its
+//! head, so two writes of one entity never lose each other's edits. A list in another partition is a target
+//! and is settled after the commit: see `remote_list`.
 //!
 //! | property | what it is |
 //! |---|---|
 //! | `RowFormat` | 1 |
 //! | `IndexName` | the name of the list |
-//! | `Full` | true in another partition while an entity with the value does not fit |
-//! | `Count` | how many RowKeys there are |
+//! | `Full` | true, in another partition only, while an entity with the value does not fit |
+//! | `Count` | the number of RowKeys |
 //! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them; in another partition each after its PartitionKey and `#` |
 
 use std::collections::BTreeSet;
@@ -23,16 +24,16 @@ use super::{Change, Contribution, Contributor};
 use crate::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 
-/// The most properties of 32,768 UTF-16 units that the keys of a list take. 16 full lists of ASCII
-/// keys, which a change of 8 values has, fit into the 4 MiB of a transaction.
+/// The most properties of 32,768 UTF-16 units for the keys of a list. A change of 8 values writes
+/// up to 16 lists; 16 full lists of ASCII keys fit into the 4 MiB of a transaction.
 const MAX_PROPERTIES: usize = 8;
-/// No key contains it.
+/// Separates entries. No key contains it.
 const SEPARATOR: &str = "/";
 const COUNT: &str = "Count";
 const KEYS: &str = "Keys";
 const FULL: &str = "Full";
 
-/// Stands between the two keys of an entity in a list elsewhere. No key contains it.
+/// Separates the two keys of an entity in a list in another partition. No key contains it.
 const BETWEEN: char = '#';
 
 /// The declared lists of `E` in its own partition.
@@ -65,12 +66,12 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     }
 }
 
-/// The lists that are rows of the partition, with their positions.
+/// Returns the lists in the entity's partition, with their positions.
 pub(crate) fn in_partition<E: Entity>() -> impl Iterator<Item = (usize, &'static List)> {
     E::LISTS.iter().enumerate().filter(|(_, list)| list.place == ListPlace::Partition)
 }
 
-/// Puts an entity on the list at `at`, or takes it off.
+/// Adds an entity to the list at `at`, or removes it.
 pub(crate) fn edit(
     row: &mut Option<DynamicEntity>,
     at: &Keys,
@@ -93,7 +94,7 @@ pub(crate) fn edit(
     write(row.get_or_insert_with(|| DynamicEntity::new(&*at.0, &*at.1)), list, &keys)
 }
 
-/// What a list calls the entity at `keys`. `of` is the text that the RowKeys of its type begin with.
+/// Returns the entry for the entity at `keys` in a list. `of` is the RowKey prefix of its type.
 pub(crate) fn listed(list: &List, keys: &Keys, of: &str) -> String {
     let row_key = keys.1.strip_prefix(of).unwrap_or(&keys.1);
     match list.place {
@@ -102,7 +103,7 @@ pub(crate) fn listed(list: &List, keys: &Keys, of: &str) -> String {
     }
 }
 
-/// The keys of an entity that the list in the partition `partition_key` names.
+/// Returns the keys of the entity of an entry in the list in the partition `partition_key`.
 pub(crate) fn owner(list: &List, partition_key: &str, listed: &str, of: &str) -> Keys {
     let (partition_key, row_key) = match list.place {
         ListPlace::Elsewhere => listed.split_once(BETWEEN).unwrap_or((partition_key, listed)),
@@ -111,8 +112,8 @@ pub(crate) fn owner(list: &List, partition_key: &str, listed: &str, of: &str) ->
     (partition_key.to_owned(), format!("{of}{row_key}"))
 }
 
-/// The keys of the lists that the entity joins (`true`) and leaves, those that it joins first. Those of
-/// lists in blobs have no PartitionKey.
+/// Returns the keys of the lists that the entity joins (`true`) and leaves, the joined lists first.
+/// Lists in blobs have no PartitionKey: ignore that of their keys.
 pub(crate) fn edits<E: Entity>(
     change: Change<'_, E>,
     position: usize,
@@ -131,7 +132,8 @@ pub(crate) fn edits<E: Entity>(
     Ok(joins.chain(leaves).collect())
 }
 
-/// The keys of the rows that an older version of the type wrote into a list of this name and place.
+/// Returns the keys of the rows that an older version of the type wrote for a list of this name and
+/// place.
 pub(crate) fn old_list_keys<E: Entity>(older: &Older, position: usize) -> BTreeSet<Keys> {
     let own = &E::LISTS[position];
     let is_it = |list: &List| (list.name, list.place) == (own.name, own.place);
@@ -139,13 +141,14 @@ pub(crate) fn old_list_keys<E: Entity>(older: &Older, position: usize) -> BTreeS
     listed.map(|(_, keys)| keys.clone()).collect()
 }
 
-/// The keys of the rows that a stored entity is in of the list at `position`. A value of which there
-/// can be no list is in none, and another program may allow more values than this one.
+/// Returns the keys of the rows of the list at `position` that a stored entity is in. Skips values
+/// that are invalid in a list, and does not check their number, because another program may allow
+/// more.
 pub(crate) fn list_keys<E: Entity>(entity: &E, position: usize) -> BTreeSet<Keys> {
     written(entity, position).into_iter().filter_map(Result::ok).collect()
 }
 
-/// The same of an entity that is to be written.
+/// Like `list_keys`, for an entity that will be written: invalid or too many values are errors.
 fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<Keys>> {
     let list = &E::LISTS[position];
     let keys = written(entity, position).into_iter().map(|keys| {
@@ -177,8 +180,8 @@ fn written<E: Entity>(entity: &E, position: usize) -> Vec<Result<Keys, KeyError>
     keys
 }
 
-/// The keys in a stored list, without the text that all begin with. Fails if the row is no such list,
-/// or if keys are missing.
+/// Returns the keys in a stored list, without the prefix of the type. Fails if the row is not this
+/// list or if keys are missing.
 pub(crate) fn read(row: &DynamicEntity, list: &'static List) -> Result<BTreeSet<String>> {
     check_format(row, "a list").map_err(|error| error.in_index(list.name))?;
     let damaged = |what: &str| {
@@ -189,12 +192,12 @@ pub(crate) fn read(row: &DynamicEntity, list: &'static List) -> Result<BTreeSet<
         return damaged("belongs to something else");
     }
     let keys: BTreeSet<_> = whole_text(row, KEYS).split(SEPARATOR).map(str::to_owned).collect();
-    // (A row without the property has no keys, and not the one that is empty.)
+    // A row without the property has no keys, rather than one empty key.
     let is_whole = text(row, KEYS).is_some() && row.get(COUNT) == Some(&count_of(&keys).into());
     if is_whole { Ok(keys) } else { damaged("does not hold as many keys as it says") }
 }
 
-/// Writes a list into its row. Fails if it is too long.
+/// Writes a list into its row. Fails if the list is too long.
 pub(crate) fn write(
     row: &mut DynamicEntity,
     list: &'static List,
@@ -222,12 +225,13 @@ pub(crate) fn write(
         .in_index(list.name))
 }
 
-/// Notes in a list elsewhere that an entity does not fit; says whether that is new.
+/// Marks a list in another partition as lacking an entity that does not fit; returns whether that
+/// is new.
 pub(crate) fn note_full(row: &mut DynamicEntity) -> bool {
     row.set(FULL, true) != Some(true.into())
 }
 
-/// Refuses a lookup in a list that lacks an entity because it is full.
+/// Refuses a lookup in a list that is full and lacks an entity.
 pub(crate) fn check_room(row: &DynamicEntity, list: &'static List) -> Result<()> {
     if row.get(FULL).is_none() {
         return Ok(());

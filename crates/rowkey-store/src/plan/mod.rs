@@ -1,12 +1,12 @@
-//! The write plan: everything that one write brings with it, before anything is sent.
+//! The write plan: everything that one write changes, before anything is sent.
 //!
-//! | phase | what it may do | file |
+//! | phase | allowed actions | file |
 //! |---|---|---|
 //! | prepare | upload blobs, claim values | `blob_field`, `unique` |
-//! | commit | one entity group transaction: the op row, heads, copies, lists, rows beside them | `index`, `list`, `copies`, this file |
-//! | settle | make what is elsewhere agree with what is | `remote`, `remote_list`, `blob_list`, `view` |
+//! | commit | one entity group transaction: the op row, heads, copies, lists, contributors' rows | `index`, `list`, `copies`, this file |
+//! | settle | make rows and blobs elsewhere agree with the entity | `remote`, `remote_list`, `blob_list`, `view` |
 //!
-//! A plan is made by [`Contributor`]s, which send nothing. The executor runs it.
+//! [`Contributor`]s make the plan and send nothing. The executor runs it.
 
 use std::collections::BTreeMap;
 
@@ -47,22 +47,22 @@ pub(crate) const MAX_OPERATIONS: usize = 100;
 pub(crate) struct Plan {
     pub(crate) partition_key: String,
     pub(crate) op: Op,
-    /// The operations of the transaction but for the op row and the rows in `rows`.
+    /// The operations of the transaction, except the op row and the edits of `rows`.
     pub(crate) edits: Vec<Edit>,
-    /// Rows that contributors edit after they were read, by RowKey.
+    /// Rows that were read so that contributors can edit them, by RowKey.
     pub(crate) rows: BTreeMap<String, ReadRow>,
     /// Values to claim before the transaction.
     pub(crate) claims: Vec<NewClaim>,
-    /// Values that are given up.
+    /// Values to release.
     pub(crate) released: Vec<ClaimRef>,
     pub(crate) targets: Vec<Target>,
     /// Blobs that are uploaded before the message.
     pub(crate) uploads: Vec<Upload>,
-    /// Whether all that belongs to an entity is written again, not only what changes.
+    /// Whether all rows of an entity are written again, not only those that change.
     pub(crate) rewrites: bool,
-    /// How many entities were read to make the plan.
+    /// The number of entities that were read to make the plan.
     pub(crate) heads_read: usize,
-    /// The trace in which it is carried out.
+    /// The trace of the call that runs the plan.
     pub(crate) trace: Option<TraceParent>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Edit {
     pub(crate) source: Source,
 }
 
-/// What happens to a row.
+/// The change of a row.
 #[derive(Clone)]
 pub(crate) enum Write {
     Insert(EncodedRow),
@@ -82,51 +82,51 @@ pub(crate) enum Write {
     Delete(Match),
 }
 
-/// Which part of the plan an operation belongs to: what may be done when it is refused.
+/// The part of the plan that an operation belongs to. It decides how a refusal is handled.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// The op row.
     Op,
     /// An entity. Its condition guards the whole write and is never relaxed.
     Head,
-    /// A row of a wide entity beside its head, whose keys these are.
+    /// A further row of a wide entity, and the keys of its head.
     Further(Keys),
     /// A copy in an index of the partition.
     Copy(CopyOf),
     /// A row that was read to be edited. If it has changed, the plan is made again.
     Edited,
-    /// A row of a contributor or of the caller.
+    /// A row added by a contributor or the caller.
     Note,
 }
 
-/// What is known of a copy.
+/// The index and the entity of a copy.
 #[derive(Clone)]
 pub(crate) struct CopyOf {
     pub(crate) index: &'static str,
     pub(crate) position: usize,
     pub(crate) owner: Keys,
-    /// Tells whether another entity has the row.
+    /// Checks whether another entity has the row.
     pub(crate) demands: Demands,
 }
 
-/// A row that was read, and what it is to become.
+/// A row that was read, with its new content.
 pub(crate) struct ReadRow {
-    /// What was stored.
+    /// The stored row.
     pub(crate) before: Option<(DynamicEntity, ETag)>,
-    /// What is to be stored.
+    /// The row to store.
     pub(crate) after: Option<DynamicEntity>,
 }
 
-/// A value to be claimed.
+/// A value to claim.
 #[derive(Clone)]
 pub(crate) struct NewClaim {
     pub(crate) reference: ClaimRef,
     pub(crate) owner: Keys,
-    /// The name that the entity declares.
+    /// The declared name of the unique value.
     pub(crate) index: &'static str,
     pub(crate) position: usize,
     pub(crate) demands: Demands,
-    /// Whether the entity is inserted, which no version of it guards.
+    /// Whether the entity is inserted, so that no version guards it.
     pub(crate) inserts: bool,
 }
 
@@ -147,7 +147,7 @@ impl Plan {
         }
     }
 
-    /// Whether the plan prepares or settles anything, which needs an op row and a message.
+    /// Whether the plan prepares or settles anything and therefore needs an op row and a message.
     pub(crate) fn has_op_row(&self) -> bool {
         !(self.claims.is_empty()
             && self.released.is_empty()
@@ -155,15 +155,15 @@ impl Plan {
             && self.uploads.is_empty())
     }
 
-    /// Adds a target, once.
+    /// Adds a target unless the plan has it already.
     pub(crate) fn target(&mut self, target: Target) {
         if !self.targets.contains(&target) {
             self.targets.push(target);
         }
     }
 
-    /// Adds an operation. A transaction touches each row once, so an insert where an entity of the same
-    /// plan gives a row up becomes a replace.
+    /// Adds an operation. A transaction may contain each row only once, so a delete and an insert of
+    /// the same copy row, by two entities, become one replace.
     pub(crate) fn push(&mut self, edit: Edit) -> Result<()> {
         let Some(at) = self.edits.iter().position(|other| other.row_key == edit.row_key) else {
             self.edits.push(edit);
@@ -236,7 +236,7 @@ impl Plan {
         OpRow::Committed { created, targets, claims, trace: self.trace }
     }
 
-    /// The rows that were read and have no conflict of their own with what is to be written now.
+    /// Returns the operations on the entities themselves.
     pub(crate) fn heads(&self) -> impl Iterator<Item = &Edit> {
         self.edits.iter().filter(|edit| matches!(edit.source, Source::Head))
     }
@@ -263,7 +263,7 @@ impl Write {
     }
 }
 
-/// Two operations of one plan on one row.
+/// Returns the error of two operations on one row.
 fn met_twice(first: &Edit, second: &Edit) -> Error {
     match (&first.source, &second.source) {
         (Source::Head, Source::Head) => {

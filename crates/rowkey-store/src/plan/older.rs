@@ -1,6 +1,7 @@
-//! What an older version of a type left in declarations that the type has no more.
+//! Removal of rows that an older version of a type wrote for declarations that the type no longer
+//! has.
 //!
-//! Declarations that it still has, by their names, remove their old rows themselves.
+//! Declarations that still exist under their name remove their old rows themselves.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -17,7 +18,7 @@ use crate::row::{Claim, Keys, primary_keys};
 /// Removes the rows of older versions of `E`.
 pub(crate) struct OlderVersions;
 
-/// The rows in indexes that `E` does not declare.
+/// Returns the rows in indexes that `E` does not declare.
 fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, Keys)> {
     older.indexed.iter().filter(|(index, _)| {
         let is_it = |own: &Index| (own.name, own.scope) == (index.name, index.scope);
@@ -25,7 +26,7 @@ fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, K
     })
 }
 
-/// The lists that `E` does not declare.
+/// Returns the lists that `E` does not declare.
 fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Keys)> {
     older.listed.iter().filter(|(list, _)| {
         let is_it = |own: &List| (own.name, own.place) == (list.name, list.place);
@@ -79,7 +80,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
         Ok(())
     }
 
-    /// Deletes a copy or a claim of the entity that it does not demand any more.
+    /// Deletes a copy or a claim that the entity no longer demands.
     fn settle<'a>(
         &'a self,
         settling: &'a Settling<E>,
@@ -94,7 +95,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
             let head = settling.head().await?;
             let is_demanded = head.is_some_and(|head| {
                 let has = |position| has_keys(&head.entity, position, &keys);
-                // A row of an older version: a program of that version wrote it again.
+                // A program of an older version wrote the entity again, with the row.
                 head.older.is_some() || (0..E::INDEXES.len()).any(has)
             });
             if is_demanded || owner.as_ref() != Some(settling.keys()) {

@@ -1,8 +1,8 @@
-//! Operations: the identity of one write, its op row, and the void that ends it.
+//! Operations: the identity of a write, its op row, and the void that ends it.
 //!
-//! A write that prepares or settles anything inserts its op row as the first operation of its
-//! transaction. A party that presumes the write dead inserts a void at the same key. One of the two stands
-//! in the end: an op row says that the write was committed, a void that it never will be.
+//! A write that prepares or settles anything inserts its op row as the first operation of its transaction.
+//! A program that presumes the write dead inserts a void at the same key. Only one of the two can be
+//! stored: an op row proves that the write was committed, a void that it never will be.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
-/// What the RowKey of each op row begins with.
+/// The prefix of the RowKeys of op rows.
 pub(crate) const HEAD: &str = "op_";
 
 const CREATED: &str = "Created";
@@ -23,7 +23,7 @@ const TARGETS: &str = "Targets";
 const CLAIMS: &str = "Claims";
 const TRACE: &str = "TraceParent";
 
-/// One write: its mark, its time, and the RowKey that its op row has or would have.
+/// The identity of one write: its mark, its time, and the RowKey of its op row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
     mark: String,
@@ -31,12 +31,12 @@ pub struct Op {
 }
 
 impl Op {
-    /// A new operation, made of the time and of 8 random bytes.
+    /// Creates an operation from the time and 8 random bytes.
     pub fn new(created: DateTime<Utc>, random: [u8; 8]) -> Self {
         Self { mark: format!("{:016x}", u64::from_be_bytes(random)), created }
     }
 
-    /// A new operation with random bytes of the operating system.
+    /// Creates an operation with random bytes from the operating system.
     pub(crate) fn random(created: DateTime<Utc>) -> Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| {
@@ -46,17 +46,18 @@ impl Op {
         Ok(Self::new(created, random))
     }
 
-    /// What tells the rows of this write from those of others: 16 hexadecimal digits.
+    /// Returns the mark that distinguishes the rows of this write from others: 16 hexadecimal
+    /// digits.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// When the write began.
+    /// Returns the time at which the write began.
     pub fn created(&self) -> DateTime<Utc> {
         self.created
     }
 
-    /// The RowKey of the op row. Op rows of a partition are ordered by time.
+    /// Returns the RowKey of the op row. The op rows of a partition are ordered by time.
     pub fn row_key(&self) -> Result<String> {
         let ticks = edm::DateTime::try_from(self.created).map_err(|error| {
             let what = "the clock shows a time that cannot be stored";
@@ -66,28 +67,28 @@ impl Op {
     }
 }
 
-/// The mark of the operation whose op row has this RowKey.
+/// Returns the mark in the RowKey of an op row.
 pub(crate) fn mark_of(row_key: &str) -> Option<&str> {
     row_key.rsplit_once('_').map(|(_, mark)| mark)
 }
 
-/// When the operation began whose op row has this RowKey.
+/// Returns the start time of the operation from the RowKey of its op row.
 pub(crate) fn created_of(row_key: &str) -> Option<DateTime<Utc>> {
     let (ticks, _) = row_key.strip_prefix(HEAD)?.split_once('_')?;
     edm::DateTime::from_ticks(ticks.parse().ok()?).ok().map(edm::DateTime::to_chrono)
 }
 
-/// Something elsewhere that a committed write has to be carried to.
+/// A change in another place that a committed write requires.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// The RowKey of the entity.
     pub(crate) row_key: String,
-    /// The type of the entity, by the text that its RowKeys begin with.
+    /// The type of the entity, as the prefix of its RowKeys.
     pub(crate) of: String,
     /// The contributor that settles it.
     pub(crate) contributor: String,
-    /// What the contributor calls it.
+    /// The contributor's name for the target.
     pub(crate) address: String,
 }
 
@@ -98,15 +99,16 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What separates the keys in the address of a target that is a row: no key has it.
+/// Separates the keys in the address of a target that is a row. No key contains it.
 const SEPARATOR: char = '\n';
 
-/// The address of a target that is a row.
+/// Returns the address of a target that is a row.
 pub(crate) fn row_address((partition_key, row_key): &Keys) -> String {
     format!("{partition_key}{SEPARATOR}{row_key}")
 }
 
-/// The keys in the address of a target that is a row, of a declaration by its name.
+/// Returns the keys in the address of a target that is a row. `declaration` names the target in
+/// errors.
 pub(crate) fn keys_at(address: &str, declaration: &str) -> Result<Keys> {
     let keys = address.split_once(SEPARATOR);
     keys.map(|(partition_key, row_key)| (partition_key.to_owned(), row_key.to_owned())).ok_or_else(
@@ -117,7 +119,7 @@ pub(crate) fn keys_at(address: &str, declaration: &str) -> Result<Keys> {
     )
 }
 
-/// A claim that a write made or gives up.
+/// A claim that a write makes or releases.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClaimRef {
@@ -128,29 +130,29 @@ pub(crate) struct ClaimRef {
     pub(crate) of: String,
     /// The name of the unique value.
     pub(crate) name: String,
-    /// The RowKey of the op row that the claim named before it was given up; `None` for one that the
-    /// write made.
+    /// The RowKey of the op row that the claim named before it was released; `None` for a claim that
+    /// the write made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<String>,
 }
 
-/// What an op row says.
+/// The content of an op row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpRow {
-    /// The write was committed; this is left to be settled.
+    /// The write was committed; these changes remain to be settled.
     Committed {
         created: DateTime<Utc>,
         targets: Vec<Target>,
         claims: Vec<ClaimRef>,
-        /// The trace in which it was written.
+        /// The trace of the write.
         trace: Option<TraceParent>,
     },
-    /// The write never will be committed.
+    /// The write will never be committed.
     Void { created: DateTime<Utc> },
 }
 
 impl OpRow {
-    /// The row, at the key of an operation in the partition of its entities.
+    /// Returns the row at the key of an operation, in the partition of its entities.
     pub(crate) fn row(&self, partition_key: &str, row_key: &str) -> Result<DynamicEntity> {
         let mut row = DynamicEntity::new(partition_key, row_key);
         row.set(FORMAT, FORMAT_VERSION);
@@ -183,13 +185,13 @@ impl OpRow {
             return Ok(Self::Void { created });
         }
         let (targets, claims) = (json(row, TARGETS)?, json(row, CLAIMS)?);
-        // A write is settled without the trace that it cannot be found in.
+        // An invalid trace does not prevent settling.
         let trace = text(row, TRACE).and_then(|trace| trace.parse().ok());
         Ok(Self::Committed { created, targets, claims, trace })
     }
 }
 
-/// Takes targets off a stored op row.
+/// Removes targets from a stored op row.
 pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Result<()> {
     let mut targets: Vec<Target> = json(row, TARGETS)?;
     targets.retain(|target| !finished.contains(target));
@@ -198,7 +200,7 @@ pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Re
     set_json(row, TARGETS, &targets)
 }
 
-/// Writes a list as JSON into as many properties as it takes; an empty one into none.
+/// Writes a list as JSON into as many properties as needed; an empty list into none.
 fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Result<()> {
     if list.is_empty() {
         return Ok(());

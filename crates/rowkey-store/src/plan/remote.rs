@@ -1,4 +1,4 @@
-//! Indexes in other partitions: copies that follow the entity after its commit.
+//! Indexes in other partitions: copies that are updated after the commit of the entity.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -19,7 +19,7 @@ pub(crate) struct RemoteIndex {
 }
 
 impl RemoteIndex {
-    /// All that `E` declares.
+    /// Returns all indexes of this kind that `E` declares.
     pub(crate) fn all<E: Entity>() -> impl Iterator<Item = Self> {
         let indexes = E::INDEXES.iter().enumerate();
         let remote = indexes.filter(|(_, index)| index.scope == Scope::OtherPartition);
@@ -69,14 +69,14 @@ impl RemoteIndex {
         settling.wrote(write)
     }
 
-    /// Whether the row is that of another entity, which has the value.
+    /// Whether the row belongs to another entity, which has the value.
     async fn is_taken<E: Entity>(
         &self,
         settling: &Settling<E>,
         owner: Option<Keys>,
         keys: &Keys,
     ) -> Result<bool> {
-        // A row that names no entity is not one of the index: it is left alone.
+        // A row that names no entity does not belong to the index and is left unchanged.
         let Some(owner) = owner else { return Ok(true) };
         match settling.table().row(&owner).await? {
             Some(head) => {
@@ -86,7 +86,7 @@ impl RemoteIndex {
         }
     }
 
-    /// Whether a stored copy is the one that the head has.
+    /// Whether a stored copy is the one that the head demands.
     fn is_right<E: Entity>(
         &self,
         found: &Stored<DynamicEntity>,
@@ -126,11 +126,11 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        // The new place first: a lookup may meet both, and meets one at least.
+        // The new copy comes first: a lookup finds both copies or one, never none.
         if let Some(entity) = change.after
             && let Some(keys) = index_keys(entity, self.position)?
         {
-            // A copy has a few properties more than the entity, and must not be found too large later.
+            // Check now whether the copy, which has a few more properties, is too large.
             let (index, mark) = (self.index, change.op.mark());
             let content = change.content(entity);
             EncodedRow::of(&CopyRow { content, index, keys: &keys, primary: change.keys, mark })?;
@@ -155,5 +155,5 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     }
 }
 
-/// Which version of a row was seen; `None` if there was none.
+/// The version of a row that was read; `None` if it did not exist.
 pub(crate) type Version = Option<ETag>;

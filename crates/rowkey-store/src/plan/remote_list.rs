@@ -1,4 +1,4 @@
-//! Lists in other partitions: each follows its entities after their commits.
+//! Lists in other partitions, which are updated after the commits of their entities.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -15,22 +15,22 @@ use crate::row::Keys;
 pub(crate) struct RemoteList {
     position: usize,
     list: &'static List,
-    /// The text that the RowKeys of the type begin with.
+    /// The prefix of the RowKeys of the type.
     of: &'static str,
 }
 
 impl RemoteList {
-    /// All that `E` declares.
+    /// Returns all lists of this kind that `E` declares.
     pub(crate) fn all<E: Entity>(of: &'static str) -> impl Iterator<Item = Self> {
         let lists = E::LISTS.iter().enumerate();
         let remote = lists.filter(|(_, list)| list.place == ListPlace::Elsewhere);
         remote.map(move |(position, list)| Self { position, list, of })
     }
 
-    /// Puts the entity on the list, or takes it off.
+    /// Adds the entity to the list, or removes it.
     ///
-    /// The list is read before the entity and written as it was read, so a call that is overtaken is
-    /// refused.
+    /// The list is read before the entity and written only if it is unchanged, so a call that
+    /// another one has overtaken is refused.
     async fn settle_at<E: Entity + Send + Sync + 'static>(
         &self,
         settling: &Settling<E>,
@@ -45,7 +45,7 @@ impl RemoteList {
         let listed = listed(self.list, settling.keys(), self.of);
         if let Err(error) = edit(&mut after, &at, self.list, &listed, is_on) {
             if let (ErrorKind::TooLarge, Some(found)) = (error.kind(), found) {
-                // So that lookups do not take the list for a whole one.
+                // Lookups must not take the list for a complete one.
                 let mut full = found.entity;
                 if note_full(&mut full) {
                     let noted = table.write(table.transaction().replace((&full, found.etag)));
@@ -81,7 +81,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        // Lists that it joins come first: a lookup may meet it on both, and meets it on one at least.
+        // Joined lists come first: a lookup finds the entity in both or in one list, never in none.
         for (keys, _) in edits(change, self.position)? {
             plan.target(row_address(&keys));
         }

@@ -1,4 +1,4 @@
-//! Folding operations of one plan, and its limits.
+//! Tests of merging operations in a plan, and of its limits.
 
 use chrono::DateTime;
 use rowkey::ErrorKind;

@@ -10,8 +10,8 @@ use crate::row::{Keys, index_keys};
 
 /// The declared unique values of `E`.
 ///
-/// An entity that keeps its value claims nothing: as long as the head that was read stands, its claim
-/// does, and the commit is refused if it does not.
+/// An entity that keeps its value claims nothing. Its claim stands as long as the head that was read
+/// does, and the commit is refused if the head has changed.
 pub(crate) struct UniqueValues;
 
 impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
@@ -63,7 +63,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 });
             }
         }
-        // In one order for all writers, so that two of them do not wait for each other's claims.
+        // Sorted in the same order by all writers, so that two writers do not block each other's claims.
         plan.plan.claims.sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
         Ok(())
     }

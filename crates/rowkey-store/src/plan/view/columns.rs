@@ -1,17 +1,18 @@
-//! The columns of a summary: what each says of a group, and how it follows one entity's change.
+//! The columns of a summary: their contents, and their update when one entity changes.
 
 use rowkey::edm::{Value, ValueRef};
 use rowkey::{Column, DynamicEntity, Error, ErrorKind, Property, Result};
 
-/// What a summary says of its group, column by column.
+/// The columns of a summary.
 ///
-/// A summary has the types that its columns are stored as. Contributions have those of the values themselves.
+/// The summary stores values with the types of its columns; contributions store them with the types of the
+/// entity's values.
 pub(super) struct Columns<E>(pub(super) Vec<(&'static str, Kind<E>)>);
 
 pub(super) enum Kind<E> {
-    /// How many entities there are.
+    /// The number of entities.
     Count(Column<i64>),
-    /// The sum of a number of each.
+    /// The sum of a number of each entity.
     Sum(Column<i64>, Box<dyn Fn(&E) -> i64 + Send + Sync>),
     /// The first value in an order.
     First { of: ValueOf<E>, order: Order },
@@ -32,12 +33,12 @@ type Precedes = fn(&Value, &Value) -> Result<bool>;
 type Conversion = Box<dyn Fn(&Value) -> Result<Option<Value>> + Send + Sync>;
 
 impl Order {
-    /// The smallest first.
+    /// Smallest value first.
     pub(super) fn ascending<P: Property + Ord + 'static>(column: Column<P>) -> Self {
         Self::of(column, |a, b| Ok(own::<P>(a)? < own(b)?))
     }
 
-    /// The greatest first.
+    /// Greatest value first.
     pub(super) fn descending<P: Property + Ord + 'static>(column: Column<P>) -> Self {
         Self::of(column, |a, b| Ok(own::<P>(a)? > own(b)?))
     }
@@ -71,7 +72,7 @@ fn untaken(name: &str) -> Error {
     Error::refused(ErrorKind::Invalid, what)
 }
 
-/// A value of an entity, as a contribution stores it.
+/// Converts a value of an entity to the form that a contribution stores.
 pub(super) fn stored<P: Property>(name: &'static str, value: Option<&P>) -> Result<Option<Value>> {
     let Some(value) = value else { return Ok(None) };
     let value = value.to_value().map_err(|error| untaken(name).with_source(error));
@@ -79,7 +80,7 @@ pub(super) fn stored<P: Property>(name: &'static str, value: Option<&P>) -> Resu
 }
 
 impl<E> Columns<E> {
-    /// Adds to a contribution what `entity` adds to its group.
+    /// Adds the values of `entity` to a contribution.
     pub(super) fn contribute(&self, entity: &E, contribution: &mut DynamicEntity) -> Result<()> {
         for (name, kind) in &self.0 {
             let value = match kind {
@@ -94,7 +95,7 @@ impl<E> Columns<E> {
         Ok(())
     }
 
-    /// The columns of a group without entities.
+    /// Sets the columns of a group without entities.
     pub(super) fn clear(&self, summary: &mut DynamicEntity) -> Result<()> {
         for (name, kind) in &self.0 {
             match kind {
@@ -105,8 +106,8 @@ impl<E> Columns<E> {
         Ok(())
     }
 
-    /// Puts `new` in the place of `old` among the contributions that `summary` sums up. Says whether
-    /// that was possible: what remains when the first value goes, only the others tell.
+    /// Replaces `old` by `new` in a `summary`. Returns whether that was possible: when the first
+    /// value leaves, the new first value can only be found among the other contributions.
     pub(super) fn replace(
         &self,
         summary: &mut DynamicEntity,
@@ -128,7 +129,7 @@ impl<E> Columns<E> {
                     let first =
                         match first_of(first.as_ref(), old_value, new_value, order.precedes)? {
                             First::New(first) => Some(first),
-                            // Written again: another program may have stored it as another type.
+                            // Written again, because another program may have stored another type.
                             First::Same => first,
                             First::Unknown => return Ok(false),
                         };
@@ -147,11 +148,11 @@ impl<E> Columns<E> {
     }
 }
 
-/// Moves a number of the summary; not if it has none.
+/// Adjusts a number of the summary; returns `false` if the summary has none.
 fn step(summary: &mut DynamicEntity, column: Column<i64>, old: i64, new: i64) -> Result<bool> {
     let sum = summary.get(column.name()).map(|sum| column.from_value(sum.as_ref()));
     let Some(Ok(sum)) = sum else { return Ok(false) };
-    // In 128 bits: what is taken away may be negative.
+    // In 128 bits, because subtracting a negative number may exceed 64.
     let sum = i64::try_from(i128::from(sum) - i128::from(old) + i128::from(new));
     set_sum(summary, column, sum.map_err(|_| too_large(column))?)?;
     Ok(true)
@@ -178,11 +179,11 @@ fn number(value: Option<&Value>) -> i64 {
     if let Some(Value::Int64(number)) = value { *number } else { 0 }
 }
 
-/// What becomes of the first value when one changes.
+/// The effect of a change of one value on the first value.
 enum First {
     New(Value),
     Same,
-    /// Only the other values can tell.
+    /// Only the other values can decide.
     Unknown,
 }
 
@@ -194,7 +195,7 @@ fn first_of(
 ) -> Result<First> {
     Ok(match (first, old, new) {
         (None, None, Some(new)) => First::New(new.clone()),
-        // It comes first, with or without the old one.
+        // The new value comes first, whether or not the old value did.
         (Some(first), _, Some(new)) if !precedes(first, new)? => First::New(new.clone()),
         (Some(first), Some(old), _) if precedes(first, old)? => First::Same,
         (_, None, None) | (Some(_), None, Some(_)) => First::Same,

@@ -1,12 +1,12 @@
 //! Materialized views: summaries of groups of entities, each read by one point query.
 //!
-//! Beside each summary lies a row for every entity in it, its contribution, which says what the entity
-//! adds; one transaction changes both. So a change that is settled twice, late or out of order counts
-//! once.
+//! Each summary is stored together with one contribution row per entity, which holds what the entity
+//! adds. One transaction changes both. A change that is settled twice, late or out of order therefore
+//! counts once.
 //!
 //! | row | RowKey | properties |
 //! |---|---|---|
-//! | summary | what the group says | those of the view, `View`: its name, and all others as they were |
+//! | summary | chosen by the group | those of the view; `View`, its name; all others unchanged |
 //! | contribution | `from_{summary}_{partition}_{row}` | `RowFormat`, `View`, `PrimaryPartitionKey`, `PrimaryRowKey`, the values of the entity |
 
 mod columns;
@@ -28,25 +28,25 @@ use crate::job::Verdict;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
 use columns::{Columns, Kind, Order, stored};
 
-/// The view that a summary or a contribution is of.
+/// The property with the name of the view that a summary or a contribution belongs to.
 const VIEW: &str = "View";
 
-/// Summaries, of type `S`, of the entities of type `E`: one for each group of them.
+/// Summaries of type `S`, one for each group of entities of type `E`.
 ///
-/// The store of the entities keeps it: [`StoreBuilder::following`](crate::StoreBuilder::following). A
-/// summary is an ordinary entity, in any table, which is read with one request. The view writes the
-/// columns it was told of, as the types that `S` stores them as, and keeps all others as they are; all else that `S`
-/// has must be optional.
+/// The store of the entities maintains the view: see
+/// [`StoreBuilder::following`](crate::StoreBuilder::following). A summary is an ordinary entity in any table
+/// and is read with one request. The view writes the columns that were added to it, with the types that `S`
+/// stores, and leaves all others unchanged. All other properties of `S` must be optional.
 ///
-/// A summary follows a write after its commit: at once as a rule, a moment later if another writer
-/// changed the summary meanwhile or the program stopped, by [`Store::run`](crate::Store::run). A summary
-/// without entities stays, and says 0.
+/// A summary is updated after the commit of a write. This usually happens in the same call. If another writer
+/// changed the summary at the same time or the program stopped, [`Store::run`](crate::Store::run) updates it
+/// a moment later. A summary without entities is kept, with the count 0.
 ///
-/// Costs, for each group that an entity joins, leaves or changes: three reads and one transaction. A
-/// write that changes nothing of what the view says costs nothing. When the entity goes that has the
-/// smallest or greatest value of a column, all contributions of the group are read. All writes of a
-/// group meet in its summary: some ten a second. Entities that were there before the view are counted
-/// when they are written again: [`Store::rewrite`](crate::Store::rewrite).
+/// Costs three reads and one transaction for each group that an entity joins, leaves or changes. A write that
+/// changes nothing in the view costs nothing. When an entity leaves that has the smallest or greatest value
+/// of a column, all contributions of the group are read. All writes of a group update one summary, which
+/// limits a group to about ten writes a second. Entities that were stored before the view was added are
+/// counted when they are written again: [`Store::rewrite`](crate::Store::rewrite).
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount, edm::DateTime};
@@ -107,13 +107,13 @@ pub struct View<E, S> {
 
 type GroupOf<E, S> = Box<dyn Fn(&E) -> Option<Key<S>> + Send + Sync>;
 
-/// Declaring one.
+/// Declaration.
 impl<E, S: Entity> View<E, S> {
-    /// A view whose summaries lie in `table`. Sends nothing.
+    /// Creates a view whose summaries are stored in `table`. Sends nothing.
     ///
-    /// `group` says which summary an entity is part of, if any. A summary is of one view, whose `name` it
-    /// carries: give each view another one, and keep it. The functions given to this and to the columns
-    /// say what the entity alone tells, and the same each time.
+    /// `group` returns the key of the summary that an entity belongs to, if any. Each summary belongs to
+    /// one view and stores its `name`: give each view its own name and do not change it. `group` and the
+    /// functions of the columns must depend on the entity alone and return the same result each time.
     pub fn new(
         name: &'static str,
         table: &Table,
@@ -126,16 +126,16 @@ impl<E, S: Entity> View<E, S> {
         Self { name, table: Deciding::new(table), group: Box::new(group), columns }
     }
 
-    /// This column says how many entities there are in the group.
+    /// Stores the number of entities in the group in this column.
     #[must_use = "it gives the view with the column"]
     pub fn count(self, column: Column<i64>) -> Self {
         self.column(column.name(), Kind::Count(column))
     }
 
-    /// This column is the sum of a number of each entity: of money in cents, say.
+    /// Stores the sum of a number of each entity in this column, such as an amount in cents.
     ///
-    /// Sums of doubles depend on the order in which they are made, so there are none. A sum that does
-    /// not fit an `i64`, or the type that it is stored as, leaves the change unsettled, and workers report it.
+    /// Sums of doubles are not supported, because they depend on the order of addition. If a sum does not fit
+    /// an `i64` or the stored type, the change is not settled, and workers report it.
     #[must_use = "it gives the view with the column"]
     pub fn sum<N: Into<i64>>(
         self,
@@ -145,7 +145,7 @@ impl<E, S: Entity> View<E, S> {
         self.column(column.name(), Kind::Sum(column, Box::new(move |entity| of(entity).into())))
     }
 
-    /// This column is the smallest value that any entity of the group has.
+    /// Stores the smallest value of any entity of the group in this column.
     #[must_use = "it gives the view with the column"]
     pub fn min<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
@@ -155,7 +155,7 @@ impl<E, S: Entity> View<E, S> {
         self.first(column.name(), of, Order::ascending(column))
     }
 
-    /// This column is the greatest value that any entity of the group has, or the latest time.
+    /// Stores the greatest value, or the latest time, of any entity of the group in this column.
     #[must_use = "it gives the view with the column"]
     pub fn max<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
@@ -182,7 +182,7 @@ impl<E, S: Entity> View<E, S> {
     }
 }
 
-/// What an entity adds to a group, and the keys of the group's summary.
+/// The contribution of an entity to a group, and the keys of the group's summary.
 struct Part {
     summary: Keys,
     row: DynamicEntity,
@@ -199,13 +199,13 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         Ok(Some(Part { summary, row }))
     }
 
-    /// Makes a summary agree with what one entity is.
+    /// Makes a summary agree with the current state of one entity.
     ///
-    /// The order is everything. The summary is read first, then the entity and its contribution, and in
-    /// any case the summary is written on condition that it is as it was read. So a write that lands
-    /// late is refused if another one came between, and one that was decided by an older entity than
-    /// the last never stands. This is why a summary that needs no change is written, too, and why one
-    /// without entities stays.
+    /// The order matters. First the summary is read, then the entity and its contribution. Then the
+    /// summary is always written, on condition that it is unchanged. A late write is therefore refused
+    /// if another one came in between, and a write based on an older state of the entity never
+    /// overwrites a newer one. This is why a summary that needs no change is written as well, and why a
+    /// summary without entities is kept.
     async fn settle_one(&self, settling: &Settling<E>, keys: &Keys) -> Result<Settled> {
         let summary = self.table.row(keys).await?;
         let of_view = summary.as_ref().map(|stored| text(&stored.entity, VIEW));
@@ -249,10 +249,11 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         settling.wrote(transaction.submit().await)
     }
 
-    /// A summary with `new` in the place of `old`, by what it says, or else by all contributions.
+    /// Returns the summary with `new` in place of `old`. Computes it from the old summary if
+    /// possible, and otherwise from all contributions.
     ///
-    /// They may come in several pages: a writer of one in between writes the summary, too, and the
-    /// condition on it fails.
+    /// Contributions may be read in several pages. A writer that changes one in between also writes
+    /// the summary, so the condition on the summary fails.
     async fn summary(
         &self,
         before: &DynamicEntity,
@@ -296,7 +297,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         let part = |entity: Option<&E>| entity.map(|entity| self.part(entity, change.keys));
-        // The write is refused if the entity cannot be in its group; what cannot be never was.
+        // An invalid group of `after` refuses the write; an invalid one of `before` was never stored.
         let new = part(change.after).transpose()?.flatten();
         let old = part(change.before).and_then(Result::ok).flatten();
         let is_same = old.as_ref().map(|part| &part.row) == new.as_ref().map(|part| &part.row);
@@ -359,7 +360,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
     }
 }
 
-/// The row of what the entity at `entity` adds to a summary, without what that is.
+/// Returns the contribution row of `entity` to a summary, without its values.
 fn contribution(view: &str, summary: &Keys, entity: &Keys) -> Result<DynamicEntity> {
     let mut out = writer(&summary.1);
     out.part(&entity.0, PART);
@@ -377,10 +378,10 @@ fn contribution(view: &str, summary: &Keys, entity: &Keys) -> Result<DynamicEnti
     Ok(row)
 }
 
-/// The parts of the RowKey of a contribution, but for the last, end with `_`.
+/// In the RowKey of a contribution, all parts except the last end with `_`.
 const PART: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
 
-/// What the RowKey of each contribution to a summary begins with.
+/// Writes the prefix of the RowKeys of all contributions to a summary.
 fn writer(summary_row_key: &String) -> KeyWriter {
     let mut out = KeyWriter::new();
     out.literal("from_");
