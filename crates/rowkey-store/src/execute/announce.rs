@@ -1,7 +1,8 @@
-//! Announcing a write before its commit: a message that appears by itself if the writer goes away.
+//! Announcing a write before its commit: a hidden message that appears by itself if the writer
+//! stops.
 //!
-//! If the queue cannot be reached in a short time, or does not answer, a row in one of a few backlog
-//! partitions takes the message's place. A write that can leave neither is not committed.
+//! If the queue cannot be reached quickly or does not answer, a row in one of a few backlog
+//! partitions replaces the message. A write that cannot be announced in either way is not committed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,68 +22,68 @@ use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 /// How long a message stays hidden while its writer commits and settles.
 pub(crate) const HIDDEN: Duration = Duration::from_secs(60);
 
-/// How long after its operation began a writer sends requests of it, by its own clock. Blobs may be
-/// uploaded in that time.
+/// How long after the start of its operation a writer sends requests, by its own clock. This
+/// includes the upload of blobs.
 pub(crate) const SENT: Duration = Duration::from_secs(300);
 
-/// The longest time after which a request that was sent may still land.
+/// The longest time until a request that was sent takes effect.
 pub(crate) const LATEST: Duration = Duration::from_secs(600);
 
 /// How long a writer waits for the queue.
 const BUDGET: Duration = Duration::from_secs(1);
 
-/// How long the queue is left alone after it failed.
+/// How long the queue is not used after a failure.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// How many rows of the backlog are remembered for the receiver of this program. Drains find the others.
+/// How many backlog rows are remembered for the receiver of this program. Drains find the others.
 const MAX_LEFT: usize = 1000;
 
-/// How many partitions share the rows of the backlog.
+/// The number of backlog partitions.
 pub(crate) const BACKLOGS: u8 = 4;
 
 const NOTICE: &str = "Notice";
 
-/// Where the writes of a store are announced.
+/// Announces the writes of a store.
 pub(crate) struct Announcer {
     queue: Queue,
-    /// Until when the queue is left alone.
+    /// The queue is not used before this time.
     resting_until: Mutex<DateTime<Utc>>,
-    /// Wakes the receiver of this program when a write was left to it.
+    /// Wakes the receiver of this program when a writer leaves a write to it.
     wake: Notify,
-    /// Rows of the backlog that writers of this program left, and that no message tells of.
+    /// Backlog rows that writers of this program left, without a message.
     left: Mutex<Vec<Keys>>,
 }
 
-/// What stands for a write until it is settled.
+/// The announcement of a write, kept until the write is settled.
 pub(crate) enum Announced {
     Message(Message),
     Backlog(Keys),
 }
 
-/// The body of a message: where the op row is, or would be.
+/// The body of a message: the keys of the op row, which exists if the write was committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     /// The version of this format.
     v: u8,
     /// The PartitionKey and the RowKey of the op row.
     pub(crate) op: Keys,
-    /// The claims that the write makes, which no op row names if it is never committed.
+    /// The claims of the write. If it is never committed, no op row names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) claims: Vec<ClaimRef>,
 }
 
-/// The version of messages that this program writes; those of version 1 name no op row.
+/// The message version that this program writes. Messages of version 1 do not name the op row.
 const VERSION: u8 = 2;
 
-/// The most characters that the claims of a notice have in all, so that it fits into a message and into a
-/// property. What a write with more leaves is found when a value is claimed again.
+/// The maximum total size of the claims in a notice, in characters, so that it fits into a message and
+/// into a property. Further claims are cleaned up when their values are claimed again.
 const MAX_CLAIMS: usize = 24 * 1024;
 
 impl Notice {
     pub(crate) fn new(op: Keys, mut claims: Vec<ClaimRef>) -> Self {
         let mut room = MAX_CLAIMS;
         let fits = |claim: &ClaimRef| {
-            // A character of an unusual key is escaped, or has several bytes.
+            // Unusual characters in keys are escaped or take several bytes.
             let size = 120 + claim.name.len() + claim.of.len() + claim.row_key.len();
             let size = size + claim.keys.0.len() + claim.keys.1.len();
             let left = room.checked_sub(size);
@@ -94,8 +95,8 @@ impl Notice {
         Self { v: VERSION, op, claims }
     }
 
-    /// Reads the text of a message, or of a row of the backlog; `None` if a newer program wrote it, which
-    /// a program of that version will receive.
+    /// Reads the text of a message or of a backlog row; `None` if a newer program wrote it. A program of
+    /// that version will receive it.
     pub(crate) fn read(text: &str) -> Result<Option<Self>> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -134,13 +135,13 @@ impl Announcer {
         &self.queue
     }
 
-    /// Announces a write. One request; two if the queue does not take the message.
+    /// Announces a write. One request; two if the queue does not accept the message.
     pub(crate) async fn announce(&self, table: &Deciding, notice: &Notice) -> Result<Announced> {
         self.announce_at(table, notice, &notice.op.1).await
     }
 
-    /// Announces the void of another party's operation. Where the queue is down, its row of the backlog is
-    /// another one than that of the operation's writer, who deletes its own when it has ended.
+    /// Announces the void of another program's operation. If the queue is unavailable, the backlog row
+    /// differs from that of the operation's writer, who deletes its own row at the end.
     pub(crate) async fn announce_void(&self, table: &Deciding, op: Keys) -> Result<()> {
         let row_key = format!("{}_void", op.1);
         self.announce_at(table, &Notice::new(op, Vec::new()), &row_key).await.map(drop)
@@ -170,7 +171,7 @@ impl Announcer {
         let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
         row.set(FORMAT, FORMAT_VERSION);
         row.set(NOTICE, notice.text()?);
-        // Sent again without an answer: it is the same row.
+        // If the row exists, an unanswered attempt inserted it.
         match table.insert(&row).await {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => Ok(Announced::Backlog(keys)),
@@ -182,7 +183,7 @@ impl Announcer {
         put.hidden_for(HIDDEN).send().await
     }
 
-    /// Takes back the announcement of a write that left nothing to be settled.
+    /// Withdraws the announcement of a write that left nothing to settle.
     pub(crate) async fn withdraw(&self, table: &Deciding, announced: Announced) {
         let withdrawn = match announced {
             Announced::Message(message) => self.queue.delete_if_exists(&message).await.map(drop),
@@ -192,13 +193,13 @@ impl Announcer {
             }
         };
         if let Err(error) = withdrawn {
-            // A worker finds that there is nothing to do.
+            // A worker will find nothing to do.
             tracing::debug!(%error, "the announcement of a settled write stays");
         }
     }
 
-    /// Makes an announcement appear after `delay`; if that is none, wakes the receiver of this program. A row of
-    /// the backlog is found by that one, or by the next drain.
+    /// Makes an announcement appear after `delay`; without a delay, wakes the receiver of this program. A
+    /// backlog row is found by this receiver or by the next drain.
     pub(crate) async fn reveal(&self, announced: &Announced, delay: Duration) {
         match announced {
             Announced::Message(message) => {
@@ -218,12 +219,12 @@ impl Announcer {
         }
     }
 
-    /// Completes when a writer of this program left something since it last did.
+    /// Waits until a writer of this program leaves a write to the receiver.
     pub(crate) async fn left(&self) {
         self.wake.notified().await;
     }
 
-    /// The rows of the backlog that writers of this program left.
+    /// Takes the backlog rows that writers of this program left.
     pub(crate) fn take_left(&self) -> Vec<Keys> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -233,23 +234,23 @@ impl Announcer {
     }
 }
 
-/// The partition of the backlog that an operation's row is in.
+/// Returns the backlog partition of an operation.
 fn backlog(op: &Keys) -> String {
     let last = op.1.bytes().last().unwrap_or_default();
     backlog_partition(last % BACKLOGS)
 }
 
-/// The PartitionKey of one part of the backlog.
+/// Returns the PartitionKey of a backlog partition.
 pub(crate) fn backlog_partition(number: u8) -> String {
     format!("backlog_{number}")
 }
 
-/// Whether a row is one of the backlog.
+/// Whether a row is a backlog row.
 pub(crate) fn is_backlog(row: &DynamicEntity) -> bool {
     text(row, NOTICE).is_some()
 }
 
-/// What a row of the backlog announces; `None` if a newer program wrote it.
+/// Reads the notice in a backlog row; `None` if a newer program wrote it.
 pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Option<Notice>> {
     if is_newer(row) {
         return Ok(None);

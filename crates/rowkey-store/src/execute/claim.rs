@@ -10,21 +10,21 @@ use crate::plan::NewClaim;
 use crate::plan::op::{self, Op, OpRow};
 use crate::row::{Claim, Keys, Marked};
 
-/// What became of an operation that another party presumes dead.
+/// The decision about an operation that another program presumes dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Committed,
-    /// A void stands: it never will be committed.
+    /// A void exists, so the operation will never be committed.
     Void,
 }
 
-/// How often a claim without an answer is sent again.
+/// How often an unanswered claim is sent again.
 const REPETITIONS: usize = 3;
 
 /// Claims a value for its entity. One request if the value is free.
 ///
-/// Fails with [`ErrorKind::AlreadyExists`] if another entity has the value. `in_doubt` says afterwards
-/// whether a request of it may land later.
+/// Fails with [`ErrorKind::AlreadyExists`] if another entity has the value. Sets `in_doubt` if a
+/// request may take effect later.
 pub(crate) async fn claim(
     table: &Deciding,
     announcer: &Announcer,
@@ -38,7 +38,7 @@ pub(crate) async fn claim(
     let mut rounds = Rounds::new(table.table(), keys);
     let mut repetitions = REPETITIONS;
     loop {
-        // Not repeated by the client, which does not say whether an attempt may land later.
+        // Not repeated by the client, which does not report unanswered attempts.
         let lost = match table.table().insert(&row).await {
             Ok(etag) => return Ok(etag),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => error,
@@ -55,7 +55,7 @@ pub(crate) async fn claim(
         if let Some(found) = table.row(keys).await? {
             let claim = Claim::read(&found.entity)?;
             if claim == wanted {
-                // An attempt of this very claim was executed, and its answer was lost.
+                // An earlier attempt stored this claim, and its response was lost.
                 return Ok(found.etag);
             }
             let taken = take_over(table, announcer, new, &claim, &row, found.etag).await?;
@@ -69,12 +69,12 @@ pub(crate) async fn claim(
     }
 }
 
-/// Writes a claim over one that stands, if its owner does not have the value. `None` if the claim has
-/// changed meanwhile.
+/// Replaces an existing claim if its owner does not have the value. `None` if the claim has changed
+/// in the meantime.
 ///
-/// The order decides: first what becomes of the operation that wrote the claim, then the head that it
-/// may have written, then the claim under the ETag that was read before both. An owner that wants the
-/// value again rewrites its claim first.
+/// The order matters: first decide the operation that wrote the claim, then read the head that it may
+/// have written, then replace the claim under the ETag that was read before both. An owner that wants
+/// the value again rewrites its claim first.
 async fn take_over(
     table: &Deciding,
     announcer: &Announcer,
@@ -89,11 +89,11 @@ async fn take_over(
     }
     let head = if is_own { table.row_as::<Marked>(&claim.owner).await? } else { None };
     if new.inserts && head.is_some() {
-        // A deletion gives the claim up with it. An insert that took the claim before and lands
-        // after that would have none.
+        // A deletion releases the claim together with the entity. An insert that took over the
+        // claim before the deletion, and was committed after it, would have no claim.
         return Err(Error::refused(ErrorKind::AlreadyExists, "there is an entity with its keys"));
     }
-    // The operation that wrote the head was committed; another one of the same entity may be under way.
+    // The operation that wrote the head is committed. Another one of the same entity may be in progress.
     let mark = head.and_then(|head| head.entity.0);
     let is_decided = mark.is_some_and(|mark| op::mark_of(&claim.op) == Some(&mark));
     if !is_decided {
@@ -109,8 +109,8 @@ async fn take_over(
     }
 }
 
-/// Decides an operation that is presumed dead, by its op row. One request if a row stands there, otherwise three: a void
-/// is announced, so that a worker removes it when it has done its work.
+/// Decides an operation that is presumed dead, by its op row. One request if the row exists, otherwise three:
+/// a void is announced, so that a worker removes it later.
 pub(crate) async fn give_up(table: &Deciding, announcer: &Announcer, ended: &Keys) -> Result<()> {
     if fate(table, ended).await?.is_some() {
         return Ok(());
@@ -134,9 +134,9 @@ fn taken(new: &NewClaim) -> Error {
     Error::refused(ErrorKind::AlreadyExists, what).in_index(new.index)
 }
 
-/// Decides an operation: inserts a void at the key of its op row, unless one of both stands there. One
-/// request, two if a row stands there. `None` if that row was removed between the two: the operation was
-/// decided, and forgotten.
+/// Decides an operation: inserts a void at the key of its op row, unless an op row or a void exists. One
+/// request, two if a row exists. `None` if that row was removed between the two requests: the operation
+/// was decided and cleaned up.
 pub(crate) async fn end(table: &Deciding, keys: &Keys) -> Result<Option<Fate>> {
     let void = OpRow::Void { created: table.clock().now() }.row(&keys.0, &keys.1)?;
     match table.insert(&void).await {
@@ -148,7 +148,7 @@ pub(crate) async fn end(table: &Deciding, keys: &Keys) -> Result<Option<Fate>> {
     }
 }
 
-/// What stands at the key of an operation; `None` if nothing does.
+/// Reads the row at the key of an operation; `None` if there is none.
 pub(crate) async fn fate(table: &Deciding, keys: &Keys) -> Result<Option<(Fate, OpRow)>> {
     let Some(found) = table.row(keys).await? else { return Ok(None) };
     let row = OpRow::read(&found.entity)?;

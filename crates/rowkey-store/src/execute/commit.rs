@@ -1,4 +1,4 @@
-//! The commit: one entity group transaction, and what its refusal or its silence means.
+//! The commit: one entity group transaction, and the handling of a refusal or a missing response.
 
 use std::time::Duration;
 
@@ -12,29 +12,30 @@ use crate::plan::{CopyOf, Edit, Plan, Source, Write};
 use crate::row::{INDEX, Keys, Marked, primary_keys, text};
 use crate::wide;
 
-/// How often a transaction is adjusted and sent again in all, besides once for each of its operations.
+/// How often a transaction is adjusted and sent again, in addition to once per operation.
 const SPARE_ROUNDS: usize = 8;
 
-/// How often a transaction is sent again that was not answered.
+/// How often an unanswered transaction is sent again.
 const REPETITIONS: u32 = 3;
 
 /// The wait before the first repetition; each later one is four times as long.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// What became of a transaction.
+/// The result of a transaction.
 pub(crate) enum Committed {
-    /// It was committed. The `ETag` of each head in order, `None` for one that was deleted or
-    /// are not known because the answer was lost.
+    /// Committed, with the `ETag` of each head in order; `None` if it was deleted or the response
+    /// was lost.
     Yes(Vec<Option<ETag>>),
-    /// A row that the plan was made from has changed: make it again. Nothing was written.
+    /// A row that the plan is based on has changed: make the plan again. Nothing was written.
     Stale(Error),
 }
 
 /// Sends the transaction of a plan.
 ///
-/// An error with [`Outcome::Unknown`] says that it may have been committed, or may yet be.
+/// After an error with [`Outcome::Unknown`], the transaction may have been committed, or may be
+/// committed later.
 ///
-/// `in_doubt` says afterwards whether a request of it may land later.
+/// Sets `in_doubt` if one of its requests may take effect later.
 pub(crate) async fn commit(
     table: &Deciding,
     plan: &Plan,
@@ -45,7 +46,7 @@ pub(crate) async fn commit(
     let mut repetitions = REPETITIONS;
     loop {
         if plan.has_op_row() && is_old(table, plan) {
-            // What stood at the key of the op row may have come and gone.
+            // A void at the key of the op row may have been inserted and removed.
             let what = "the write was held up until its operation was given up";
             let error = Error::refused(ErrorKind::Unavailable, what);
             return if *in_doubt {
@@ -54,8 +55,8 @@ pub(crate) async fn commit(
                 Ok(Committed::Stale(error))
             };
         }
-        // Not repeated by the client: an attempt that was not answered may land after one that was, and
-        // then has to meet the op row.
+        // Not repeated by the client: an unanswered attempt may take effect after an answered one, and
+        // must then meet the op row.
         let add = |transaction, edit: &Edit| {
             edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
         };
@@ -68,7 +69,7 @@ pub(crate) async fn commit(
             }
             Err(error) => error,
         };
-        // An attempt before this one may have been executed, or may be executed later.
+        // An earlier attempt may have been executed, or may be executed later.
         let unanswered = error.outcome() == Outcome::Unknown;
         *in_doubt |= unanswered;
         if !*in_doubt && error.outcome() == Outcome::NotSent {
@@ -107,15 +108,15 @@ pub(crate) async fn commit(
             return Ok(Committed::Stale(stale));
         }
         if plan.has_op_row() && *in_doubt {
-            // The void that decided the attempt keeps this operation from being committed at all.
+            // The void that decided the attempt prevents any commit of this operation.
             let what = "the write was not answered, and its operation was given up";
             return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
         }
     }
 }
 
-/// Whether the writer was held up for so long, by a machine that slept for instance, that a worker may
-/// have decided the write and forgotten it. Then absence proves nothing.
+/// Whether the writer was stopped for so long, for example by a machine that was suspended, that a
+/// worker may have decided the write and removed all traces. A missing row then proves nothing.
 fn is_old(table: &Deciding, plan: &Plan) -> bool {
     let age = table.clock().now() - plan.op.created();
     age.to_std().is_ok_and(|age| age >= SENT)
@@ -123,14 +124,15 @@ fn is_old(table: &Deciding, plan: &Plan) -> bool {
 
 enum Decided {
     Committed,
-    /// A void stands.
+    /// A void exists.
     Never,
-    /// It was not committed, and sending it again does no harm.
+    /// Not committed yet; sending it again is harmless.
     NotYet,
     Unknown,
 }
 
-/// Finds out whether a transaction without an answer was committed. One that is repeated is not given up.
+/// Finds out whether an unanswered transaction was committed. If it will be repeated, does not give it
+/// up.
 async fn decide(table: &Deciding, plan: &Plan, operations: &[Edit], repeats: bool) -> Decided {
     let decided = if plan.has_op_row() {
         decide_by_op_row(table, plan, repeats).await
@@ -155,17 +157,17 @@ async fn decide_by_op_row(table: &Deciding, plan: &Plan, repeats: bool) -> Resul
     })
 }
 
-/// Decides by the mark of one entity. Its condition, if it has one, makes sending it again safe.
+/// Decides by the mark of one entity. If the operation has a condition, sending it again is safe.
 async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> Result<Decided> {
     let heads = || operations.iter().filter(|edit| matches!(edit.source, Source::Head));
     let replaced = || heads().find(|edit| matches!(edit.write, Write::Replace(..)));
     let inserted = || heads().find(|edit| matches!(edit.write, Write::Insert(_)));
-    // The one that tells most.
+    // The most conclusive head.
     let Some(head) = replaced().or_else(inserted).or_else(|| heads().next()) else {
         return Ok(Decided::Unknown);
     };
-    // That an entity is gone is all there is to know of its deletion: another writer who deleted it has made
-    // the same of its copies and of the rows that were read, but not of rows that this one inserts.
+    // A missing entity proves its deletion, even by another writer: that writer made the same changes to its
+    // copies and to the rows that were read, but not to rows that this write inserts.
     let is_alone =
         heads().count() == 1 && !operations.iter().any(|edit| matches!(edit.source, Source::Note));
     let keys = (plan.partition_key.clone(), head.row_key.clone());
@@ -183,7 +185,7 @@ async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> R
     })
 }
 
-/// The `ETag` of each head after a commit whose answer was lost.
+/// Reads the `ETag` of each head after a commit whose response was lost.
 async fn heads_now(table: &Deciding, plan: &Plan) -> Vec<Option<ETag>> {
     let mut etags = Vec::new();
     for head in plan.heads() {
@@ -195,8 +197,8 @@ async fn heads_now(table: &Deciding, plan: &Plan) -> Vec<Option<ETag>> {
     etags
 }
 
-/// Adjusts the operation that was refused to what is stored. Returns the reason if the plan has to be
-/// made again, and an error if the write is refused.
+/// Adjusts the refused operation to the stored state. Returns the reason if the plan has to be made
+/// again, and an error if the write is refused.
 async fn mend(
     table: &Deciding,
     plan: &Plan,
@@ -224,7 +226,7 @@ async fn mend(
             let keys = (plan.partition_key.clone(), edit.row_key.clone());
             match table.row(&keys).await? {
                 None => {}
-                // It was left over: the head, which the transaction guards, does not have it.
+                // A leftover row: the head, guarded by the transaction, does not have it.
                 Some(found)
                     if wide::number_of(&found.entity).is_some_and(|(of, _)| of == owner.1) =>
                 {
@@ -277,15 +279,15 @@ async fn mend(
     }
 }
 
-/// What stands where a copy is to be inserted.
+/// The row at the key of a copy that is inserted.
 enum Obstacle {
-    /// Nothing any more.
+    /// No row any more.
     None,
-    /// A copy that no entity demands: it may be written over as it is.
+    /// A copy that no entity demands. It may be replaced on condition that it is unchanged.
     Stale(ETag),
     /// The copy of another entity.
     Taken,
-    /// A row of something else.
+    /// A row of another kind.
     Foreign,
 }
 

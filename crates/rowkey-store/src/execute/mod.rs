@@ -1,10 +1,10 @@
-//! The executor: runs a plan. It owns conditions, rounds, unanswered requests and settling.
+//! The executor: runs a plan. It handles conditions, repetitions, unanswered requests and settling.
 //!
-//! - `announce`: the message, or the row of the backlog
-//! - `claim`: values that are claimed before the commit
+//! - `announce`: the message, or the backlog row
+//! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
-//! - [`settle`]: what follows elsewhere
-//! - `rounds`: how often a write that lost a race is tried again
+//! - [`settle`]: the changes in other places after the commit
+//! - `rounds`: the repetitions of a write that lost a race
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,47 +33,48 @@ use commit::{Committed, commit};
 use rounds::Rounds;
 use settle::{Noted, Settled, Settler, is_lost, release};
 
-/// The most that the clocks of two programs differ: the service refuses a request whose date is more than
-/// 15 minutes from its own.
+/// The largest difference between the clocks of two programs: the service refuses a request whose date
+/// differs from its own clock by more than 15 minutes.
 const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
 
-/// How long an op row or a void stays that a late request may have to meet: the time in which the writer
-/// sends requests, the time in which they land, and what two clocks differ.
+/// How long an op row or a void is kept if a late request may still meet it: the time in which the
+/// writer sends requests, the time until they take effect, and the largest clock difference.
 pub(crate) const KEPT: Duration = SENT.saturating_add(LATEST).saturating_add(SKEW);
 
-/// Blobs that are uploaded at a time.
+/// Blobs uploaded at once.
 const UPLOADS: usize = 8;
 
-/// The property of an op row or a void with the types whose workers have settled it for the last time.
+/// The property of an op row or a void that lists the types whose workers have settled it for the last
+/// time.
 const SETTLED: &str = "Settled";
 
-/// What runs plans on one table.
+/// Runs plans on one table.
 pub(crate) struct Executor {
     pub(crate) table: Deciding,
-    /// `None` if nothing of the table is prepared or settled.
+    /// `None` if no type of the table prepares or settles anything.
     pub(crate) announcer: Option<Arc<Announcer>>,
-    /// What settles, a type each.
+    /// One settler per type.
     pub(crate) settlers: Vec<Arc<dyn Settler>>,
 }
 
-/// What became of a plan.
+/// The result of a plan.
 pub(crate) enum Ran {
     Done {
-        /// The `ETag` of each head in order; `None` for deletions and where the answer was lost.
+        /// The `ETag` of each head in order; `None` for deletions and if the response was lost.
         etags: Vec<Option<ETag>>,
-        /// Whether everything elsewhere agrees.
+        /// Whether everything outside the transaction agrees.
         settled: Settled,
     },
-    /// Rows that the plan was made from have changed: make it again. Nothing was written.
+    /// Rows that the plan is based on have changed: make the plan again. Nothing was written.
     Stale(Error),
 }
 
 impl Executor {
-    /// Runs a plan: prepares, commits and settles. What a dropped future leaves is ended by a worker; its
-    /// blobs by a sweep.
+    /// Runs a plan: prepares, commits and settles. If the future is dropped, a worker finishes the write,
+    /// and a sweep deletes blobs that are left.
     pub(crate) async fn run(&self, mut plan: Plan) -> Result<Ran> {
         if !plan.has_op_row() {
-            // Checked before anything is sent, as below.
+            // `commit` also checks before it sends anything.
             return Ok(match commit(&self.table, &plan, &mut false).await? {
                 Committed::Yes(etags) => Ran::Done { etags, settled: Settled::Done },
                 Committed::Stale(error) => Ran::Stale(error),
@@ -90,7 +91,7 @@ impl Executor {
             forget(&plan, false).await;
             return Err(error.not_applied());
         }
-        // Nothing is committed before the transaction, even if a request before it was not answered.
+        // Errors before the transaction are `not_applied`, even if a request was not answered.
         let announced = announcer.announce(&self.table, &notice).await;
         let announced = match announced {
             Ok(announced) => announced,
@@ -124,7 +125,7 @@ impl Executor {
                 return Err(error);
             }
         };
-        // A new claim is kept by the head that was just written.
+        // The head that was just written confirms new claims, so they need no settling.
         let mut noted = Noted { in_doubt, finished: Vec::new() };
         let settled = self.settle(&plan, &op, &mut noted).await;
         self.end(&op, announced, settled, &noted).await;
@@ -140,11 +141,11 @@ impl Executor {
         operations.iter().fold(self.table.transaction(), add).check()
     }
 
-    /// Notes which operations wrote the claims that are given up. A request each.
+    /// Looks up the operations that wrote the claims to be released. One request each.
     async fn read_released(&self, plan: &mut Plan) -> Result<()> {
         let mut released = Vec::new();
         for claim in std::mem::take(&mut plan.released) {
-            // One that is not there, or is another's, needs no release.
+            // A claim that does not exist or belongs to another entity needs no release.
             let Some(found) = self.table.row(&claim.keys).await? else { continue };
             let found = Claim::read(&found.entity)?;
             if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {
@@ -155,11 +156,11 @@ impl Executor {
         Ok(())
     }
 
-    /// Settles what a plan left, and never fails: what is left is left to a worker.
+    /// Settles a plan and never fails: a worker settles what is left.
     async fn settle(&self, plan: &Plan, op: &Keys, noted: &mut Noted) -> Settled {
         let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
         if age >= HIDDEN {
-            // A worker has the message, and reckons with no request of the writer any more.
+            // A worker may have the message by now, and expects no more requests of the writer.
             return Settled::Pending;
         }
         match self.settle_surely(op, &plan.targets, &plan.released, noted).await {
@@ -171,7 +172,8 @@ impl Executor {
         }
     }
 
-    /// Settles, and once more if a request was not answered: what it would have done is done then.
+    /// Settles. If a request was not answered, settles once more, to do what the request would have
+    /// done.
     async fn settle_surely(
         &self,
         op: &Keys,
@@ -186,13 +188,13 @@ impl Executor {
         if !unanswered {
             return settled;
         }
-        // An error ends it; what the first pass left pending, the second settles.
+        // Stop at an error. The second pass also settles what the first left pending.
         let _ = settled?;
         self.settle_all(op, targets, claims, noted).await
     }
 
-    /// Settles as a worker does: what lost against another writer is tried again. The writes that one worker
-    /// settles at a time meet in a list that several entities have.
+    /// Settles as a worker does, and repeats targets that lost against another writer. Writes that one
+    /// worker settles in parallel compete for lists that several entities share.
     async fn settle_in_rounds(
         &self,
         op: &Keys,
@@ -241,7 +243,7 @@ impl Executor {
             return announcer.reveal(&announced, Duration::ZERO).await;
         }
         if noted.in_doubt {
-            // A request that lands late must meet the op row: it stays until none can.
+            // A late request must meet the op row, which stays until no request can take effect.
             return announcer.reveal(&announced, KEPT).await;
         }
         let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
@@ -251,9 +253,9 @@ impl Executor {
         }
     }
 
-    /// Undoes what a write prepared that certainly was not committed and never will be.
+    /// Undoes the preparation of a write that was not committed and never will be.
     ///
-    /// It goes by what is: an entity that was there before may have the value.
+    /// Decides by the stored state: an entity that existed before may have the value.
     async fn undo(&self, op: &Keys, claimed: Vec<&NewClaim>, announced: Announced, in_doubt: bool) {
         let mut undone = true;
         for new in claimed {
@@ -270,28 +272,29 @@ impl Executor {
         if !undone {
             announcer.reveal(&announced, Duration::ZERO).await;
         } else if in_doubt {
-            // What lands late is undone by the worker. A void that stands has to until nothing can land
-            // any more; the worker removes it.
+            // The worker undoes late requests. If there is a void, it must stay until no request can
+            // take effect; the worker then removes it.
             announcer.reveal(&announced, KEPT).await;
         } else {
             self.withdraw(announcer, op, announced).await;
         }
     }
 
-    /// Takes back the announcement of a write that left nothing, unless it is a row of the backlog that a
-    /// worker may have read by now: the worker may have put a void in the write's place, and removes it when
-    /// it finds the row again. The receipt of a message tells that a worker has it; a row has none.
+    /// Withdraws the announcement of a write that left nothing to settle. Keeps it if it is a backlog row
+    /// that a worker may have read by now: the worker may have inserted a void for the write, and removes
+    /// the void when it reads the row again. For a message, the pop receipt shows whether a worker has it; a
+    /// row has none.
     async fn withdraw(&self, announcer: &Announcer, op: &Keys, announced: Announced) {
         let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
-        // Half the time after which workers read it, for clocks that differ.
+        // Half the time after which workers read the row, because clocks differ.
         let is_young = age.is_some_and(|age| age.to_std().is_ok_and(|age| age < HIDDEN / 2));
         if is_young || matches!(announced, Announced::Message(_)) {
             announcer.withdraw(&self.table, announced).await;
         }
     }
 
-    /// What a worker does for an announcement: decides the write, and settles or undoes it. Both are the
-    /// same, because settling goes by what is.
+    /// Handles an announcement in a worker: decides the write, and settles or undoes it. Settling and
+    /// undoing are the same procedure, because both go by the stored state.
     pub(crate) async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let op = &notice.op;
         let mut found = claim::fate(&self.table, op).await?;
@@ -300,7 +303,7 @@ impl Executor {
             found = claim::fate(&self.table, op).await?;
         }
         let Some((_, row)) = found else {
-            // Another announcement of it came first, and nothing of it can land any more.
+            // Another announcement was handled first, and no request can take effect any more.
             let mut noted = Noted::default();
             let settled = self.settle_in_rounds(op, &[], &notice.claims, &mut noted).await?;
             return Ok(match settled {
@@ -317,7 +320,7 @@ impl Executor {
         }
     }
 
-    /// The span of settling, in the trace in which the write was begun.
+    /// Returns the span of settling, in the trace of the original write.
     fn span(&self, trace: Option<TraceParent>) -> tracing::Span {
         let table = self.table.table();
         let span = tracing::info_span!(
@@ -352,26 +355,27 @@ impl Executor {
         } else if noted.in_doubt {
             Resumed::Again(LATEST)
         } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
-            // A worker of these types may receive it next.
+            // A worker that knows these types may receive it next.
             Resumed::Soon
         } else if age < KEPT {
             Resumed::Again(KEPT.saturating_sub(age))
         } else {
-            // Nothing that was sent can land any more.
+            // No request can take effect any more.
             let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
             self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
             Resumed::Done
         })
     }
 
-    /// Whether an operation began so long ago that nothing of it can land, by what its RowKey says: a void
-    /// that stood for it has been removed, and needs no other one.
+    /// Whether the operation is so old, by its RowKey, that none of its requests can take effect. Its
+    /// void, if there was one, has been removed, and no new one is needed.
     fn is_over(&self, op: &Keys) -> bool {
         let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
         age.is_some_and(|age| age.to_std().is_ok_and(|age| age >= KEPT))
     }
 
-    /// Takes targets that are never settled again off an op row that stays. If that fails, they are.
+    /// Removes settled targets that must not be settled again from an op row that stays. If this
+    /// fails, they are settled again.
     async fn note_finished(&self, op: &Keys, noted: &Noted) {
         if noted.finished.is_empty() {
             return;
@@ -391,8 +395,8 @@ impl Executor {
         self.settlers.iter().any(|settler| settler.of() == of)
     }
 
-    /// Notes in the op row, or in the void, that the types of this worker are settled for the last time;
-    /// whether all others are, too.
+    /// Records in the op row or void that the types of this worker are settled for the last time;
+    /// returns whether all other types are recorded, too.
     async fn is_left_by_all(&self, op: &Keys, others: &BTreeSet<&str>) -> Result<bool> {
         let Some(found) = self.table.row(op).await? else { return Ok(true) };
         let mut row = found.entity;
@@ -406,7 +410,7 @@ impl Executor {
         if !own.is_empty() {
             row.set(SETTLED, format!("{noted}{}\n", own.join("\n")));
             let noted = self.table.table().replace((&row, found.etag)).await;
-            // Another worker notes its types.
+            // On a conflict, another worker recorded its types.
             noted.map(drop).or_else(|error| if is_lost(&error) { Ok(()) } else { Err(error) })?;
         }
         Ok(false)
@@ -421,7 +425,7 @@ impl Executor {
     }
 }
 
-/// Uploads the blobs of a plan. A request each.
+/// Uploads the blobs of a plan. One request each.
 async fn upload(plan: &Plan) -> Result<()> {
     let uploads = plan.uploads.iter().map(|upload| async move {
         let [(partition, in_partition), (row, in_row), (op, of_op)] = &upload.metadata;
@@ -433,8 +437,8 @@ async fn upload(plan: &Plan) -> Result<()> {
     try_all(uploads, UPLOADS).await.map(drop)
 }
 
-/// Deletes the blobs of a write that was not committed. What cannot be deleted is left to a sweep, and so
-/// is everything if the write may yet be committed.
+/// Deletes the blobs of a write that was not committed. If the write may still be committed, or a
+/// deletion fails, the blobs are left to a sweep.
 async fn forget(plan: &Plan, in_doubt: bool) {
     for upload in plan.uploads.iter().filter(|_| !in_doubt) {
         if let Err(error) = upload.blob.delete_if_exists().await {
@@ -443,13 +447,13 @@ async fn forget(plan: &Plan, in_doubt: bool) {
     }
 }
 
-/// What a worker is to do with an announcement.
+/// The next step of a worker with an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resumed {
-    /// It is settled, and nothing of it can land any more.
+    /// Settled, and no request can take effect any more.
     Done,
-    /// It is not settled: look again soon, and less soon each time.
+    /// Not settled: try again soon, with increasing waits.
     Soon,
-    /// It is settled. Look again after this time.
+    /// Settled. Check again after this time.
     Again(Duration),
 }

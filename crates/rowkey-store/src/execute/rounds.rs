@@ -1,4 +1,4 @@
-//! How often, and how soon, what lost against another writer is tried again.
+//! Rounds: how often, and how soon, an operation that lost against another writer is repeated.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -6,31 +6,32 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rowkey::{StorageAccount, Table};
 
-/// How often in all.
+/// The maximum number of rounds.
 const MAX: u32 = 40;
-/// How often without a wait: a writer that met one other has won by then.
+/// The number of rounds without a wait: enough for a writer that competes with one other.
 const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(8);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The rounds of an operation that reads, decides and writes under a condition: up to 40, the first
-/// few at once, later ones after waits of up to half a second.
+/// The rounds of an operation that reads, decides and writes under a condition: up to 40. The first
+/// few follow at once, later ones after waits of up to half a second.
 #[derive(Debug)]
 pub(crate) struct Rounds<'a> {
     account: &'a StorageAccount,
-    /// What makes the waits of writers differ: the key that each writes. Those of one key differ by
-    /// the moment at which they lost.
+    /// Spreads the waits of writers of different keys. Writers of the same key differ by the time
+    /// at which they lost.
     seed: u64,
     lost: u32,
 }
 
 impl<'a> Rounds<'a> {
-    /// No round is lost yet. `key` says what is written; it makes the waits of two writers differ.
+    /// Starts with no round lost. `key` is the key that is written, and spreads the waits of
+    /// writers.
     pub(crate) fn new(table: &'a Table, key: impl Hash) -> Self {
         Self { account: table.account(), seed: hash(key), lost: 0 }
     }
 
-    /// Whether to read and try again, after a wait if it was lost several times.
+    /// Whether to read and try again; waits first after several lost rounds.
     pub(crate) async fn again(&mut self) -> bool {
         self.lost += 1;
         if self.lost >= MAX {
@@ -38,14 +39,14 @@ impl<'a> Rounds<'a> {
         }
         if let Some(doublings) = self.lost.checked_sub(AT_ONCE) {
             let clock = self.account.clock();
-            // A clock that stands makes the same waits each time, which tests need.
+            // On a stopped clock the waits are the same each time, as tests need.
             clock.sleep(wait(doublings, self.seed, clock.now())).await;
         }
         true
     }
 }
 
-/// How long to wait: from half of the doubled wait to all of it.
+/// Returns the wait: from half of the doubled wait to all of it.
 fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
     let longest = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
     let moment = (lost_at.timestamp(), lost_at.timestamp_subsec_nanos());

@@ -1,4 +1,4 @@
-//! Settling: what a committed write left to be done elsewhere is made to agree with what is now.
+//! Settling: making rows and blobs in other places agree with the present state of an entity.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,27 +11,27 @@ use crate::plan::op::{ClaimRef, Target};
 use crate::plan::remote::Version;
 use crate::row::{Claim, Head, Keys, Marked};
 
-/// What became of a target.
+/// The result of settling a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is pending has to be settled again"]
 pub enum Settled {
     /// It agrees with the entity.
     Done,
-    /// Another writer changed it, or a write had no answer: it has to be settled again.
+    /// Another writer changed it, or a write was not answered: it must be settled again.
     Pending,
 }
 
 impl Settled {
-    /// Both together.
+    /// Combines two results: `Done` if both are.
     pub fn and(self, other: Self) -> Self {
         if self == Self::Done { other } else { self }
     }
 }
 
-/// The entity that targets are settled for.
+/// The entity whose targets are settled.
 ///
-/// Each call of [`entity`](Self::entity) reads it on the primary. In the end the executor reads it once
-/// more: if it has changed since, the targets are settled again.
+/// Each call of [`entity`](Self::entity) reads it on the primary. At the end the executor reads it once
+/// more and settles the targets again if it has changed.
 pub struct Settling<E> {
     table: Deciding,
     keys: Keys,
@@ -42,7 +42,7 @@ pub struct Settling<E> {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The versions that were read, without repetitions.
+    /// The versions that were read, without duplicates.
     versions: Vec<Version>,
     wrote: bool,
     in_doubt: bool,
@@ -63,20 +63,20 @@ impl<E: Entity> Settling<E> {
         Key::new(&*self.keys.0, &*self.keys.1)
     }
 
-    /// Reads the entity on the primary; `None` if there is none. One request.
+    /// Reads the entity on the primary; `None` if it does not exist. One request.
     pub async fn entity(&self) -> Result<Option<E>> {
         Ok(self.head().await?.map(|head| head.entity))
     }
 
-    /// Says what became of a conditional write of a target. A refusal means that another writer changed
-    /// the target, which leaves it pending; other errors are returned.
+    /// Converts the result of a conditional write of a target. A refusal means that another writer
+    /// changed the target, which stays pending. Other errors are returned.
     pub fn wrote<T>(&self, write: Result<T>) -> Result<Settled> {
         let mut seen = self.seen();
         seen.wrote = true;
         match write {
             Ok(_) => Ok(Settled::Done),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It may land later, when nothing is left of the write that settles again.
+                // It may take effect later, when the message and the op row are gone.
                 seen.in_doubt = true;
                 Ok(Settled::Pending)
             }
@@ -85,7 +85,7 @@ impl<E: Entity> Settling<E> {
         }
     }
 
-    /// Whether a write may land later.
+    /// Whether a write may take effect later.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.seen().in_doubt
     }
@@ -108,7 +108,7 @@ impl<E: Entity> Settling<E> {
         Ok(read.map(|read| read.entity))
     }
 
-    /// Whether the entity is still as it was read. One request if a target was written.
+    /// Whether the entity is unchanged since it was read. One request if a target was written.
     pub(crate) async fn is_unchanged(&self) -> Result<bool> {
         let (versions, wrote) = {
             let seen = self.seen();
@@ -133,22 +133,22 @@ impl<E> std::fmt::Debug for Settling<E> {
     }
 }
 
-/// What is noted while a write is settled.
+/// Notes made while a write is settled.
 #[derive(Default)]
 pub(crate) struct Noted {
-    /// Whether a request may land later.
+    /// Whether a request may take effect later.
     pub(crate) in_doubt: bool,
-    /// Targets that are not to be settled again.
+    /// Targets that must not be settled again.
     pub(crate) finished: Vec<Target>,
 }
 
-/// What settles the targets and claims of one type.
+/// Settles the targets and claims of one type.
 pub(crate) trait Settler: Send + Sync {
-    /// The type, by the text that its RowKeys begin with.
+    /// The type, as the prefix of its RowKeys.
     fn of(&self) -> &'static str;
 
-    /// Settles what a write left of this type. `op` is the keys of the write's op row. What fails does
-    /// not hold up the rest.
+    /// Settles the targets and claims of a write that belong to this type. `op` is the keys of the
+    /// write's op row. A failure does not stop the others.
     fn settle<'a>(
         &'a self,
         op: &'a Keys,
@@ -158,7 +158,7 @@ pub(crate) trait Settler: Send + Sync {
     ) -> BoxFuture<'a, Result<Settled>>;
 }
 
-/// The first error, or both together: what fails must not hold up the rest.
+/// Combines two results: the first error, or both. Callers settle the rest even after an error.
 pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Settled> {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok(first.and(second)),
@@ -166,8 +166,8 @@ pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Se
     }
 }
 
-/// Releases a claim if its entity does not have the value: one that the operation `op` made, or that
-/// stood when it gave the value up.
+/// Releases a claim if its entity does not have the value: a claim that the operation `op` made, or
+/// one that existed when `op` released the value.
 pub(crate) async fn release(
     table: &Deciding,
     op: &Keys,
@@ -189,7 +189,7 @@ pub(crate) async fn release(
     delete(table, &claim.keys, found.etag).await
 }
 
-/// Deletes a row that is as it was read.
+/// Deletes a row if it is unchanged since it was read.
 pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<Settled> {
     let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
     match table.table().delete(key, Match::ETag(etag)).await {
@@ -202,7 +202,7 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
     }
 }
 
-/// Whether a conditional write was refused because of what another writer wrote.
+/// Whether a conditional write was refused because of another writer.
 pub(crate) fn is_lost(error: &Error) -> bool {
     error.outcome() == Outcome::Rejected
         && error.code() != Some(&rowkey::ErrorCode::TABLE_NOT_FOUND)
