@@ -1,4 +1,4 @@
-//! Building a store: what its declarations need, checked before anything is sent.
+//! Building a store: checks the requirements of its declarations before anything is sent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ use crate::plan::{Contributor, MAX_OPERATIONS};
 use crate::seal::{Sealed, Sealer};
 use crate::wide::Wide;
 
-/// Makes a [`Store`]; from [`Store::builder`].
+/// Builds a [`Store`]; from [`Store::builder`].
 #[must_use = "it makes nothing before `build`"]
 pub struct StoreBuilder<E> {
     table: Table,
@@ -38,7 +38,7 @@ pub struct StoreBuilder<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// A store of the entities in `table`.
+    /// Returns a builder for a store of the entities in `table`.
     pub fn builder(table: Table) -> StoreBuilder<E> {
         const {
             assert!(E::STORE, "a store is of a type that says so: add `store` to #[entity(..)]");
@@ -54,7 +54,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Creates the table, and the queue and the container if the store has them, where they are missing.
+    /// Creates the table, and the queue and the container if the store has them, if they do not exist.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
         if let Some(announcer) = &self.inner.announcer {
@@ -70,43 +70,45 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
-    /// The queue of what is to be settled elsewhere: unique values, and indexes and lists that lie elsewhere,
-    /// need one. Several stores may share a queue if they share a table.
+    /// Sets the queue for work after the commit. Required by unique values, and by indexes and lists outside
+    /// the partition. Stores of the same table may share a queue.
     pub fn queue(mut self, queue: Queue) -> Self {
         self.queue = Some(queue);
         self
     }
 
-    /// The container of what is kept in blobs: fields with `blob`, and `list(.., blob)`. Several stores may share one; the names of
-    /// a store's blobs begin with that of its table.
+    /// Sets the container for fields with `blob` and for `list(.., blob)`. Several stores may share one: the
+    /// names of a store's blobs begin with the name of its table.
     pub fn blobs(mut self, container: Container) -> Self {
         self.container = Some(container);
         self
     }
 
-    /// The keys of the fields that are marked `#[entity(encrypt)]`; `rowkey_encryption::KeyRing` is such a
-    /// ring. Every write seals these fields before they are sent, every read opens them.
+    /// Sets the keys of the fields that are marked `#[entity(encrypt)]`, such as a
+    /// `rowkey_encryption::KeyRing`. Every write encrypts these fields before they are sent, and every
+    /// read decrypts them.
     pub fn keys(mut self, ring: impl Sealer + 'static) -> Self {
         self.sealer = Some(Arc::new(ring));
         self
     }
 
-    /// Adds a contributor that writes beside the entity, in its transaction.
+    /// Adds a contributor that writes rows in the transaction of the entity.
     pub fn with(mut self, contributor: impl Contributor<E> + 'static) -> Self {
         self.contributors.push(Box::new(contributor));
         self
     }
 
-    /// Adds a contributor that names targets, which needs a queue.
+    /// Adds a contributor that names targets. It requires a queue.
     pub fn following(mut self, contributor: impl Contributor<E> + 'static) -> Self {
         self.settles = true;
         self.with(contributor)
     }
 
-    /// Makes the store. Sends nothing. [`Store::open`] reads what programs of other versions declare.
+    /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
-    /// Fails with [`ErrorKind::Invalid`] if something is missing that a declaration needs (a queue, keys), if two
-    /// contributors have one name, or if one change could have more than 100 operations.
+    /// Fails with [`ErrorKind::Invalid`] if a declaration lacks something that it requires (a queue, a
+    /// container, keys), if two contributors have the same name, or if one change could have more than 100
+    /// operations.
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, contributors: added, settles, .. } = self;
         let refused =
@@ -142,7 +144,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 return Err(refused(format!("two contributors have the name `{name}`")));
             }
         }
-        // The rows of the entity, and its op row.
+        // The rows of the entity and the op row.
         let rows = E::MAX_ROWS + 1;
         let most = contributors.iter().map(|one| one.operations()).sum::<usize>() + rows;
         if most > MAX_OPERATIONS {
@@ -182,8 +184,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
             layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
         }
-        // It closes after them: the row has the keys of encrypted contents then, and the seal covers where
-        // their blobs are.
+        // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
+        // so seals the pointers to the blobs, too.
         if let Some(sealer) = sealer.clone() {
             layers.push(Box::new(Sealed { sealer, names: E::ENCRYPTED }));
         }

@@ -1,4 +1,4 @@
-//! Loading many entities, with all that belongs to them.
+//! Loading many entities with all their rows.
 
 use std::fmt;
 
@@ -16,24 +16,25 @@ use crate::row::{Keys, index_keys, keys_of};
 use crate::together::try_all;
 use crate::wide;
 
-/// Entities of one partition that are written by one transaction; what [`Store::load`] is a stream of.
+/// Entities of one partition that one transaction writes: an item of the stream of [`Store::load`].
 pub struct Group<E> {
     store: Store<E>,
-    /// Whether entities that are there are replaced.
+    /// Whether existing entities are replaced.
     replaces: bool,
     /// The entities with their keys.
     entities: Vec<(Keys, E)>,
-    /// The most operations that they have in the transaction.
+    /// The most operations that the entities need in the transaction.
     rows: usize,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Inserts all entities of a stream, with all that belongs to them: as many to a transaction as fit,
-    /// and a transaction a partition at a time.
+    /// Inserts all entities of a stream with all their rows. A transaction takes as many as fit, and
+    /// each partition gets one transaction at a time.
     ///
-    /// What the service does not take now is sent later; throttling loses no entity. An entity that is
-    /// there already as it is counts as stored, so a load can be repeated. One that cannot be stored,
-    /// because its keys or a value are taken, is reported with its keys, and the others go on.
+    /// Requests that the service does not accept are repeated later; throttling loses no entity. An
+    /// entity that is already stored with the same content counts as stored, so a load can be repeated.
+    /// An entity that cannot be stored because its keys or a value are taken is reported with its keys,
+    /// and the others continue.
     ///
     /// ```
     /// use futures_util::stream;
@@ -64,9 +65,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.loading("load", false, entities)
     }
 
-    /// Writes all entities of a stream, whether or not they are there, with all that belongs to them. As
-    /// [`load`](Self::load) otherwise; of an entity that comes twice the last one stays. Each entity is
-    /// read first, those of a transaction all at a time.
+    /// Inserts or replaces all entities of a stream with all their rows. If an entity occurs twice, the
+    /// last one is kept. The entities of a transaction are read first, all at once. Otherwise like
+    /// [`load`](Self::load).
     pub fn load_over(
         &self,
         entities: impl Stream<Item = E> + Send + 'static,
@@ -86,7 +87,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// The most operations that an insert of the entity has, without those of further rows.
+/// Returns the most operations for an insert of the entity, without those of further rows.
 fn rows_of<E: Entity>(entity: &E) -> usize {
     let local = E::INDEXES.iter().enumerate().filter(|(position, index)| {
         index.scope == rowkey::index::Scope::SamePartition
@@ -99,7 +100,7 @@ fn rows_of<E: Entity>(entity: &E) -> usize {
 impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
     pub(super) fn of(store: Store<E>, replaces: bool, entity: E) -> Self {
         let keys = keys_of(&entity).unwrap_or_default();
-        // What is replaced may have had other copies.
+        // A replaced entity may have had other copies.
         let rows = rows_of(&entity);
         let rows = if replaces { 2 * rows - 1 } else { rows };
         // Further rows keep their keys.
@@ -107,7 +108,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         Self { store, replaces, entities: vec![(keys, entity)], rows }
     }
 
-    /// What the first attempt sends, and for how many entities.
+    /// Plans the first attempt, and returns the number of its entities.
     pub(super) async fn plan(&self) -> Result<(usize, Plan)> {
         let plan = self.plan_of(&self.entities).await?;
         let empty = || Error::refused(ErrorKind::Invalid, "there is nothing to load");
@@ -128,7 +129,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         Ok(Some(plan))
     }
 
-    /// Writes these entities by one transaction.
+    /// Writes these entities in one transaction.
     async fn write(&self, entities: &[(Keys, E)]) -> Result<()> {
         let Some(plan) = self.plan_of(entities).await? else { return Ok(()) };
         match self.store.executor().run(plan).await? {
@@ -137,7 +138,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         }
     }
 
-    /// Writes entities by one transaction, and by two of half of them each if they are too large for one.
+    /// Writes the entities in one transaction. If they are too large for one, splits them into halves.
     async fn write_all(&self, report: &mut Report) -> Result<()> {
         let mut left = vec![&*self.entities];
         while let Some(entities) = left.pop() {
@@ -158,7 +159,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         Ok(())
     }
 
-    /// Writes one entity, unless it is there as it is.
+    /// Writes one entity, unless it is already stored with the same content.
     async fn write_one(&self, keys: &Keys, entity: &E, report: &mut Report) -> Result<()> {
         let written = if self.replaces {
             self.store.upsert(entity).await
@@ -198,7 +199,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Group<E> {
 
     async fn store(&self, attempt: Attempt) -> Result<Report> {
         let mut report = Report::default();
-        // After a request without an answer some may be stored: they are looked at one by one.
+        // After an unanswered request some may be stored, so check them one by one.
         if attempt.after_unknown {
             for (keys, entity) in &self.entities {
                 self.write_one(keys, entity, &mut report).await?;
@@ -225,7 +226,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Merge for Group<E> {
     }
 }
 
-/// Whether an error is about one of several entities, so that the others may be stored.
+/// Whether an error concerns one of several entities, so that the others can be stored.
 fn is_of_one(error: &Error) -> bool {
     use rowkey::ErrorKind::{Decode, Invalid, TooLarge};
     is_race(error)

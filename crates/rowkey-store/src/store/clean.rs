@@ -1,4 +1,4 @@
-//! Cleaning: a job that deletes what a declaration left that has been retired.
+//! Cleaning: a job that deletes the rows of a retired declaration.
 
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::{DynamicEntity, Entity, Page, Result, Stored, Table};
@@ -10,12 +10,12 @@ use crate::row::{Claim, INDEX, primary_keys, text};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes the rows of an index, a unique value or a list that is [`Gone`](super::Stage::Gone): its
-    /// copies, claims, lists and the blobs of its lists. Entities stay as they are.
+    /// copies, claims and lists, including lists in blobs. Entities stay unchanged.
     ///
-    /// Run the job from a program that does not declare it any more, 12 minutes after it was gone at the
-    /// earliest: no program writes such a row then. A page of 1,000 rows is a request, and each row that is
-    /// deleted another one. Rows that a view or a contributor keeps in another table are not deleted. The
-    /// blobs of a list need the container of [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
+    /// Run the job from a program that no longer declares it, at least 12 minutes after it reached the
+    /// stage. No program writes such rows then. Costs one request for each page of 1,000 rows, and one for
+    /// each row that is deleted. Rows that a view or a contributor keeps in another table are not deleted.
+    /// Lists in blobs require the container of [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
     ///
     /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey::ErrorKind) if it is too
     /// early, and with [`ErrorKind::Invalid`](rowkey::ErrorKind) if the declaration is not gone, if this
@@ -41,13 +41,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         {
             report.note(part, Verdict::Orphaned, 1);
             let keys = (row.partition_key.clone(), row.row_key.clone());
-            // One that has changed since the page was read is found by the next run.
+            // The next run finds a row that has changed since the page was read.
             if delete(&self.inner.deciding, &keys, etag.clone()).await? == Settled::Done {
                 report.repaired(part, 1);
             }
         }
         if let (None, Some(blobs)) = (&page.continuation, &self.inner.blobs) {
-            // The end of a range of the walk; what was deleted at the end of another is not there.
+            // At the end of each range of the walk. Blobs deleted at the end of another range are gone.
             let lists = blobs.deciding().blobs().starting_with(&blobs.prefix(&left.list));
             let mut lists = lists.stream();
             while let Some(list) = lists.try_next().await? {
@@ -61,13 +61,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// What the rows of a declaration are known by that the program does not have.
+/// Identifies the rows of a declaration that the program does not have.
 struct Left {
     of: &'static str,
     name: String,
-    /// What the RowKey of each of its lists begins with, if it is one.
+    /// The prefix of the RowKeys of its lists, if it is a list.
     list: String,
-    /// What the PartitionKey of each of its claims begins with, if it is a unique value.
+    /// The prefix of the PartitionKeys of its claims, if it is a unique value.
     claims: String,
 }
 

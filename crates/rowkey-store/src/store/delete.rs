@@ -1,4 +1,4 @@
-//! Deleting many entities, with all that belongs to them.
+//! Deleting many entities with all their rows.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use crate::job::{Job, Pace, Report, Target, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Head, Keys, keys_of};
 
-/// How often an entity is deleted again that other writers change meanwhile.
+/// How often the deletion of an entity is repeated if other writers change it in the meantime.
 const ROUNDS: u32 = 8;
 
-/// What [`Store::delete_where`] does with a page.
+/// The page step of [`Store::delete_where`].
 pub struct Deletions<E> {
     store: Store<E>,
     walk: Walk<DynamicEntity>,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Deletes every entity of a partition, or of a part of one, with all that belongs to it; otherwise
-    /// as [`delete_found`](Self::delete_found).
+    /// Deletes every entity of a partition or a part of one, with all its rows. Otherwise like
+    /// [`delete_found`](Self::delete_found).
     pub fn delete_where(
         &self,
         partition: Partition<E>,
@@ -33,15 +33,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.delete_found(Walk::new(&self.inner.table, move |table| table.query(partition.clone())))
     }
 
-    /// Deletes the entities that a walk finds, with all that belongs to them: as many of a partition to a
-    /// transaction as fit with their rows.
+    /// Deletes the entities that a walk finds, with all their rows. A transaction takes as many entities
+    /// of a partition as fit with their rows.
     ///
-    /// An entity that another writer changed since it was found is looked for again: it is deleted if the
-    /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. The report counts entities; run
-    /// it again to delete what came to match behind it. [`Job::count`] tells beforehand how many they are.
+    /// An entity that another writer changed since it was found is looked up again: it is deleted if the
+    /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. The report counts entities. Run
+    /// the job again to delete entities that began to match behind its position. [`Job::count`] counts the
+    /// entities in advance.
     ///
-    /// A filter of the walk compares what the row of the entity itself holds: of a wide entity it may lack
-    /// properties, and none of them should be compared.
+    /// A filter of the walk compares the properties in the entity's own row. Do not filter by properties
+    /// of a wide entity, which may be in further rows.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -118,7 +119,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
-    /// What a row holds; `None` if it is gone.
+    /// Opens a row; `None` if it was deleted.
     async fn open(&self, stored: Stored<DynamicEntity>) -> Result<Option<(Keys, ReadHead<E>)>> {
         let inner = &self.store.inner;
         let layers = inner.deciding_layers();
@@ -134,7 +135,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         pace.run(target, group.len() as u64, |_| self.store.delete_group(group)).await
     }
 
-    /// Deletes an entity as it is now, if the walk still finds it.
+    /// Deletes an entity in its present state, if the walk still finds it.
     async fn delete_one(&self, keys: &Keys, pace: &Pace) -> Result<Verdict> {
         for _ in 0..ROUNDS {
             let Some(found) = self.walk.again((&keys.0, &keys.1)).await? else {
@@ -152,7 +153,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
     }
 }
 
-/// As many entities as a transaction takes, each with its rows.
+/// Groups as many entities as fit into a transaction with their rows.
 fn groups<E: Entity>(
     mut heads: &[(Keys, ReadHead<E>)],
     each: usize,
@@ -162,7 +163,7 @@ fn groups<E: Entity>(
         // The op row.
         let mut operations = 1;
         let fit = heads.iter().take_while(|(_, head)| {
-            // A program that allows more rows may have written it.
+            // A program that allows more rows may have written the entity.
             let beside = head.closed().map_or(0, |closed| closed.beside.stored().len());
             operations += each + beside.saturating_sub(E::MAX_ROWS - 1);
             operations <= MAX_OPERATIONS

@@ -1,4 +1,4 @@
-//! What each write would send, before anything is written.
+//! Explaining: the requests of each write, before anything is written.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::version::Version;
 
 /// The writes of a store as plans that are not run, from [`Store::explain`].
 ///
-/// Each method reads what its write reads, fails where the write is refused before anything is sent, and
-/// writes nothing.
+/// Each method reads what its write reads, fails if the write would be refused before anything is sent,
+/// and writes nothing.
 pub struct Explain<'s, E>(&'s Store<E>);
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// What a write would do: its requests, its operations, their conditions and its cost.
+    /// Explains writes: their requests, their operations, the conditions and the cost.
     ///
     /// Queries, patches and transactions explain themselves: [`Query::explain`](super::Query::explain),
     /// [`Patch::explain`](super::Patch::explain), [`Transaction::explain`](super::Transaction::explain).
@@ -53,13 +53,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
-    /// What [`Store::insert`] would do. Reads the rows that contributors edit.
+    /// Explains [`Store::insert`]. Reads the rows that contributors edit.
     pub async fn insert(&self, entity: &E) -> Result<Explanation> {
         let explained = async { self.of(&keys_of(entity)?, None, Some(entity)).await };
         self.named(explained.await)
     }
 
-    /// What [`Store::replace_if`] would do.
+    /// Explains [`Store::replace_if`].
     pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Explanation> {
         let explained = async {
             let keys = keys_of(entity)?;
@@ -69,7 +69,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         self.named(explained.await)
     }
 
-    /// What [`Store::upsert`] would do.
+    /// Explains [`Store::upsert`].
     pub async fn upsert(&self, entity: &E) -> Result<Explanation> {
         let explained = async {
             let keys = keys_of(entity)?;
@@ -79,7 +79,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         self.named(explained.await)
     }
 
-    /// What [`Store::update`] would do.
+    /// Explains [`Store::update`].
     pub async fn update(
         &self,
         key: Key<E>,
@@ -88,7 +88,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         self.update_whole(key, |entity, _| change(entity)).await
     }
 
-    /// The same with a change of the properties that the type does not know as well.
+    /// Like `update`, but `change` also gets the properties that the type does not have.
     pub(super) async fn update_whole(
         &self,
         key: Key<E>,
@@ -105,7 +105,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         self.named(explained.await)
     }
 
-    /// What [`Store::delete`] would do.
+    /// Explains [`Store::delete`].
     pub async fn delete(&self, key: Key<E>) -> Result<Explanation> {
         let explained = async {
             let keys = parts(&key)?;
@@ -115,7 +115,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         self.named(explained.await)
     }
 
-    /// What [`Store::load`] would do: a line for each of its transactions, and their sums.
+    /// Explains [`Store::load`], with a line for each of its transactions, and their totals.
     pub async fn load(&self, entities: &[E]) -> Result<Explanation> {
         let explained = async {
             let store = self.0.clone();

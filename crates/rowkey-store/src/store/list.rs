@@ -1,5 +1,4 @@
-//! Reads through a list: the list of a value, then the entities that it names; and looking at lists, for
-//! verifying.
+//! Reads through a list: the list of a value first, then its entities. Also the verification of lists.
 
 use std::collections::BTreeSet;
 
@@ -19,34 +18,34 @@ use crate::version::Versioned;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the keys of the entities that have a value, in their order: `Order::by_tag("contoso",
-    /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`. One request.
+    /// "urgent")` of `list(name = by_tag, value = "{tags}", max = 8)`. Costs one request.
     ///
-    /// A list in a partition of its own, `list(name = by_tag, partition = "tags", value = "{tags}", max =
-    /// 8)`, has the entities of all partitions: `Order::by_tag("urgent")`. It follows a write after its
-    /// commit, and is ordered by PartitionKey first.
+    /// A list in a separate partition, `list(name = by_tag, partition = "tags", value = "{tags}", max =
+    /// 8)`, holds the entities of all partitions: `Order::by_tag("urgent")`. It is updated after the
+    /// commit of a write, and is ordered by PartitionKey first.
     ///
-    /// [`query`](Self::query) reads the entities, page by page: a page costs this request, and one an
-    /// entity, 16 at a time. An entity that was deleted or lost the value since the list was read is left
-    /// out; one that got it since then is met if it lies behind the page before.
+    /// [`query`](Self::query) reads the entities, page by page. A page costs the request for the list and
+    /// one request per entity, 16 at a time. An entity that was deleted or lost the value since the list
+    /// was read is left out. An entity that gained the value since then is returned if it comes after the
+    /// previous page.
     ///
-    /// Fails with [`ErrorKind::Decode`] if what is stored is not the whole
-    /// list, and [`ErrorDetails::index`](rowkey::ErrorDetails::index) names it.
+    /// Fails with [`ErrorKind::Decode`] if the stored list is damaged or incomplete; [`ErrorDetails::index`](rowkey::ErrorDetails::index)
+    /// names it.
     ///
     /// # Limits
     ///
-    /// A list has one row, which holds each RowKey without the text that all of the type begin with:
-    /// 262,144 UTF-16 units with one between two keys, which is 37,449 keys of six characters. A write
-    /// that would put one more on it is refused with
-    /// [`ErrorKind::TooLarge`], and nothing is written. (That a list in
-    /// another partition is full shows after the commit: workers report it, and lookups of the value fail
-    /// with the same error until there is room.) Each write that
-    /// changes an entity's values reads and writes the lists that it leaves and joins as a whole, and is
-    /// made again if another writer changed one of them meanwhile: a list suits some thousand entities
-    /// that rarely change their value, an index with `many` suits the others.
+    /// A list is one row. It holds each RowKey without the prefix common to all RowKeys of the type, in
+    /// 262,144 UTF-16 units with one unit between two keys: 37,449 keys of six characters. A write that
+    /// would exceed this is refused with [`ErrorKind::TooLarge`], and nothing is written. (For a list in
+    /// another partition, the limit is noticed only after the commit: workers report it, and lookups of
+    /// the value fail with the same error until there is room.) Each write that changes an entity's values
+    /// reads and writes the whole lists that the entity leaves and joins, and starts over if another
+    /// writer changed one of them in the meantime. Use a list for up to some thousand entities that rarely
+    /// change their value, and an index with `many` otherwise.
     ///
-    /// A list with `blob` has no such limit and names entities of all partitions: its address is the
-    /// value alone. It follows the entity after its commit; each list that an entity joins or leaves costs
-    /// three requests, the first of which reads it as a whole and the last of which writes it.
+    /// A list with `blob` has no such limit and holds entities of all partitions; its address is the value
+    /// alone. It is updated after the commit. Each list that an entity joins or leaves costs three
+    /// requests: the first reads the whole list and the last writes it.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -111,7 +110,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Paging.
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the entities of a list behind a place, at most a number of its keys.
+    /// Reads the entities of a list after a position, at most a given number of its keys.
     pub(super) async fn listed(
         &self,
         address: &ListKey<E>,
@@ -147,7 +146,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Verifying.
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Whether all lists of an entity's values name it.
+    /// Checks that all lists of an entity's values name it.
     pub(super) async fn examine_lists(
         &self,
         keys: &Keys,
@@ -174,7 +173,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Verdict::Right)
     }
 
-    /// Looks for entities that a list names and that have not the value.
+    /// Looks for entities that a list names but that do not have the value.
     pub(super) async fn examine_list(
         &self,
         keys: &Keys,
@@ -183,7 +182,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         report: &mut Report,
     ) -> Result<()> {
         let (deciding, list) = (&self.inner.deciding, &E::LISTS[position]);
-        // The list first, then the entities, then the list under its ETag: as when it is edited.
+        // Read the list, then the entities, then write the list under its ETag, as an edit does.
         let Some(stored) = deciding.row(keys).await? else { return Ok(()) };
         let listed = read(&stored.entity, list)?;
         let mut right = BTreeSet::new();
@@ -200,11 +199,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let orphaned = (listed.len() - right.len()) as u64;
         if orphaned == 0 {
-            // Each was counted with its entity.
+            // Each entry was counted with its entity.
             return Ok(());
         }
         if !repairs {
-            // If it changed meanwhile, its writers keep it in step.
+            // If the list changed in the meantime, its writers keep it in step.
             if self.is_still(keys, &stored.etag).await? {
                 report.note(Some(list.name), Verdict::Orphaned, orphaned);
             }
@@ -232,7 +231,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// The declared list that a row with these keys is of.
+/// Returns the position of the declared list that a row with these keys belongs to.
 pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
     E::LISTS
         .iter()
@@ -240,7 +239,7 @@ pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
 }
 
 impl<E> Inner<E> {
-    /// The container of the store's blobs.
+    /// Returns the container of the store's blobs.
     pub(super) fn blobs(&self) -> Result<&Blobs> {
         self.blobs.as_ref().ok_or_else(|| {
             Error::refused(ErrorKind::Invalid, "the store has no container")

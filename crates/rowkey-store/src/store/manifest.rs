@@ -1,17 +1,18 @@
-//! The manifest of a type: how far each of its declarations is, for programs of several versions that write
-//! one table at the same time.
+//! The manifest of a type: the stage of each declaration, for programs of several versions that write one
+//! table at the same time.
 //!
 //! | stage | writers | reads by the declaration |
 //! |---|---|---|
-//! | announced | those that know the declaration write it, others do not | refused |
-//! | required | those that do not know it are refused | refused |
+//! | announced | programs that know the declaration write it, others do not | refused |
+//! | required | programs that do not know it are refused | refused |
 //! | readable | the same | allowed |
-//! | retiring | those that know it write it, others do not | refused |
-//! | gone | those that know it are refused | refused |
+//! | retiring | programs that know it write it, others do not | refused |
+//! | gone | programs that know it are refused | refused |
 //!
-//! It is one row of the table, in the partition `manifest`, with the RowKey `declarations_` and the head of
-//! the type's RowKeys. A store that was opened acts on what it read for at most 60 seconds. A step that needs all programs to have seen
-//! the one before waits for two such times, and for the time in which a request may land.
+//! The manifest is one row of the table, in the partition `manifest`. Its RowKey is `declarations_` and the
+//! RowKey prefix of the type. An opened store uses the manifest that it read for at most 60 seconds. A step
+//! that requires all programs to have seen the previous one waits for twice that time, plus the time until a
+//! late request takes effect.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,30 +29,30 @@ use crate::execute::settle::is_lost;
 use crate::job;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
-/// How long a store acts on the manifest that it read.
+/// How long a store uses the manifest that it read.
 const HELD: Duration = Duration::from_secs(60);
 
-/// How long a step waits after the one before.
+/// How long a step waits after the previous one.
 pub(super) const STEP: Duration = HELD.saturating_mul(2).saturating_add(LATEST);
 
 const PARTITION: &str = "manifest";
 const DECLARATIONS: &str = "Declarations";
 
-/// How far a declaration is.
+/// The stage of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stage {
-    /// Programs that know it write it. It is not read.
+    /// Programs that know the declaration write it. It is not read.
     Announced,
     /// Programs that do not know it are refused. It is not read.
     Required,
-    /// All entities have what it demands. It is read.
+    /// All entities have the rows that it demands. It is read.
     Readable,
-    /// It is not read any more, and programs need not know it.
+    /// It is no longer read, and programs need not know it.
     Retiring,
-    /// Programs that know it are refused, and [`Store::clean`] deletes its rows. A name that is gone stays
-    /// so.
+    /// Programs that know it are refused, and [`Store::clean`] deletes its rows. The name cannot be used
+    /// again.
     Gone,
 }
 
@@ -59,25 +60,25 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     name: String,
-    /// Of its templates with the fields that they name, and of its copies: two programs that declare another
-    /// one under one name are told from each other.
+    /// The hash of its templates with their fields, and of its copies. It distinguishes two different
+    /// declarations of the same name.
     hash: String,
     stage: Stage,
-    /// When it got there, in seconds since 1970.
+    /// When it reached the stage, in seconds since 1970.
     since: i64,
 }
 
 impl Entry {
-    /// How many seconds it has been there.
+    /// How many seconds it has been at the stage.
     fn age(&self, now: DateTime<Utc>) -> u64 {
         u64::try_from(now.timestamp() - self.since).unwrap_or_default()
     }
 }
 
-/// The entries that were read last, and when.
+/// The entries of the last read, and its time.
 type Held = Option<(DateTime<Utc>, Arc<[Entry]>)>;
 
-/// What a store that was opened knows of its manifest.
+/// The manifest of an opened store.
 pub(super) struct Manifest {
     keys: Keys,
     declared: Vec<(String, String)>,
@@ -85,7 +86,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// What is stored now. One request.
+    /// Reads the stored entries. One request.
     async fn read(&self, table: &Deciding) -> Result<Option<(Vec<Entry>, ETag)>> {
         let Some(stored) = table.row(&self.keys).await? else { return Ok(None) };
         check_format(&stored.entity, "the manifest")?;
@@ -95,7 +96,7 @@ impl Manifest {
         Ok(Some((entries, stored.etag)))
     }
 
-    /// Writes it if it is as it was read; says whether it was.
+    /// Writes the entries if the manifest is unchanged; returns whether it was.
     async fn write(&self, table: &Deciding, entries: &[Entry], etag: Option<ETag>) -> Result<bool> {
         let json = serde_json::to_string(entries)
             .map_err(|_| Error::refused(ErrorKind::Invalid, "the manifest is no JSON"))?;
@@ -113,7 +114,7 @@ impl Manifest {
         }
     }
 
-    /// The entries, read again if they were held for too long.
+    /// Returns the entries, and reads them again if they are too old.
     async fn entries(&self, table: &Deciding) -> Result<Arc<[Entry]>> {
         let now = table.clock().now();
         if let Some((read, entries)) = &*self.held()
@@ -126,7 +127,7 @@ impl Manifest {
             return Err(Error::refused(ErrorKind::Invalid, what).advise("open the store again"));
         };
         let entries: Arc<[Entry]> = entries.into();
-        // The time before the read: what is held is never older than it says.
+        // Use the time before the read, so that entries are never older than recorded.
         *self.held() = Some((now, Arc::clone(&entries)));
         Ok(entries)
     }
@@ -136,7 +137,7 @@ impl Manifest {
         found.map(|(_, hash)| &**hash)
     }
 
-    /// Refuses a program that cannot write what the entries require.
+    /// Refuses a program whose declarations do not match the entries.
     fn check(&self, entries: &[Entry]) -> Result<()> {
         for entry in entries {
             let what = match (self.hash(&entry.name), entry.stage) {
@@ -163,16 +164,16 @@ impl Manifest {
 }
 
 impl<E: Entity> Inner<E> {
-    /// The declarations of this program, by name and template.
+    /// Returns the declarations of this program, by name and template.
     fn declared(&self) -> Vec<(String, String)> {
         let own = E::DECLARATIONS.iter().copied();
         let given = self.contributors.iter().skip(self.contributors.len() - self.added);
-        // What a contributor writes only its code tells.
+        // A contributor has no template: only its code defines what it writes.
         let given = given.map(|one| (one.name(), ""));
         own.chain(given).map(|(name, text)| (name.to_owned(), hash(text))).collect()
     }
 
-    /// Refuses a write if a program of a newer version requires what this one does not know.
+    /// Refuses a write if the manifest requires a declaration that this program does not know.
     pub(super) async fn check_writer(&self) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
         manifest.check(&manifest.entries(&self.deciding).await?)
@@ -197,15 +198,17 @@ impl<E: Entity> Inner<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the manifest of the type, in which programs of several versions agree on its declarations.
+    /// Reads the manifest of the type, through which programs of several versions agree on its
+    /// declarations.
     ///
-    /// The first store that is opened on an empty table makes all its declarations readable. Later ones
-    /// announce what the manifest does not have yet. From here on, a write is refused if a declaration is
-    /// required that this program does not know, and so is a read by one that is not readable; both errors
-    /// name it. The manifest is read again when it is 60 seconds old: one request a minute.
+    /// The first store that is opened on an empty table makes all its declarations readable. Later stores
+    /// announce declarations that the manifest does not have yet. From then on, a write is refused if a
+    /// declaration is required that this program does not know, and a read is refused if its declaration is
+    /// not readable. Both errors name the declaration. The manifest is read again when it is 60 seconds
+    /// old: one request a minute.
     ///
-    /// A store that was only built reads no manifest: its writes are refused by none, which is safe only if
-    /// all programs that write the table have the same declarations.
+    /// A store that was built but not opened ignores the manifest. This is safe only if all programs that
+    /// write the table have the same declarations.
     ///
     /// Fails with [`ErrorKind::Invalid`] if the program is refused already. Two requests.
     pub async fn open(self) -> Result<Self> {
@@ -240,7 +243,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     return Err(Error::refused(ErrorKind::Conflict, what));
                 }
             }
-            // A store that was opened before keeps what it has.
+            // A store that was already open keeps its manifest.
             let _ = self.inner.manifest.set(manifest);
             Ok(())
         };
@@ -248,7 +251,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(self)
     }
 
-    /// Takes the next step of a declaration, and says where it is then.
+    /// Advances a declaration to its next stage, and returns the stage.
     ///
     /// | from | what happens | to |
     /// |---|---|---|
@@ -258,20 +261,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// | retiring | 12 minutes later: programs that declare it are refused | gone |
     /// | gone | nothing; [`clean`](Self::clean) deletes its rows | gone |
     ///
-    /// Run it from a program that has the declaration, and all steps of one declaration by clocks that
-    /// agree. Fails with [`ErrorKind::Unavailable`] if it is too early, and with [`ErrorKind::Invalid`] if
-    /// the repair leaves something wrong, or the store was not opened.
+    /// Call it from a program that has the declaration, and call all steps of one declaration from
+    /// machines with synchronized clocks. Fails with [`ErrorKind::Unavailable`] if it is too early, and
+    /// with [`ErrorKind::Invalid`] if errors remain after the repair, or if the store was not opened.
     pub async fn advance(&self, name: &str) -> Result<Stage> {
         self.step(name, false).await.map_err(|error| self.named("Advance", error))
     }
 
-    /// Ends the reads by a declaration, so that programs without it may write. Its rows are not kept in step
-    /// from then on; [`clean`](Self::clean) deletes them when it is gone. Two requests.
+    /// Stops the reads by a declaration, so that programs without it may write. From then on its rows are
+    /// not kept in step; [`clean`](Self::clean) deletes them when the declaration is gone. Two requests.
     pub async fn retire(&self, name: &str) -> Result<Stage> {
         self.step(name, true).await.map_err(|error| self.named("Retire", error))
     }
 
-    /// The manifest as it is stored now, and where in it a declaration is.
+    /// Returns the stored manifest and the position of a declaration in it.
     async fn entry(&self, name: &str) -> Result<(&Manifest, Vec<Entry>, ETag, usize)> {
         let Some(manifest) = self.inner.manifest.get() else {
             return Err(
@@ -284,7 +287,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok((manifest, entries, etag, at))
     }
 
-    /// Refuses to clean up after a declaration of which a program may write rows yet.
+    /// Refuses to clean up a declaration while a program may still write its rows.
     pub(super) async fn check_gone(&self, name: &str) -> Result<()> {
         let (manifest, entries, _, at) = self.entry(name).await?;
         if entries[at].stage != Stage::Gone {
@@ -353,7 +356,7 @@ fn too_early(age: u64) -> Error {
     Error::refused(ErrorKind::Unavailable, what).advise("try again then")
 }
 
-/// A number that is the same in all programs.
+/// A hash that is the same in all programs.
 fn hash(template: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", template.bytes().fold(0xcbf2_9ce4_8422_2325, step))

@@ -1,17 +1,17 @@
-//! The store: one handle through which a type is written and read.
+//! The store: one handle that writes and reads a type.
 //!
-//! - this file: [`Store`], and what each write does
+//! - this file: [`Store`] and its writes
 //! - `build`: [`StoreBuilder`]
-//! - `explain`: plans that are not run
-//! - `patch`: single properties
-//! - `manifest`: programs of several versions side by side
-//! - `list`: reads of all entities that have a value
-//! - `query`: many entities, page by page
+//! - `explain`: plans that are shown and not run
+//! - `patch`: changes of single properties
+//! - `manifest`: programs of several versions that write one table
+//! - `list`: reads through a list
+//! - `query`: pages and streams of entities
 //! - `read`: reads by key and through an index
-//! - `transaction`: [`Transaction`], several entities at a time
+//! - `transaction`: [`Transaction`], changes of several entities
 //! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities
 //! - `sweep`: a job over the blobs
-//! - `work`: settling what writers left
+//! - `work`: settling writes that were interrupted
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -70,7 +70,7 @@ pub use sweep::Sweeping;
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
 
-/// A store of one type of entity: all that the type declares is kept in step by each write.
+/// A store of one entity type. Each write keeps everything that the type declares in step.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -103,7 +103,7 @@ pub use work::Worked;
 /// # Ok(()) }
 /// ```
 ///
-/// A [`Table`] reads such a type and does not write it. This does not compile:
+/// A [`Table`] reads such a type but does not write it. This does not compile:
 ///
 /// ```compile_fail
 /// # use rowkey::{Entity, StorageAccount};
@@ -115,26 +115,26 @@ pub use work::Worked;
 /// let _past_the_store = account.table("users").insert(&user);
 /// ```
 ///
-/// Cost in requests: a type whose declarations all lie in its partition is written by one transaction,
-/// and each of `insert` and `replace_if` is that request alone or with one read. Declarations elsewhere
-/// add a message, the op row's deletion, and what their pages say.
+/// Cost in requests: if all declarations of a type are in its partition, a write is one transaction.
+/// `insert` and `replace_if` are that request alone, or that request and one read. Declarations in
+/// other places add a message, the deletion of the op row, and the costs on their own pages.
 pub struct Store<E> {
     inner: Arc<Inner<E>>,
 }
 
 struct Inner<E> {
-    /// Reads that decide nothing go here.
+    /// The table for reads that decide nothing; these may use the secondary.
     table: Table,
     deciding: Deciding,
     contributors: Vec<Box<dyn Contributor<E>>>,
     layers: Layers,
     sealer: Option<Arc<dyn Sealer>>,
-    /// How many of them the program gave.
+    /// The number of contributors that the program added.
     added: usize,
     announcer: Option<Arc<Announcer>>,
-    /// What it acts on if it was opened.
+    /// The manifest, if the store was opened.
     manifest: OnceLock<Manifest>,
-    /// `None` if nothing of the type is kept in blobs.
+    /// `None` if the type stores nothing in blobs.
     blobs: Option<Blobs>,
 }
 
@@ -142,20 +142,20 @@ struct Inner<E> {
 pub type Step =
     Box<dyn Fn(rowkey::Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync>;
 
-/// What a write gave.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The new version of the entity.
     pub version: Version,
-    /// Whether everything elsewhere agrees already. What is pending is settled by a worker.
+    /// Whether everything outside the transaction agrees already. A worker settles what is pending.
     pub settled: Settled,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Stores a new entity. Without declarations elsewhere one request.
+    /// Inserts a new entity. Costs one request if no declaration is outside the partition.
     ///
-    /// Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys, and if a value is taken;
-    /// [`ErrorDetails::index`](rowkey::ErrorDetails::index) then says of which declaration.
+    /// Fails with [`ErrorKind::AlreadyExists`] if an entity with these keys exists or a unique value
+    /// is taken; [`ErrorDetails::index`](rowkey::ErrorDetails::index) then names the declaration.
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
         let written = self.write(&keys, None, Some(entity), &mut self.rounds(&keys)).await;
@@ -164,13 +164,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .map_err(|error| self.named("Insert", error))
     }
 
-    /// Writes an entity over one of this version. One read and the write.
+    /// Replaces an entity that has this version. Costs one read and the write.
     ///
-    /// Stored properties that the type does not know, because a newer program or another one wrote them,
-    /// stay as they are, in the entity and in its whole copies; so it is with every write of a store over
-    /// an entity that is there. A [`Table`](Table::replace) erases them.
+    /// Like every write of a store over an existing entity, it keeps stored properties that the type does
+    /// not have, because a newer or another program wrote them, in the entity and in its whole copies. A
+    /// [`Table`](Table::replace) erases them.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if the entity has another version or is not there.
+    /// Fails with [`ErrorKind::Conflict`] if the entity has another version or does not exist.
     pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
         let replace = async {
             let keys = keys_of(entity)?;
@@ -183,7 +183,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         replace.await.map_err(|error| self.named("Replace", error))
     }
 
-    /// Stores an entity, whether or not there is one with its keys. One read and the write.
+    /// Inserts or replaces an entity. Costs one read and the write.
     pub async fn upsert(&self, entity: &E) -> Result<Written> {
         let upsert = async {
             let keys = keys_of(entity)?;
@@ -202,11 +202,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         upsert.await.map_err(|error| self.named("Upsert", error))
     }
 
-    /// Reads the entity, changes it and writes it under the version that was read, again and again while
-    /// other writers come first. Two requests without declarations elsewhere.
+    /// Reads the entity, changes it, and writes it on condition that the version is still the one that was
+    /// read. Repeats this while other writers come first. Costs two requests if no declaration is outside the
+    /// partition.
     ///
-    /// Properties that the type does not know stay as they are. `change` may run several times. Fails with [`ErrorKind::NotFound`] if there is no entity, and with
-    /// [`ErrorKind::Invalid`] if the change alters a part of the key.
+    /// Properties that the type does not have are kept. `change` may run several times. Fails with
+    /// [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Invalid`] if the change
+    /// alters a part of the key.
     pub async fn update(
         &self,
         key: Key<E>,
@@ -222,7 +224,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// The same with a change that may refuse: then nothing is written, and its error is the inner one.
+    /// Like [`update`](Self::update), with a change that may refuse. If it refuses, nothing is written, and
+    /// its error is the inner result.
     pub async fn try_update<R: Send>(
         &self,
         key: Key<E>,
@@ -231,7 +234,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.update_whole(key, |entity, _| change(entity)).await
     }
 
-    /// The same with a change of the properties that the type does not know as well.
+    /// Like [`try_update`](Self::try_update), but `change` also gets the properties that the type
+    /// does not have.
     async fn update_whole<R: Send>(
         &self,
         key: Key<E>,
@@ -269,11 +273,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         update.await.map_err(|error| self.named("Update", error))
     }
 
-    /// Writes the entity as it is, with all that belongs to it: what a declaration brings that was added
-    /// since the entity was written, and what another program damaged. Says whether there was one. One
-    /// read and the write of everything.
+    /// Writes the entity unchanged, together with every row that its declarations demand. Use it after a
+    /// declaration was added, or after another program damaged rows. Returns whether the entity exists.
+    /// Costs one read and a write of all rows.
     ///
-    /// A unique value is not claimed again; [`repair`](Self::repair) does that.
+    /// Does not claim unique values again; [`repair`](Self::repair) does.
     pub async fn rewrite(&self, key: Key<E>) -> Result<bool> {
         let rewrite = async {
             let keys = parts(&key)?;
@@ -293,7 +297,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         rewrite.await.map_err(|error| self.named("Rewrite", error))
     }
 
-    /// Deletes the entity with all that belongs to it; says whether there was one. One read and the
+    /// Deletes the entity and all its rows; returns whether it existed. Costs one read and the
     /// write.
     pub async fn delete(&self, key: Key<E>) -> Result<bool> {
         let delete = async {
@@ -312,9 +316,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         delete.await.map_err(|error| self.named("Delete", error))
     }
 
-    /// Deletes the entity if it is of this version. One read and the write.
+    /// Deletes the entity if it has this version. Costs one read and the write.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if it has another version or is not there.
+    /// Fails with [`ErrorKind::Conflict`] if it has another version or does not exist.
     pub async fn delete_if(&self, key: Key<E>, version: &Version) -> Result<()> {
         let delete = async {
             let keys = parts(&key)?;
@@ -325,7 +329,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         delete.await.map_err(|error| self.named("Delete", error))
     }
 
-    /// A transaction of several entities, of this type and of others in the same table and partition.
+    /// Begins a transaction of several entities, of this type and of others in the same table and
+    /// partition.
     pub fn transaction(&self) -> Transaction<'_, E> {
         Transaction::new(self)
     }
@@ -339,7 +344,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Rounds::new(&self.inner.table, keys)
     }
 
-    /// Writes one change: makes its plan and runs it, again while rows that it reads change.
+    /// Plans and runs one change. Plans it again while rows that the plan read change.
     async fn write(
         &self,
         keys: &Keys,
@@ -350,7 +355,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.write_all(keys, before, after, false, rounds).await
     }
 
-    /// The same; if it `rewrites`, with all that belongs to the entity, not only what changes.
+    /// Like `write`. With `rewrites`, writes all rows of the entity, not only those that change.
     async fn write_all(
         &self,
         keys: &Keys,
@@ -365,7 +370,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let mut plan = Plan::new(keys.0.clone(), op.clone());
             plan.rewrites = rewrites;
             self.add(&mut plan, keys, before.as_ref(), after).await?;
-            // Boxed, so that the futures of programs that write stay small.
+            // Boxed, so that the futures of callers stay small.
             match Box::pin(executor.run(plan)).await? {
                 Ran::Done { etags, settled } => {
                     let etag = etags.into_iter().next().flatten();
@@ -380,7 +385,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Adds a change of one entity to a plan, with all that it brings with it.
+    /// Adds a change of one entity, and all that its contributors bring, to a plan.
     async fn add(
         &self,
         plan: &mut Plan,
@@ -408,9 +413,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             after,
             keys,
             op: &op,
-            // An entity of an older version is written with all that belongs to it now.
+            // An entity of an older type version is written with all its rows.
             rewrites: plan.rewrites || before.is_some_and(|head| head.older.is_some()),
-            // Without a mark another program may have written the entity, and it has no copies.
+            // An entity without a mark may come from another program, and then has no copies.
             reads_copies: before
                 .is_some_and(|head| plan.rewrites || head.mark.is_none() || head.older.is_some()),
             unknown: &unknown,
@@ -432,7 +437,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         for contributor in &self.inner.contributors {
             self.contribute(plan, &**contributor, change).await?;
         }
-        // Blobs go last, when nothing that is settled needs them any more.
+        // Blobs are deleted last, when no other target needs them any more.
         let stored = before.and_then(ReadHead::closed);
         for blob in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
             let (contributor, of) = (blob_field::NAME, Inner::<E>::of());
@@ -472,7 +477,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .map_err(|error| error.during(name.to_owned()))
     }
 
-    /// Reads the head on the primary, as what is written over: fields in blobs are not read, unless a
+    /// Reads the head that a write replaces, on the primary. Does not read fields in blobs, unless a
     /// contributor of the program may look at them.
     async fn read_before(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
         let read = self.inner.deciding.head(&self.inner.deciding_layers(), keys).await?;
@@ -513,7 +518,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// What a write of one entity gave.
+/// The result of writing one entity.
 struct OneWritten {
     etag: Option<ETag>,
     mark: String,
@@ -523,13 +528,13 @@ struct OneWritten {
 fn version_of(written: &OneWritten) -> Written {
     let version = match &written.etag {
         Some(etag) => Version::of_head(etag),
-        // The answer was lost; the mark tells as much.
+        // The response was lost; the mark identifies the version as well.
         None => Version::of_mark(&written.mark),
     };
     Written { version, settled: written.settled }
 }
 
-/// A head that was read to be written.
+/// A head that was read in order to write it.
 struct ReadHead<E> {
     head: Head<E>,
     etag: ETag,

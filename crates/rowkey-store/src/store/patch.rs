@@ -1,4 +1,4 @@
-//! Patches: single properties of an entity, without reading it where no declaration needs it.
+//! Patches: changes of single properties, without reading the entity if no declaration needs it.
 
 use std::fmt;
 
@@ -46,10 +46,10 @@ pub struct Patch<'s, E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// A change of single properties of the entity at a key.
+    /// Begins a change of single properties of the entity at a key.
     ///
-    /// Fails with [`ErrorKind::Invalid`] when it is sent if the keys of the store sign all properties: a merge
-    /// in the service would leave a signature of what was there before.
+    /// [`send`](Patch::send) fails with [`ErrorKind::Invalid`] if the keys of the store sign all properties,
+    /// because a merge in the service would leave the signature of the old values.
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
         let signs = self.inner.sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext());
         let error = signs.then(|| {
@@ -73,20 +73,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
-    /// Removes a property, which makes an `Option` field `None`. One that the type does not know, a column
-    /// of another type for the same row, is removed as well.
+    /// Removes a property, which makes an `Option` field `None`. A property that the type does not have,
+    /// such as a column of another type for the same row, is removed as well.
     ///
-    /// Refused with [`ErrorKind::Invalid`] when it is sent if the type would write the property again: a
-    /// field with a default.
+    /// [`send`](Self::send) fails with [`ErrorKind::Invalid`] if the type would write the property again
+    /// because its field has a default.
     pub fn clear<P>(mut self, column: Column<P>) -> Self {
         self.changes.push((column.name(), None));
         self
     }
 
-    /// Whether the entity has to be read: because it has declarations or may have several rows, because an encrypted property
-    /// changes, which is sealed with the others, or because a property goes, which no merge can do.
+    /// Whether the entity has to be read: because it has declarations or may have several rows, because an
+    /// encrypted property changes and is sealed together with others, or because a property is removed, which
+    /// a merge cannot do.
     pub fn reads(&self) -> bool {
-        // One of an older version is converted.
+        // An entity of an older version is converted.
         let declares =
             E::MAX_ROWS > 1 || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
@@ -96,7 +97,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
             || self.changes.iter().any(|(_, value)| value.is_none())
     }
 
-    /// What it would do, and whether it [reads](Self::reads) the entity first. Reads what it needs.
+    /// Explains the change, and whether it [reads](Self::reads) the entity first. Reads what the
+    /// plan needs.
     pub async fn explain(self) -> Result<Explanation> {
         let store = self.store;
         if let Some(error) = self.error {
@@ -114,11 +116,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         refused.map_or(explained, |error| Err(store.named("Explain", error)))
     }
 
-    /// Changes the entity and returns its new version. One request, or those of
-    /// [`Store::update`] if the entity [has to be read](Self::reads).
+    /// Changes the entity and returns its new version. One request, or those of [`Store::update`] if
+    /// the entity [has to be read](Self::reads).
     ///
-    /// Fails with [`ErrorKind::NotFound`] if there is no entity, and with [`ErrorKind::Decode`] if what
-    /// comes of it is none of the type.
+    /// Fails with [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Decode`]
+    /// if the result does not decode as the type.
     pub async fn send(self) -> Result<Version> {
         let store = self.store;
         if let Some(error) = self.error {
@@ -140,7 +142,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
     }
 }
 
-/// Changes properties of an entity, and those that its type does not know.
+/// Changes properties of an entity, including those that its type does not have.
 fn patch<E: Entity>(
     entity: &mut E,
     unknown: &mut Properties,
@@ -155,7 +157,7 @@ fn patch<E: Entity>(
     }
     *entity = row.read_as()?;
     let written = DynamicEntity::of_any_size(entity)?;
-    // Of several changes of one property the last one counts.
+    // The last of several changes of one property counts.
     let last = changes.iter().map(|(name, _)| (*name, row.get(name)));
     for (name, value) in last {
         match (value, written.get(name)) {
@@ -172,7 +174,7 @@ fn patch<E: Entity>(
     Ok(())
 }
 
-/// Merges properties into an entity that nothing else belongs to.
+/// Merges properties into an entity that has no other rows.
 async fn merge<E: Entity + Clone + Send + Sync + 'static>(
     store: &Store<E>,
     keys: &Keys,
@@ -192,7 +194,7 @@ async fn merge<E: Entity + Clone + Send + Sync + 'static>(
         Err(error) => error,
     };
     if error.outcome() == Outcome::Unknown {
-        // The mark tells whether it was applied.
+        // The mark shows whether the merge was applied.
         let now = deciding.row_as::<Marked>(keys).await.map_err(Error::after_unknown)?;
         if let Some(now) = now.filter(|now| now.entity.0.as_deref() == Some(op.mark())) {
             return Ok(Version::of_head(&now.etag));

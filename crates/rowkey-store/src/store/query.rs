@@ -1,4 +1,4 @@
-//! Queries of many entities: of a partition or through an index, page by page.
+//! Queries: pages and streams of the entities in a partition, an index or a list.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -17,13 +17,13 @@ use crate::row::{Copy, Head, Keys, Pointer, Seen};
 use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
-/// Entities that are read at a time where an index has no whole copies.
+/// Entities read at once if the copies in an index are not whole.
 const AT_A_TIME: usize = 16;
 
 /// Entities in one request of a stream.
 const STREAMED: u32 = 100;
 
-/// What a [`Query`] reads: a partition or a part of one, a part of an index, or a list.
+/// The source of a [`Query`]: a partition or part of one, part of an index, or a list.
 pub struct Selection<E>(Rows<E>);
 
 enum Rows<E> {
@@ -84,23 +84,24 @@ pub struct Query<E> {
     filter: Option<Filter>,
 }
 
-/// A page of entities and where the next one begins.
+/// A page of entities and the position of the next page.
 #[derive(Clone, Debug)]
 pub struct Page<E> {
     /// The entities, each with its version.
     pub entities: Vec<Versioned<E>>,
-    /// Where the next page begins; `None` if nothing is left.
+    /// The start of the next page; `None` after the last page.
     pub continuation: Option<Continuation>,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// A query of a partition, or of a part of one, or of entities by an index or a list:
-    /// `Order::partition("contoso")`, `Order::by_customer("contoso", "ada")`.
+    /// Queries a partition, part of a partition, an index or a list: `Order::partition("contoso")`,
+    /// `Order::by_customer("contoso", "ada")`.
     pub fn query(&self, source: impl Into<Selection<E>>) -> Query<E> {
         Query { store: self.clone(), source: source.into(), filter: None }
     }
 
-    /// The number of rows that a query reads. One request for each 1,000; of a list one request.
+    /// Counts the rows that a query reads. Costs one request per 1,000 rows; for a list, one
+    /// request.
     pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
         let table = &self.inner.table;
         let keys = |query: rowkey::Query<crate::job::Keys>| async move {
@@ -118,11 +119,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
-    /// Only entities that a filter accepts: `Order::CENTS.ge(100)`. Makes the answer shorter, not the
-    /// reading cheaper.
+    /// Returns only entities that match a filter: `Order::CENTS.ge(100)`. This shortens the response but does
+    /// not make the read cheaper.
     ///
-    /// In an index whose copies lack the property, of a list, for a property that is encrypted, and for one of
-    /// wide entities of a partition, reading fails and sends nothing.
+    /// Reading fails and sends nothing for a list, for an index whose copies lack a property in the filter,
+    /// for an encrypted property, and for a query of a partition of wide entities that filters by a property
+    /// other than the keys and the Timestamp.
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(before) => before.and(filter),
@@ -131,19 +133,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         self
     }
 
-    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
-    /// where a page before this one ended.
+    /// Reads up to `entities` entities, from the start or from the continuation of an earlier page.
     ///
-    /// One request, and one more for each page of the service that had fewer. Through an index in
-    /// another partition, or one whose copies are not whole, each entity is read as well, 16 at a time,
-    /// and those that are not in the index any more are passed over. Of a list, each page reads the list
-    /// and its entities.
+    /// Costs one request, plus one for each page of the service that held fewer entities. For an index
+    /// in another partition, or one whose copies are not whole, each entity is read as well, 16 at a
+    /// time, and entities that are no longer in the index are skipped. For a list, each page reads the
+    /// list and its entities.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if `entities` is 0, and if the continuation is
-    /// of another query: nothing is sent then. [`ErrorKind::Decode`] if rows do not decode
-    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
+    /// [`ErrorKind::Invalid`] if `entities` is 0 or the continuation belongs to another query;
+    /// nothing is sent. [`ErrorKind::Decode`] if rows do not decode ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let mut rows = Vec::new();
         let mut from = from;
@@ -160,7 +160,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// What it takes to read a page of entities. Sends nothing.
+    /// Lists the requests that reading a page of entities takes. Sends nothing.
     pub fn explain(&self, entities: u32) -> Explanation {
         let entities = usize::try_from(entities).unwrap_or(usize::MAX);
         let pages = entities.div_ceil(1000).max(1);
@@ -191,8 +191,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
 
     /// Reads all entities one by one.
     ///
-    /// A row that does not decode is an error that names it ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream goes on
-    /// with the next one. Any other error ends the stream.
+    /// A row that does not decode yields an error that names it ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream
+    /// continues with the next row. Any other error ends the stream.
     pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
         stream::try_unfold((self, Some(None)), |(query, from)| async move {
             let Some(from) = from else { return Ok(None) };
@@ -204,27 +204,28 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         .boxed()
     }
 
-    /// Reads all entities. Their number is bounded by memory alone.
+    /// Reads all entities into memory. Their number is limited only by memory.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: the message says how many, and
-    /// [`failed_rows`](rowkey::ErrorDetails::failed_rows) which.
+    /// [`ErrorKind::Decode`] if rows do not decode, after all rows were read: the message says how
+    /// many, and [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists them.
     pub async fn all(self) -> Result<Vec<Versioned<E>>> {
         let store = self.store.clone();
         whole(self.stream()).await.map_err(|error| store.named("Query", error))
     }
 
-    /// Reads single properties of the entities, one after the other: of a partition, or of the copies in an
-    /// index, without the entities themselves. A `P` is a type with `#[derive(Projection)]`, whose keys are
-    /// those of the entity; it has no version.
+    /// Streams selected properties of the entities of a partition, or of the copies in an index, without
+    /// reading the whole entities. `P` is a type with `#[derive(Projection)]`, whose keys are those of the
+    /// entity; the result has no version.
     ///
-    /// One request for each 1,000. A copy elsewhere may be behind its entity for a while.
+    /// Costs one request per 1,000 entities. A copy in another partition may lag behind its entity for a
+    /// while.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`], and nothing is sent, if the copies in the index lack
-    /// a property of `P`, or if rows of the type have to be opened before they are read.
+    /// [`ErrorKind::Invalid`], and nothing is sent, if the copies in the index lack a property of
+    /// `P`, or if a layer has to open the rows of the type, such as encryption.
     ///
     /// ```
     /// use futures_util::TryStreamExt as _;
@@ -280,8 +281,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// Reads single properties of `entities` of them, as [`stream_as`](Self::stream_as) does; returns where
-    /// the next page begins, as [`page`](Self::page) does.
+    /// Reads selected properties of up to `entities` entities, as [`stream_as`](Self::stream_as) does, and
+    /// returns the start of the next page, as [`page`](Self::page) does.
     pub async fn page_as<P>(
         self,
         entities: u32,
@@ -310,7 +311,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// Reads up to `entities` of them, by one page of the source.
+    /// Reads up to `entities` entities, from one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
         let mut compared = self.filter.iter().flat_map(Filter::columns);
         if let Some(name) = compared.find(|name| E::ENCRYPTED.contains(name)) {
@@ -364,7 +365,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// Whole copies in the partition: as good as the entities.
+    /// Reads whole copies in the partition of the entities, which are always up to date.
     async fn copies(
         &self,
         position: usize,
@@ -393,14 +394,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 Some(mark) => {
                     Ok(Some(Versioned { entity, version: Version::of_copy(&mark, digest) }))
                 }
-                // It was not written by a store, so it has no version.
+                // A copy that no store wrote has no version.
                 None => self.store.get(rowkey::Key::new(primary.0, primary.1)).await,
             }
         });
         Ok(Part { rows: rows_of(found).await?, continuation })
     }
 
-    /// A part of the entities, opened.
+    /// Reads a page of entities and opens them.
     async fn heads(
         &self,
         query: rowkey::Query<E>,
@@ -439,14 +440,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     }
 }
 
-/// What one page of the source holds.
+/// One page of the source.
 pub(super) struct Part<E> {
     /// The entities, and an error for each row that does not decode.
     pub(super) rows: Vec<Result<Versioned<E>>>,
     pub(super) continuation: Option<Continuation>,
 }
 
-/// The rows that are there. Fails at the first error that is not about rows.
+/// Collects the rows that exist. Fails at the first error that does not name rows.
 pub(super) async fn rows_of<T>(
     found: impl Stream<Item = Result<Option<T>>>,
 ) -> Result<Vec<Result<T>>> {
@@ -461,7 +462,7 @@ pub(super) async fn rows_of<T>(
     Ok(rows)
 }
 
-/// All of them. If rows do not decode, the error names all of those.
+/// Collects all entities. If rows do not decode, the error names all of them.
 pub(super) async fn whole<T>(found: impl Stream<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut all, mut failed, mut index) = (Vec::new(), Vec::new(), None);
     for one in rows_of(found.map_ok(Some)).await? {
@@ -476,12 +477,12 @@ pub(super) async fn whole<T>(found: impl Stream<Item = Result<T>>) -> Result<Vec
     if failed.is_empty() { Ok(all) } else { Err(of_rows(failed, index)) }
 }
 
-/// The error of a row that was read, and that does not open or decode.
-/// Whether what is left need not be read: an error that is not one of rows.
+/// Whether an error ends the read: any error that does not name rows.
 pub(super) fn ends<T>(read: &Result<T>) -> bool {
     read.as_ref().is_err_and(|error| error.details().failed_rows.is_empty())
 }
 
+/// Turns the decoding error of one row into an error that names the row.
 fn of_row(error: Error, (partition_key, row_key): Keys) -> Error {
     if error.kind() != ErrorKind::Decode {
         return error;
@@ -489,7 +490,7 @@ fn of_row(error: Error, (partition_key, row_key): Keys) -> Error {
     of_rows(vec![FailedRow::new(partition_key, row_key, &error)], error.details().index)
 }
 
-/// The error of rows that do not decode, with the index whose copies they are.
+/// Returns the error of rows that do not decode, with the index if the rows are its copies.
 fn of_rows(rows: Vec<FailedRow>, index: Option<&'static str>) -> Error {
     let error = Error::of_rows(rows);
     match index {
@@ -505,7 +506,7 @@ fn no_properties(list: &'static str) -> Error {
         .in_index(list)
 }
 
-/// Where a row of an index is, and its entity.
+/// The keys of a row in an index, and the keys of its entity.
 struct At {
     keys: Keys,
     primary: Keys,

@@ -12,7 +12,7 @@ use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the entity at a key; `None` if there is none. One request.
+    /// Reads the entity at a key; `None` if it does not exist. One request.
     pub async fn get(&self, key: Key<E>) -> Result<Option<Versioned<E>>> {
         let read = self.inner.layers.head::<E>(&self.inner.table, key).await?;
         Ok(read.map(|stored| Versioned {
@@ -21,11 +21,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }))
     }
 
-    /// Reads many entities at their keys, 16 at a time, in the order of the keys. A request each.
+    /// Reads many entities by key, 16 at a time, in the order of the keys. One request each.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Decode`] if rows do not decode, after all are read: [`failed_rows`](rowkey::ErrorDetails::failed_rows) names them.
+    /// [`ErrorKind::Decode`] if rows do not decode, after all were read: [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists
+    /// them.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = Key<E>> + Send,
@@ -36,22 +37,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .map_err(|error| self.named("GetEntity", error))
     }
 
-    /// Reads entities at their keys, 16 at a time, in the order of the keys.
+    /// Reads entities by key, 16 at a time, in the order of the keys.
     pub(super) async fn each(&self, keys: Vec<Key<E>>) -> Vec<Result<Option<Versioned<E>>>> {
         all_until(keys.into_iter().map(|key| self.get(key)), 16, ends).await
     }
 
-    /// Whether there is an entity at a key. One request, whose answer has no properties.
+    /// Whether an entity exists at a key. One request, whose response has no properties.
     pub async fn exists(&self, key: Key<E>) -> Result<bool> {
         Ok(self.inner.table.get_as::<crate::row::Marked>(key).await?.is_some())
     }
 
-    /// Finds the entity that has a value: in an index where each value stands for one entity, or by a
-    /// unique value.
+    /// Finds the entity that has a value, by a unique value or by an index in which each value has one
+    /// entity.
     ///
-    /// One request if the index lies in the partition and its copies are whole; otherwise two, because the
-    /// entity itself is read and decides. A row that its entity does not demand any more is passed over; if
-    /// another entity has taken the value meanwhile, that one is found.
+    /// Costs one request if the index is in the partition and its copies are whole; otherwise two, because
+    /// the entity itself is read. A row that its entity no longer demands is skipped. If another entity has
+    /// taken the value in the meantime, that entity is found.
     pub async fn find<S>(&self, key: IndexKey<E, S>) -> Result<Option<Versioned<E>>> {
         let (index, position) = (*key.index(), key.position());
         let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
@@ -68,7 +69,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                         let version = Version::of_copy(&mark, digest);
                         return Ok(Some(Versioned { entity, version }));
                     }
-                    // The copy was not written by a store, so it has no version.
+                    // A copy that no store wrote has no version.
                     copy.primary
                 }
                 (Scope::Claim, _) => match table.get(at()).await? {
@@ -90,8 +91,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Finds the entity that has a value, and reads single properties of it from its copy in the index. One
-    /// request. As [`Query::stream_as`](crate::Query::stream_as) otherwise.
+    /// Finds the entity that has a value, and reads selected properties from its copy in the index. One
+    /// request. Otherwise like [`Query::stream_as`](crate::Query::stream_as).
     pub async fn find_as<P, S>(&self, key: IndexKey<E, S>) -> Result<Option<P>>
     where
         P: Projection + Send + 'static,
@@ -113,7 +114,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(found.map(|stored| stored.entity.0))
     }
 
-    /// Refuses to read single properties of rows that have to be opened as a whole.
+    /// Refuses to read selected properties of rows that have to be opened as a whole.
     pub(super) fn may_project(&self) -> Result<()> {
         if self.inner.layers.is_empty() {
             return Ok(());
@@ -135,7 +136,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// The entity at `owner`, if it has the row `keys` in an index.
+    /// Reads the entity at `owner`; `None` if it does not have the row `keys` in an index.
     pub(super) async fn demanding(
         &self,
         owner: &Keys,

@@ -1,4 +1,4 @@
-//! Jobs that write entities again whose rows are not as this program writes them.
+//! Jobs that rewrite entities whose rows differ from what this program writes.
 
 use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
@@ -12,52 +12,53 @@ use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, keys_of, version_of};
 use crate::together::all_until;
 
-/// Rows of a page that are opened together.
+/// Rows of a page that are opened in parallel.
 const AT_A_TIME: usize = 16;
 
-/// The part of a report that sealed rows are counted under.
+/// The part of a report that counts sealed rows.
 const SEALED: &str = "encryption";
 
-/// The part of a report that entities of older versions are counted under.
+/// The part of a report that counts entities of older versions.
 pub(super) const VERSIONS: &str = "versions";
 
-/// What a row must be to be left as it is.
+/// The condition under which a row is left unchanged.
 #[derive(Clone, Copy)]
 enum Current {
-    /// Sealed by the newest key.
+    /// Sealed under the newest key.
     Sealed,
-    /// Of the version of the type that this program has.
+    /// Written by the type version of this program.
     Version,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Writes every entity again that is not sealed by the current key, with its copies: after a key was
-    /// added to [`StoreBuilder::keys`](crate::StoreBuilder::keys), or a field was marked `encrypt`.
+    /// Rewrites every entity that is not sealed under the current key, with its copies. Run it after a
+    /// key was added to [`StoreBuilder::keys`](crate::StoreBuilder::keys), or after a field was marked
+    /// `encrypt`.
     ///
-    /// It reads on the primary, and may run while programs write: an entity that another writer changed
-    /// is read again. Those under an older key are counted as [`Verdict::Stale`] and, once written, as
-    /// repaired. One that cannot be opened stays as it is, and the report names it with its keys as
-    /// [`Verdict::Unreadable`]: an older key may go when a whole run was clean, no program writes
-    /// with it any more, and [`run`](Self::run) has settled what is pending.
+    /// It reads the primary, and programs may write in the meantime: an entity that another writer
+    /// changed is read again. Entities under an older key are counted as [`Verdict::Stale`] and, once
+    /// written, as repaired. An entity that cannot be opened stays unchanged, and the report names its
+    /// keys as [`Verdict::Unreadable`]. An older key may be removed when a whole run was clean, no
+    /// program writes with it any more, and [`run`](Self::run) has settled all pending writes.
     ///
-    /// Costs one request for each 1,000 entities, and a transaction for as many of a partition as fit
-    /// with their rows.
+    /// Costs one request for each 1,000 entities, and one transaction for as many entities of a
+    /// partition as fit with their rows.
     ///
-    /// Without encrypted fields there is nothing to do.
+    /// Without encrypted fields the job does nothing.
     pub fn reencrypt(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.rewriting("reencrypt", SEALED, Current::Sealed)
     }
 
-    /// Writes every entity again that an older version of the type wrote, converted, with all that the
-    /// type declares now, and removes what the older version declared: after all programs know the new
-    /// version.
+    /// Rewrites every entity that an older version of the type wrote: converts it, adds all rows that the
+    /// type declares now, and removes the rows that the older version declared. Run it after all programs
+    /// know the new version.
     ///
-    /// Until it has passed, older entities are converted when they are read, and by each write. They
-    /// are in indexes that both versions declare, by name and template, and not in new ones.
+    /// Until then, older entities are converted when they are read, and by each write. They are in
+    /// indexes that both versions declare with the same name and template, but not in new ones.
     ///
-    /// Those of an older version are counted as [`Verdict::Stale`] and, once written, as repaired. One
-    /// that cannot be read, because a newer program wrote it for instance, stays as it is, and the report
-    /// names it as [`Verdict::Unreadable`]. Costs what [`reencrypt`](Self::reencrypt) does.
+    /// Entities of an older version are counted as [`Verdict::Stale`] and, once written, as repaired. An
+    /// entity that cannot be read, for example because a newer program wrote it, stays unchanged, and the
+    /// report names it as [`Verdict::Unreadable`]. Costs the same as [`reencrypt`](Self::reencrypt).
     pub fn migrate(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.rewriting("migrate", VERSIONS, Current::Version)
     }
@@ -94,20 +95,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         match self.inner.layers.whole(table, stored.clone()).await? {
             Some((whole, _)) => sealer.is_current(table, E::ENCRYPTED, &whole.entity).await,
-            // It is gone.
+            // It was deleted.
             None => Ok(true),
         }
     }
 
-    /// Counts entities by the key that they are sealed under, and writes nothing: the proof that
+    /// Counts entities by the key that they are sealed under, and writes nothing. This proves that
     /// [`reencrypt`](Self::reencrypt) left none under an older key.
     ///
-    /// Those under the newest key are counted as [`Verdict::Right`], those under an older one, and those
-    /// that are not sealed, as [`Verdict::Stale`]. An older key may leave the ring when the report
-    /// [is clean](Report::is_clean); otherwise run `reencrypt` again.
+    /// Entities under the newest key are counted as [`Verdict::Right`]; entities under an older key, and
+    /// those that are not sealed, as [`Verdict::Stale`]. An older key may be removed from the ring when
+    /// the report [is clean](Report::is_clean); otherwise run `reencrypt` again.
     ///
-    /// Fails with [`ErrorKind::Conflict`] until 12 minutes after the newest key was made, because a
-    /// program may write under an older one until then. Costs one request for each 1,000 entities.
+    /// Fails with [`ErrorKind::Conflict`] until 12 minutes after the newest key was made, because until
+    /// then a program may write under an older one. Costs one request for each 1,000 entities.
     pub fn verify_keys(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
         let step: Step = Box::new(move |page| {
@@ -160,7 +161,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Report> {
         let mut report = Report::default();
         if let (Current::Sealed, Some(sealer)) = (current, &self.inner.sealer) {
-            // Also where there is nothing to write: all programs move on to the current key.
+            // Even if no entity is rewritten, all programs switch to the current key.
             sealer.renew(self.inner.deciding.table()).await?;
         }
         let mut stale = Vec::new();
@@ -183,7 +184,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut heads: Vec<(Keys, ReadHead<E>)> = Vec::new();
         for one in all_until(rows, AT_A_TIME, is_last).await {
             match one {
-                // It was deleted meanwhile.
+                // It was deleted in the meantime.
                 Ok(None) => report.note(Some(part), Verdict::Skipped, 1),
                 Ok(Some(head)) => heads.push(head),
                 Err((keys, error)) => failed(&mut report, part, &keys, error)?,
@@ -198,7 +199,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     report.repaired(Some(part), group.len() as u64);
                 }
                 Err(error) if error.is_retryable() => return Err(error),
-                // One by one: others of the group can be written.
+                // One by one, because others of the group can be written.
                 Err(_) => {
                     for (keys, _) in group {
                         match self.rewrite(Key::new(&*keys.0, &*keys.1)).await {
@@ -217,7 +218,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(report)
     }
 
-    /// What a row holds; `None` if it is gone.
+    /// Opens a row; `None` if it was deleted.
     async fn open_row(
         &self,
         keys: &Keys,
@@ -248,17 +249,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// Whether an error is not of one entity alone.
+/// Whether an error concerns more than one entity.
 fn ends(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::Auth || is_race(error)
 }
 
-/// Whether what is left need not be opened.
+/// Whether the remaining rows need not be opened.
 fn is_last<T>(opened: &std::result::Result<T, (Keys, Error)>) -> bool {
     opened.as_ref().is_err_and(|(_, error)| ends(error))
 }
 
-/// Counts an entity that stays as it is, unless the job is to try again.
+/// Counts an entity that stays unchanged, unless the job will try again.
 fn failed(report: &mut Report, part: &str, keys: &Keys, error: Error) -> Result<()> {
     if ends(&error) {
         return Err(error);

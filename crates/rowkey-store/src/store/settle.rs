@@ -1,4 +1,4 @@
-//! Settling for one type: its targets by their contributors, its claims by their entities.
+//! Settling for one type: targets through their contributors, claims through their entities.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,27 +15,27 @@ use crate::plan::op::{ClaimRef, Target, created_of};
 use crate::row::Keys;
 
 impl<E: Entity> Inner<E> {
-    /// Whether the program gave contributors besides those that the type declares.
+    /// Whether the program added contributors to those that the type declares.
     pub(super) fn has_contributors(&self) -> bool {
         self.added > 0
     }
 
-    /// The most operations that a change of one entity has, without the op row.
+    /// The most operations of a change of one entity, without the op row.
     pub(super) fn operations(&self) -> usize {
         self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::MAX_ROWS
     }
 
-    /// The layers of entities that are read to be settled or written over. Fields in blobs decide nothing,
-    /// unless the program has contributors that may look at them.
+    /// Returns the layers for entities that are read to be settled or replaced. They do not read fields in
+    /// blobs, which decide nothing, unless the program has contributors that may look at them.
     pub(super) fn deciding_layers(&self) -> Layers {
         if self.has_contributors() { self.layers.clone() } else { self.layers.only_deciding() }
     }
 
-    /// The type, by the text that its RowKeys begin with.
+    /// The type, as the prefix of its RowKeys.
     pub(super) const fn of() -> &'static str {
         match E::ROWS {
             Rows::Head(head) | Rows::One(head) => head,
-            // A store is refused by the derive without a head.
+            // The derive refuses a store type without a prefix.
             Rows::All => "",
         }
     }
@@ -57,7 +57,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             let mut all = Ok(Settled::Done);
             let mut rest = targets;
             while let Some(first) = rest.first() {
-                // The targets of one entity follow each other.
+                // The targets of one entity are consecutive.
                 let same = rest.iter().take_while(|other| other.row_key == first.row_key).count();
                 let (of_one, others) = rest.split_at(same);
                 rest = others;
@@ -72,7 +72,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                     let index = E::INDEXES[*position];
                     index.scope == Scope::Claim && index.name == claim.name
                 };
-                // A unique value that this program does not know is settled by one that does.
+                // A program that knows the unique value has to settle it.
                 let released = match (0..E::INDEXES.len()).find(is_it) {
                     Some(position) => {
                         let demands = Demands::of::<E>(&self.layers);
@@ -104,7 +104,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
                 all = both(all, Ok(Settled::Pending));
                 continue;
             };
-            // A defect of one contributor must not end the worker, nor a write that was committed.
+            // A panic in one contributor must end neither the worker nor a committed write.
             let settle = async { contributor.settle(settling, &target.address).await };
             let one = match AssertUnwindSafe(settle).catch_unwind().await {
                 Ok(one) => one,
@@ -126,7 +126,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
 }
 
 impl<E: Entity> Inner<E> {
-    /// Tells what became of a target, and how far behind its contributor is.
+    /// Reports the result of a target, and the lag of its contributor.
     fn report(&self, op: &Keys, follower: &str, settled: &Result<Settled>) {
         let account = self.table.account();
         let labels = [("table", self.table.name()), ("follower", follower)];
@@ -145,7 +145,7 @@ impl<E: Entity> Inner<E> {
     }
 }
 
-/// The error of a store that has nothing to receive from.
+/// Returns the error of a store without a queue.
 pub(super) fn no_queue() -> Error {
     Error::refused(ErrorKind::Invalid, "the store has no queue")
         .advise("give one to `StoreBuilder::queue`")

@@ -1,4 +1,4 @@
-//! Sweeping: a job over the blobs of a store, which looks for what no entity has.
+//! Sweeping: a job over the blobs of a store that removes those that no entity names.
 
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
@@ -19,29 +19,30 @@ use crate::plan::op;
 use crate::row::Keys;
 use crate::together::try_all;
 
-/// Entities that are read at a time.
+/// Entities read at once.
 const AT_A_TIME: usize = 16;
 
-/// Blobs of a store that are looked at one after the other; what [`Store::sweep`] is a stream of.
+/// A group of blobs that are checked one after the other: an item of the stream of
+/// [`Store::sweep`].
 #[derive(Debug)]
 pub struct Sweeping<E> {
     store: Store<E>,
-    /// What the names of the blobs begin with.
+    /// The prefix of the names of the blobs.
     prefix: String,
-    /// The position of the list that they belong to; `None` for those of fields.
+    /// The position of the list that the blobs belong to; `None` for blobs of fields.
     list: Option<usize>,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Looks at every blob of the store and removes what no entity has: blobs of fields that a writer
-    /// uploaded and whose write was never committed, and keys in lists of entities that are gone or have
-    /// another value, which programs leave that write past the store.
+    /// Checks every blob of the store and removes unused data: blobs of fields that a writer uploaded but
+    /// never committed, and list entries of entities that are gone or have another value. Programs that write
+    /// without the store leave such entries.
     ///
     /// Costs a listing, a read of the entity of each blob of a field, a read of each list, and a read of each
-    /// entity that it names. Programs may write meanwhile: a blob of a field is left alone for 45 minutes,
-    /// and its operation is ended before it is deleted; a list is changed on condition that it is as it was
-    /// read before its entities were. What entities have and blobs lack is found by
-    /// [`verify`](Self::verify); keys in lists are put there by [`repair`](Self::repair).
+    /// entity in it. Programs may write in the meantime: a blob of a field is ignored for 45 minutes, and its
+    /// operation is ended before the blob is deleted; a list is written only if it is unchanged since
+    /// before its entities were read. [`verify`](Self::verify) finds blobs and entries that are missing, and
+    /// [`repair`](Self::repair) adds the entries.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
@@ -80,7 +81,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 list: Some(position),
             })
         });
-        // The names begin with a random digit.
+        // The names begin with a random digit, so there is one unit per digit.
         let fields = blobs.filter(|_| !E::BLOBS.is_empty()).into_iter().flat_map(|blobs| {
             let head = Blobs::field_head(Inner::<E>::of());
             (0..16).map(move |digit| Sweeping {
@@ -94,12 +95,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Job::load(format!("sweep {}", Inner::<E>::of()), &self.inner.table, units)
     }
 
-    /// Takes entities off a list that have not its value.
+    /// Removes entities that do not have the value from a list.
     async fn sweep_list(&self, name: &str, position: usize, report: &mut Report) -> Result<()> {
         let (blobs, list) = (self.inner.blobs()?, &E::LISTS[position]);
         let Some(content) = blobs.deciding().blob(name).get().await? else { return Ok(()) };
         let (row_key, listed) = blob_list::parse(&content.bytes, list)?;
-        // The list first, then the entities, then the list under its ETag: as when it is settled.
+        // Read the list, then the entities, then write the list under its ETag, as settling does.
         let named = listed.len();
         let examined = listed.into_iter().map(|keys| self.if_listed(keys, position, &row_key));
         let right = try_all(examined, AT_A_TIME).await?;
@@ -114,7 +115,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let etag = content.properties.etag;
         match blob_list::write(&blob, &row_key, &right, Some(&etag)).await {
             Ok(()) => report.repaired(Some(list.name), orphaned),
-            // Another writer changed the list: the next run looks at it again.
+            // Another writer changed the list. The next run checks it again.
             Err(error) if is_lost(&error) => {}
             Err(error) => return Err(error),
         }
@@ -136,13 +137,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let deciding = &self.inner.deciding;
         let created = op::created_of(&op.1);
         let age = created.map(|created| (deciding.clock().now() - created).to_std());
-        // A clock that is behind makes the age of a new one negative.
+        // On a slow clock, the age of a new blob is negative.
         if !age.is_some_and(|age| age.is_ok_and(|age| age >= KEPT)) {
             report.note(part(None), Verdict::Skipped, 1);
             return Ok(());
         }
-        // Nothing commits the operation once its void stands, or it was committed before. Then the
-        // entity says whether it has the blob, for good.
+        // Once the operation has a void, nothing commits it, unless it was committed before. Then
+        // the entity shows for good whether it names the blob.
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         give_up(deciding, announcer, &op).await?;
         if let Some(property) = self.names(&owner, &blob.name).await? {
@@ -157,14 +158,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// The property of an entity whose value is in a blob.
+    /// Returns the property of an entity whose value is in the blob.
     async fn names(&self, owner: &Keys, blob: &str) -> Result<Option<&'static str>> {
         let head = self.inner.deciding.row(owner).await?;
         let named = head.map(|head| BlobFields::named(E::BLOBS, &head.entity)).unwrap_or_default();
         Ok(named.into_iter().find(|(_, name)| name == blob).map(|(property, _)| property))
     }
 
-    /// The keys of an entity, if it belongs to a list.
+    /// Returns the keys of an entity if it belongs on a list.
     async fn if_listed(&self, keys: Keys, position: usize, row_key: &str) -> Result<Option<Keys>> {
         let head = self.read_before(&keys).await?;
         let is_listed = head.is_some_and(|head| {

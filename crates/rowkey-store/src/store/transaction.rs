@@ -1,4 +1,4 @@
-//! Transactions of a store: several entities with all that belongs to them, all or nothing.
+//! Transactions of a store: atomic changes of several entities with all their rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::plan::{Edit, Explanation, Op, Plan, Source, Target, Write};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::version::Version;
 
-/// A transaction in the making, from [`Store::transaction`].
+/// A transaction that is being built, from [`Store::transaction`].
 ///
-/// All its entities lie in one partition of one table; with the rows that belong to them there are at
-/// most 100 operations in 4 MiB. A value that one entity gives up in an index of the partition may be taken
-/// by another. A unique value that one gives up is free after the commit: no other entity of the same
-/// transaction can take it.
+/// All entities must be in one partition of one table. With all their rows they may have at most 100
+/// operations in 4 MiB. If one entity gives up a value in an index of the partition, another may take it in
+/// the same transaction. A unique value that one entity gives up is free only after the commit, so no other
+/// entity of the same transaction can take it.
 #[must_use = "a transaction does nothing until `submit`"]
 pub struct Transaction<'t, E> {
     store: &'t Store<E>,
     steps: Vec<Step<'t>>,
-    /// The contributor and the address of each.
+    /// The contributor and the address of each target.
     targets: Vec<(String, Result<String>)>,
     settlers: Vec<Arc<dyn Settler>>,
 }
 
-/// Adds its part to a plan.
+/// A step of the transaction: adds its part to a plan.
 type Add<'t> = Box<dyn for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't>;
 
 struct Step<'t> {
@@ -39,12 +39,12 @@ struct Step<'t> {
     add: Add<'t>,
 }
 
-/// What a transaction gave.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// The new version of each entity in their order; `None` for one that was deleted.
+    /// The new version of each entity, in order; `None` for a deleted entity.
     pub versions: Vec<Option<Version>>,
-    /// Whether everything elsewhere agrees already. What is pending is settled by a worker.
+    /// Whether everything outside the transaction agrees already. A worker settles what is pending.
     pub settled: Settled,
 }
 
@@ -54,16 +54,16 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         Self { store, steps: Vec::new(), targets: Vec::new(), settlers }
     }
 
-    /// Stores a new entity.
+    /// Inserts a new entity.
     pub fn insert(self, entity: &'t E) -> Self {
         let store = self.store;
         self.insert_into(store, entity)
     }
 
-    /// Stores a new entity of another store of the same table.
+    /// Inserts a new entity of another store of the same table.
     ///
-    /// What it leaves to workers is settled when those of both stores have received its message, so both
-    /// stores have to share their queue.
+    /// Both stores must share a queue, because changes left to workers are settled only when the workers
+    /// of both stores have received the message.
     pub fn with<F>(mut self, store: &'t Store<F>, entity: &'t F) -> Self
     where
         F: Entity + Clone + Send + Sync + 'static,
@@ -83,26 +83,26 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self.insert_into(store, entity)
     }
 
-    /// Writes an entity over one of this version.
+    /// Replaces an entity that has this version.
     pub fn replace_if(self, entity: &'t E, version: Version) -> Self {
         let store = self.store;
         self.change(keys_of(entity), store, Some(entity), Some(version))
     }
 
-    /// Deletes an entity of this version, with all that belongs to it.
+    /// Deletes an entity that has this version, with all its rows.
     pub fn delete_if(self, key: &Key<E>, version: Version) -> Self {
         let store = self.store;
         self.change(parts(key), store, None, Some(version))
     }
 
-    /// Stores a new row of a plain type beside the entities. (One of a store is added by
-    /// [`with`](Self::with), which the compiler says otherwise.)
+    /// Inserts a new row of a plain type. (Add an entity of another store by [`with`](Self::with);
+    /// the compiler enforces this.)
     pub fn row<R: Entity>(mut self, row: &R) -> Self {
         const { not_of_a_store::<R>() };
         let row = EncodedRow::of(row);
         let partition_key = match &row {
             Ok(row) => Ok(row.keys().0.to_owned()),
-            // The error is returned when the row is added.
+            // The step below returns the error.
             Err(_) => Ok(self.first_partition().unwrap_or_default()),
         };
         let row = row.map_err(Arc::new);
@@ -121,21 +121,21 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self
     }
 
-    /// Names a target of a contributor of the store that began the transaction, by the contributor's
-    /// name: something elsewhere that is settled after the commit and that no entity alone tells of, as a
-    /// message is. [`Settling::entity`](crate::Settling::entity) has none to read there.
+    /// Adds a target of a contributor of this store, by the contributor's name. Use it for work after the
+    /// commit that cannot be derived from an entity, such as sending a message;
+    /// [`Settling::entity`](crate::Settling::entity) finds no entity there.
     ///
-    /// `address` is carried by the op row, and so is at most about 400,000 characters long. One that
-    /// could not be made is the error of [`submit`](Self::submit).
+    /// The op row stores the `address`, which may be about 400,000 characters long. If `address` is an
+    /// error, [`submit`](Self::submit) returns it.
     pub fn target(mut self, contributor: &str, address: Result<String>) -> Self {
         self.targets.push((contributor.to_owned(), address));
         self
     }
 
-    /// Sends the transaction: all of it happens, or nothing.
+    /// Sends the transaction, which is committed as a whole or not at all.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one that was given,
-    /// and with [`ErrorKind::AlreadyExists`] as [`Store::insert`] does.
+    /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one given, and with
+    /// [`ErrorKind::AlreadyExists`] in the cases of [`Store::insert`].
     pub async fn submit(self) -> Result<Submitted> {
         let table = self.store.inner.table.clone();
         self.run().await.map_err(|error| error.of("Transaction", table.name()))
@@ -171,7 +171,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         }
     }
 
-    /// What the transaction would send, without sending it. Reads what the plan needs.
+    /// Explains the transaction without sending it. Reads what the plan needs.
     pub async fn explain(&self) -> Result<Explanation> {
         Explanation::of(&self.plan().await?)
     }
@@ -249,14 +249,14 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 }
 
-/// Lets the compiler see that a closure borrows from the plan alone.
+/// Helps the compiler infer that a closure borrows only from the plan.
 fn boxed<'t>(
     add: impl for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't,
 ) -> Add<'t> {
     Box::new(add)
 }
 
-/// Adds a change of one entity, under the version that it must have.
+/// Adds a change of one entity, on condition that it has the given version.
 fn add<'p, F: Entity + Clone + Send + Sync + 'static>(
     store: &Store<F>,
     plan: &'p mut Plan,

@@ -1,17 +1,17 @@
-//! Verifying and repairing: one walk over the table that looks at every row that belongs to a type.
+//! Verifying and repairing: one walk over the table that checks every row of a type.
 //!
 //! | row | right if | otherwise |
 //! |---|---|---|
-//! | entity | each of its copies and claims is there and is its own, each of its lists names it | missing or stale: the entity is written again |
-//! | | the blobs of its fields are there | missing: reported |
-//! | entity of several rows | its further rows are there and are of one write | missing: reported |
+//! | entity | its copies and claims exist and match, its lists name it | missing or stale: the entity is written again |
+//! | | the blobs of its fields exist | missing: reported |
+//! | entity of several rows | its further rows exist and come from one write | missing: reported |
 //! | further row of a wide entity | the head of its entity counts it | orphaned: deleted |
-//! | copy | its entity has it | orphaned: deleted |
-//! | list | each of its entities has the value | orphaned: the RowKey is taken off it |
+//! | copy | its entity demands it | orphaned: deleted |
+//! | list | each of its entities has the value | orphaned: the RowKey is removed from it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
-//! | row that a contributor edits | a rewrite of the entity would not change it | stale: the entity is written again |
-//! | target of a contributor | the contributor says so | missing or stale: the entity is written again |
-//! | row that a contributor keeps elsewhere | its entity names the target | orphaned: the target is settled |
+//! | row edited by a contributor | a rewrite of the entity would not change it | stale: the entity is written again |
+//! | target of a contributor | the contributor confirms it | missing or stale: the entity is written again |
+//! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
 use std::collections::HashMap;
@@ -41,40 +41,40 @@ use crate::row::{
 use crate::together::try_all;
 use crate::wide::{self, Gathered, Wide};
 
-/// The part of a report that op rows are counted under.
+/// The part of a report that counts op rows.
 const OPERATIONS: &str = "operations";
 
-/// How often an entity is looked at that changes meanwhile.
+/// How often an entity is checked again that changes in the meantime.
 const ROUNDS: u32 = 8;
 
-/// Rows of a page that are looked at together.
+/// Rows of a page that are checked in parallel.
 const AT_A_TIME: usize = 16;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Looks at every row of the table that belongs to the type, and reports what does not agree, by the
-    /// names of the declarations. Changes nothing.
+    /// Checks every row of the table that belongs to the type, and reports disagreements by the name of the
+    /// declaration. Changes nothing.
     ///
-    /// A page of 1,000 rows is one request. Entities without rows elsewhere that agree with their copies on the
-    /// same page cost no more; others cost a read, and one for each of their rows, a copy or a claim two. What
-    /// a writer has committed and not settled yet is reported as it is.
+    /// A page of 1,000 rows costs one request. Entities that agree with their copies on the same page and
+    /// have no other rows cost nothing more. Other entities cost one read, and one for each of their rows; a
+    /// copy or a claim costs two. Committed writes that are not settled yet are reported as they are.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", &self.inner.table, false)
     }
 
-    /// Looks at another table in which contributors keep rows, as views do: reports those that no entity
-    /// demands any more. What an entity lacks there is reported by [`verify`](Self::verify).
+    /// Checks another table in which contributors keep rows, such as the summaries of views, and reports
+    /// rows that no entity demands. [`verify`](Self::verify) reports rows that are missing there.
     pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", table, false)
     }
 
-    /// The same, and repairs what does not agree: an entity whose rows are missing or stale is written
-    /// again as it is, a copy or a claim without an entity is deleted, and an op row that was left is
-    /// settled. It may run while programs write.
+    /// Like [`verify`](Self::verify), and repairs disagreements: an entity whose rows are missing or
+    /// stale is rewritten unchanged, a copy or a claim without an entity is deleted, and a leftover op
+    /// row is settled. Programs may write in the meantime.
     pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("repair", &self.inner.table, true)
     }
 
-    /// As [`verify_in`](Self::verify_in), and settles what no entity demands any more.
+    /// Like [`verify_in`](Self::verify_in), and settles rows that no entity demands.
     pub fn repair_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("repair", table, true)
     }
@@ -86,7 +86,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         repairs: bool,
     ) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
-        // Of another table only rows that contributors keep there are looked at.
+        // In another table, only rows of contributors are checked.
         let is_own = table.name() == self.inner.table.name();
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let store = store.clone();
@@ -109,11 +109,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Job::walk(format!("{name} {of}"), walk, step)
     }
 
-    /// The rows of a page that have to be looked at by themselves. A page shows a partition as it was at one
-    /// time, so what agrees there is reported, and costs no request.
+    /// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
+    /// so rows that agree on the page are reported without a request.
     fn doubtful(&self, page: Page<DynamicEntity>, report: &mut Report) -> Vec<DynamicEntity> {
         if !self.inner.layers.is_empty() || self.inner.added > 0 {
-            // Rows have to be opened, or contributors to be asked.
+            // Rows must be opened, or contributors must verify them.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
         let rows: HashMap<_, _> = page
@@ -135,7 +135,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         page.entities.iter().filter(is_doubtful).map(|stored| stored.entity.clone()).collect()
     }
 
-    /// Whether a row agrees with others of its page, and whether it is an entity; `None` if that is not known.
+    /// Whether a row agrees with other rows of its page: `true` for an entity, `false` for a copy, `None` if
+    /// unknown.
     fn agrees(
         rows: &HashMap<(&str, &str), &Stored<DynamicEntity>>,
         row: &DynamicEntity,
@@ -155,7 +156,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let Whole::<E>(head) = row.read_as().ok()?;
         if head.older.is_some() {
-            // It has the rows of another version.
+            // Its rows are those of another version.
             return None;
         }
         let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
@@ -206,7 +207,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         } else if let Some(position) = list_of::<E>(&keys) {
             self.examine_list(&keys, position, repairs, &mut report).await
         } else if is_backlog(row) {
-            // It has the RowKey of an op row, and workers come to it.
+            // A backlog row has the RowKey of an op row. Workers handle it.
             report.note(Some(OPERATIONS), Verdict::Skipped, 1);
             Ok(())
         } else if keys.1.starts_with(op::HEAD) {
@@ -229,7 +230,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(report)
     }
 
-    /// Looks at all that an entity demands, as it is now.
+    /// Checks all rows that an entity demands now.
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         for _ in 0..ROUNDS {
             let read = match self.read_before(keys).await {
@@ -241,7 +242,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             };
             let Some(head) = read else { return Ok(()) };
             if head.older.is_some() {
-                // Its rows are those of another version, which `migrate` writes anew.
+                // Its rows are those of another version; `migrate` rewrites them.
                 report.note(Some(VERSIONS), Verdict::Skipped, 1);
                 return Ok(());
             }
@@ -260,7 +261,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
             let in_blobs = self.examine_blobs(&head).await?;
             if found.iter().chain(&in_blobs).any(is_wrong) && self.has_changed(keys, &head).await? {
-                // What was seen is not of one time.
+                // The rows were not read at one point in time.
                 continue;
             }
             let repaired = if repairs && found.iter().any(is_wrong) {
@@ -289,12 +290,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             return Ok(());
         }
-        // It changes all the time. Its writers keep it in step.
+        // The entity keeps changing. Its writers keep its rows in step.
         report.note(None, Verdict::Skipped, 1);
         Ok(())
     }
 
-    /// Whether the rows of one declaration, or of one contributor, are as the entity demands now.
+    /// Whether the rows of one declaration or contributor agree with the entity now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
         let declared = E::INDEXES.len() + E::LISTS.len();
         for _ in 0..ROUNDS {
@@ -309,21 +310,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Ok(true);
             }
             if let Some(one) = contributor {
-                // Entities that share a row elsewhere are repaired at the same time: another one came first.
+                // Entities that share a row elsewhere are repaired in parallel: another one won.
                 let settling = self.settling(keys);
                 for target in self.rewritten(one, keys, Some(&head)).await?.targets {
-                    // What is pending is seen in the next round.
+                    // The next round sees what is pending.
                     let _ = one.settle(&settling, &target.address).await?;
                 }
             } else if !self.has_changed(keys, &head).await? {
                 return Ok(false);
             }
         }
-        // The writers of an entity that changes keep its own rows in step; what others share, workers do.
+        // Writers of a changing entity keep its own rows in step; workers settle shared rows.
         Ok(at < declared)
     }
 
-    /// Whether the blobs of the entity's fields are there. A request each.
+    /// Checks that the blobs of the entity's fields exist. One request each.
     async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
         let mut found = Vec::new();
         let named = head.closed().map(|closed| BlobFields::named(E::BLOBS, &closed.row));
@@ -335,7 +336,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(found)
     }
 
-    /// What stands where the entity demands a row in one of its declarations.
+    /// Checks the row that the entity demands for one of its indexes or unique values.
     async fn examine_demand(
         &self,
         keys: &Keys,
@@ -354,13 +355,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(if is_right { Verdict::Right } else { Verdict::Stale })
     }
 
-    /// The contributors that the program gave, in their order.
+    /// Returns the contributors that the program added, in order.
     fn given(&self) -> impl Iterator<Item = &dyn Contributor<E>> {
         let Inner { contributors, added, .. } = &*self.inner;
         contributors.iter().skip(contributors.len() - added).map(|one| &**one)
     }
 
-    /// What a rewrite of an entity as it is would bring with it by one contributor; nothing is written.
+    /// Plans the contribution of one contributor to a rewrite of the unchanged entity. Writes nothing.
     async fn rewritten(
         &self,
         contributor: &dyn Contributor<E>,
@@ -385,7 +386,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(plan)
     }
 
-    /// What one contributor of the program keeps for an entity.
+    /// Checks the rows and targets of one contributor for an entity.
     async fn examine_contributor(
         &self,
         contributor: &dyn Contributor<E>,
@@ -412,7 +413,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Verdict::Right)
     }
 
-    /// Looks at a row that a contributor keeps elsewhere for an entity.
+    /// Checks a row that a contributor keeps in another place for an entity.
     async fn examine_target(
         &self,
         contributor: &dyn Contributor<E>,
@@ -425,7 +426,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let head = self.read_before(&keys).await?;
         let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
         if plan.targets.iter().any(|target| target.address == address) {
-            // It is counted with its entity.
+            // The row is counted with its entity.
             return Ok(());
         }
         let part = Some(contributor.name());
@@ -446,7 +447,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(now.is_none_or(|now| now.etag != head.etag))
     }
 
-    /// Writes an entity again as it is, with all its rows, and claims its values.
+    /// Rewrites an unchanged entity with all its rows, and claims its values.
     async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
         let op = Op::random(self.inner.deciding.clock().now())?;
         for (position, index) in E::INDEXES.iter().enumerate() {
@@ -491,11 +492,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         report: &mut Report,
     ) -> Result<()> {
         let part = Some(E::INDEXES[position].name);
-        // The copy first, then the entity, then the copy under its ETag: as when it is settled.
+        // Read the copy, then the entity, then delete the copy under its ETag, as settling does.
         let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
         let Some(owner) = primary_keys(&found.entity) else { return Ok(()) };
         if self.is_demanded(&owner, position, keys).await? {
-            // It was counted with its entity.
+            // The copy was counted with its entity.
             return Ok(());
         }
         let is_orphaned = if repairs {
@@ -503,7 +504,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         } else {
             self.is_still(keys, &found.etag).await?
         };
-        // If it changed meanwhile, its writer keeps it in step.
+        // If the copy changed in the meantime, its writer keeps it in step.
         if is_orphaned {
             report.note(part, Verdict::Orphaned, 1);
             report.repaired(part, u64::from(repairs));
@@ -511,7 +512,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Whether an entity cannot be read because further rows of it are missing, or not of its last write.
+    /// Whether an entity is unreadable because further rows of it are missing or come from another write.
     async fn lacks_rows(&self, keys: &Keys, error: &rowkey::Error) -> Result<bool> {
         let Inner { deciding, layers, .. } = &*self.inner;
         if !layers.is_wide() || error.kind() != ErrorKind::Decode {
@@ -522,7 +523,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(matches!(gathered, Gathered::Torn(_)))
     }
 
-    /// Looks at a further row of a wide entity, with the head that it names.
+    /// Checks a further row of a wide entity against the head that it names.
     async fn examine_further(
         &self,
         keys: &Keys,
@@ -536,11 +537,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let head = deciding.row_as::<wide::HeadRows>(owner).await?;
             Ok::<_, rowkey::Error>(head.is_some_and(|head| number < head.entity.0))
         };
-        // It is looked at with its entity.
+        // The row is checked with its entity.
         if is_demanded().await? {
             return Ok(());
         }
-        // The row, then the entity, then the row under its ETag: as a copy is looked at.
+        // Read the row, then the entity, then delete the row under its ETag, as for a copy.
         let Some(found) = deciding.row_as::<Marked>(keys).await? else { return Ok(()) };
         if is_demanded().await? {
             return Ok(());
@@ -550,7 +551,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         } else {
             self.is_still(keys, &found.etag).await?
         };
-        // If it changed meanwhile, its writer keeps it in step.
+        // If the row changed in the meantime, its writer keeps it in step.
         if is_orphaned {
             report.note(Some(wide::PART), Verdict::Orphaned, 1);
             report.repaired(Some(wide::PART), u64::from(repairs));
@@ -558,7 +559,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Whether a row is as it was read.
+    /// Whether a row is unchanged since it was read.
     pub(super) async fn is_still(&self, keys: &Keys, etag: &ETag) -> Result<bool> {
         let now = self.inner.deciding.row_as::<Marked>(keys).await?;
         Ok(now.is_some_and(|now| now.etag == *etag))
@@ -595,7 +596,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Settles or forgets an operation that nothing announces any more.
+    /// Settles or removes an operation that no announcement names any more.
     async fn examine_op(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
         let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
@@ -627,7 +628,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// Whether a row is the copy of an entity in an index, as it has to be.
+/// Whether a row is the correct copy of an entity in an index.
 fn is_copy<E: Entity>(
     keys: &Keys,
     head: &ReadHead<E>,
@@ -642,13 +643,13 @@ fn is_copy<E: Entity>(
     let (content, index) = (head.content(), &E::INDEXES[position]);
     let expected = CopyRow { content, index, keys: at, primary: keys, mark };
     let expected = DynamicEntity::of(&expected)?;
-    // A copy that an operation left may say which.
+    // The mark of a copy may be that of an older operation.
     let differs =
         |(name, value): (&str, &rowkey::edm::Value)| name != MARK && found.get(name) != Some(value);
     Ok(!expected.iter().any(differs) && expected.iter().len() == found.iter().len())
 }
 
-/// The declared index of a copy of an entity of this type.
+/// Returns the position of the declared index of a copy of an entity of this type.
 fn index_of<E: Entity>(row: &DynamicEntity, owner: &Keys) -> Option<usize> {
     let name = text(row, INDEX)?;
     let head = match E::ROWS {
@@ -659,7 +660,7 @@ fn index_of<E: Entity>(row: &DynamicEntity, owner: &Keys) -> Option<usize> {
     E::INDEXES.iter().position(|index| is_own && index.name == name)
 }
 
-/// The unique value whose claim has these keys.
+/// Returns the position of the unique value whose claim has these keys.
 fn claimed<E: Entity>(keys: &Keys) -> Option<usize> {
     E::INDEXES.iter().position(|index| {
         index.scope == Scope::Claim

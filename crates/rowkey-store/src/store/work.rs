@@ -1,4 +1,4 @@
-//! Settling what writers left: their messages, and the backlog for those that the queue did not take.
+//! Workers: settling the writes that writers left, from their messages and from the backlog.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -19,37 +19,37 @@ use crate::row::Keys;
 use crate::together::all_until;
 use crate::waits::Waits;
 
-/// How long a received message stays hidden, unless the worker says otherwise.
+/// How long a received message stays hidden, unless the worker sets another time.
 const RECEIVED: Duration = Duration::from_secs(60);
-/// How many messages are received at a time.
+/// Messages received at once.
 const MESSAGES: u32 = 32;
-/// When a message is looked at again that is not settled; twice as long each time, up to a minute.
+/// The wait before an unsettled message is tried again; it doubles each time, up to a minute.
 const SOON: Duration = Duration::from_secs(1);
-/// The longest time after which a message is looked at again that cannot be settled: one of a newer program,
-/// or one whose rows are damaged. It begins with a minute and is twice as long each time.
+/// The longest wait before a message that cannot be settled is tried again, because a newer program wrote it
+/// or its rows are damaged. The wait begins with a minute and doubles each time.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// How often a message is received that cannot be read, before it is moved to the poison queue.
+/// How often an unreadable message is received before it is moved to the poison queue.
 const ATTEMPTS: u32 = 5;
-/// How many writes are settled at the same time.
+/// Writes settled in parallel.
 const AT_A_TIME: usize = 8;
-/// How long what was begun may go on after the shutdown.
+/// How long work in progress may continue after the shutdown.
 const FINISH: Duration = Duration::from_secs(25);
 /// How often the backlog is read.
 const BACKLOG_EVERY: Duration = Duration::from_secs(300);
 
-/// What a round of a worker found.
+/// The result of one round of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worked {
-    /// Writes that are settled now, or were.
+    /// Writes that are settled now or already were.
     pub settled: u64,
-    /// Writes that are to be looked at again later.
+    /// Writes that will be tried again later.
     pub waiting: u64,
-    /// Announcements that could not be carried out. They appear again.
+    /// Announcements that could not be handled. They appear again.
     pub failed: u64,
 }
 
 impl Worked {
-    /// What became of one announcement.
+    /// Converts the result of one announcement.
     fn of(resumed: Result<Resumed>) -> Self {
         match resumed {
             Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
@@ -70,20 +70,19 @@ impl Worked {
     }
 }
 
-/// Awaits some at a time.
+/// Runs a limited number of futures at once.
 async fn all(works: Vec<impl Future<Output = Worked> + Send>) -> Worked {
     all_until(works, AT_A_TIME, |_| false).await.into_iter().fold(Worked::default(), Worked::and)
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Settles what writers left until `shutdown` completes: those that were dropped, that stopped, that
-    /// lost a race or whose requests were not answered. What was begun by then is finished, for up to 25
-    /// seconds.
+    /// Settles writes that writers left, until `shutdown` completes: writes that were dropped, stopped, lost
+    /// a race or were not answered. Work in progress at the shutdown is finished, for up to 25 seconds.
     ///
-    /// Any number of programs may run it at the same time. A write of this store, or of a clone of it, that is left
-    /// pending is looked at within milliseconds. Idle, it makes a request after 1 to 30 seconds ([`Waits::IDLE`]),
-    /// and four more every 5 minutes: 5,200 a day. It goes on when the services are not available for a time;
-    /// other errors, as a queue that does not exist, end it.
+    /// Any number of programs may run it at the same time. A pending write of this store or its clones is
+    /// handled within milliseconds. An idle worker makes a request every 1 to 30 seconds ([`Waits::IDLE`]),
+    /// and four more every 5 minutes: 5,200 a day. It continues when the services are unavailable for a time;
+    /// other errors, such as a queue that does not exist, end it.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let clock = self.inner.table.account().clock();
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
@@ -128,13 +127,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Looks at what this program left, at the queue, and at the backlog if it is time.
+    /// Handles the writes that this program left, the queue, and the backlog if it is due.
     async fn round(&self, announcer: &Announcer, drains: bool) -> Result<Worked> {
         let own = announcer.take_left();
         let mut worked = self.settle_own(own).await;
         if drains {
             match self.drain_backlog().await {
-                // A row of the backlog that waits is not looked at again before the next drain.
+                // A waiting backlog row is not tried again before the next drain.
                 Ok(drained) => worked.settled += drained.settled,
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(%error, "the backlog is read again later");
@@ -146,8 +145,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(worked.and(received))
     }
 
-    /// Settles rows of the backlog that writers of this program left, without waiting for the minute after
-    /// which a writer counts as gone.
+    /// Settles the backlog rows that writers of this program left, without waiting for the minute after
+    /// which a writer is presumed gone.
     async fn settle_own(&self, own: Vec<Keys>) -> Worked {
         let settle = own.into_iter().map(|keys| async move {
             let row = match self.inner.deciding.row(&keys).await {
@@ -155,18 +154,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 Ok(None) => return Worked::default(),
                 Err(error) => return Worked::of(Err(error)),
             };
-            // One that waits is left to the drains, and gives no reason to look again at once.
+            // A waiting row is left to the drains, and is no reason for another round at once.
             Worked { waiting: 0, ..Worked::of(self.resume_row(&row).await) }
         });
         let settle: Vec<_> = settle.collect();
         all(settle).await
     }
 
-    /// Settles what up to 32 messages announce, 8 at a time. One request, and what each of them needs.
+    /// Settles the writes of up to 32 messages, 8 at a time. One request, and the requests of each write.
     ///
-    /// A message of a newer program, and one whose rows cannot be read, is looked at less and less often, at
-    /// least every hour. A text that is no message of a store is moved to the queue of the same name with
-    /// `-poison` behind it when it was received five times.
+    /// A message of a newer program, or one whose rows cannot be read, is tried less and less often, but at
+    /// least every hour. A message that does not come from a store is moved to the queue with the same name
+    /// and the suffix `-poison` after it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         let queue = announcer.queue().with_options(self.inner.table.account().options().clone());
@@ -178,9 +177,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(all(resumed).await)
     }
 
-    /// Settles what the backlog announces. Four requests if it is empty.
+    /// Settles the writes of the backlog. Four requests if it is empty.
     ///
-    /// Rows that are younger than a minute are left to their writers.
+    /// Rows younger than a minute are left to their writers.
     pub async fn drain_backlog(&self) -> Result<Worked> {
         let deciding = &self.inner.deciding;
         let mut worked = Worked::default();
@@ -189,7 +188,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let rows = rows.all().await?;
             let resumed = rows.iter().map(|row| async move {
                 let age = deciding.clock().now() - row.timestamp.to_chrono();
-                // Its writer may be about to commit.
+                // Its writer may still commit.
                 if age.to_std().unwrap_or_default() < HIDDEN {
                     return Worked { waiting: 1, ..Worked::default() };
                 }
@@ -201,7 +200,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(worked)
     }
 
-    /// Settles what a row of the backlog announces, and deletes it then.
+    /// Settles the write of a backlog row, and then deletes the row.
     async fn resume_row(&self, row: &DynamicEntity) -> Result<Resumed> {
         let Some(notice) = read_backlog(row)? else { return Ok(Resumed::Soon) };
         let resumed = self.resume(&notice).await?;
@@ -212,7 +211,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(resumed)
     }
 
-    /// Decides and settles one write. A panic concerns no other.
+    /// Decides and settles one write. A panic does not affect other writes.
     async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let executor = self.executor();
         // Boxed, so that the future of a worker stays small.
@@ -243,7 +242,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             Ok(Resumed::Soon) => SOON * 2_u32.pow(received.min(6)),
             Ok(Resumed::Again(delay)) => *delay,
-            // It appears again in a minute.
+            // The message appears again in a minute.
             Err(error) if error.is_retryable() => return resumed,
             Err(_) => later,
         };
@@ -251,7 +250,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         resumed
     }
 
-    /// Moves a message to the poison queue, which is created if there is none.
+    /// Moves a message to the poison queue, and creates the queue if it does not exist.
     async fn poison(&self, announcer: &Announcer, message: &Message) -> Result<()> {
         let queue = announcer.queue();
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
