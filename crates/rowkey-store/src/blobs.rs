@@ -1,4 +1,4 @@
-//! The blobs of a store: in one container, under the name of its table.
+//! The blobs of a store: in one container, with names that begin with the name of its table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::row::Keys;
 
-/// Longer names are hashes: a name has at most 1,024 characters.
+/// Longer names are replaced by hashes, because a blob name has at most 1,024 characters.
 const MAX_NAME: usize = 400;
 
-/// The metadata of the blob of a field; keys are the hexadecimal digits of their UTF-8.
+/// The metadata of a field's blob. Keys are stored as the hexadecimal digits of their UTF-8 text.
 const PARTITION_KEY: &str = "partitionkey";
 const ROW_KEY: &str = "rowkey";
 const OP: &str = "op";
@@ -21,9 +21,9 @@ const OP: &str = "op";
 pub(crate) struct Blobs {
     /// For reads that decide nothing.
     container: Container,
-    /// Reads on the primary, and repeats no insert whose answer is lost.
+    /// Reads the primary, and does not repeat an insert whose response is lost.
     deciding: Container,
-    /// What the name of each blob begins with.
+    /// The prefix of the name of each blob.
     table: String,
 }
 
@@ -33,53 +33,54 @@ impl Blobs {
         let retry = RetryOptions { repeat_inserts: false, ..options.retry.clone() };
         let options = ClientOptions { read_from_secondary: false, retry, ..options.clone() };
         let deciding = container.with_options(options);
-        // Names of tables that differ in case alone are one name.
+        // Table names are case-insensitive.
         Self { container, deciding, table: table.to_ascii_lowercase() }
     }
 
-    /// The container, for reads that decide nothing.
+    /// Returns the container for reads that decide nothing.
     pub(crate) fn container(&self) -> &Container {
         &self.container
     }
 
-    /// The container, for reads that decide and for writes.
+    /// Returns the container for writes and for reads that decide.
     pub(crate) fn deciding(&self) -> &Container {
         &self.deciding
     }
 
-    /// The blob of a list, for reads that decide and for writes.
+    /// Returns the blob of a list, for writes and for reads that decide.
     pub(crate) fn list(&self, row_key: &str) -> Blob {
         self.deciding.blob(&self.list_name(row_key))
     }
 
-    /// The name of the blob of a list: the table, and the RowKey that a row of the list would have.
+    /// Returns the name of a list's blob: the table, and the RowKey that a row of the list would
+    /// have.
     pub(crate) fn list_name(&self, row_key: &str) -> String {
         self.name(&escaped(row_key).unwrap_or_else(|| {
-            // What the names of one list begin with is kept, so that it can be listed.
+            // Keep the prefix of the list, so that its blobs can be listed.
             let head: String = row_key.chars().take_while(char::is_ascii).take(100).collect();
             let hash = hexadecimal(&Sha256::digest(row_key));
             format!("{}=sha256={hash}", escaped(&head).unwrap_or_default())
         }))
     }
 
-    /// What the names of all blobs begin with whose names begin with `head`.
+    /// Returns the common prefix of the names of all blobs whose names begin with `head`.
     pub(crate) fn prefix(&self, head: &str) -> String {
         self.name(&escaped(head).unwrap_or_default())
     }
 
-    /// The name of the blob of a field: no other operation uses it.
+    /// Returns the name of a field's blob. No other operation uses it.
     pub(crate) fn field_name(&self, of: &str, mark: &str, row_key: &str, property: &str) -> String {
         let entity = hexadecimal(&Sha256::digest(row_key)[..8]);
         let property = escaped(property).unwrap_or_else(|| hexadecimal(&Sha256::digest(property)));
         self.name(&format!("{}{mark}_{entity}_{property}", Self::field_head(of)))
     }
 
-    /// What the names of the fields of a type begin with, behind that of the table.
+    /// Returns the prefix of the blob names of a type's fields, without the table.
     pub(crate) fn field_head(of: &str) -> String {
         format!("blob_{}", escaped(of).unwrap_or_default())
     }
 
-    /// The metadata of the blob of a field: the keys of its entity and the RowKey of its op row.
+    /// Returns the metadata of a field's blob: the keys of its entity and the RowKey of its op row.
     pub(crate) fn metadata(
         partition_key: &str,
         row_key: &str,
@@ -89,7 +90,7 @@ impl Blobs {
         [(PARTITION_KEY, hex(partition_key)), (ROW_KEY, hex(row_key)), (OP, op.to_owned())]
     }
 
-    /// What that metadata says: the keys of the entity and those of the op row.
+    /// Returns the keys of the entity and of the op row from such metadata.
     pub(crate) fn origin(metadata: &BTreeMap<String, String>) -> Option<(Keys, Keys)> {
         let value = |name: &str| {
             let found = metadata.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -105,14 +106,15 @@ impl Blobs {
     }
 }
 
-/// Text with every byte as `=2F` that is not a letter, a digit, `-` or `_`; `None` if it is too long.
+/// Escapes every byte as `=2F` that is not a letter, a digit, `-` or `_`; `None` if the result is too
+/// long.
 pub(crate) fn escaped(text: &str) -> Option<String> {
     let mut name = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
             name.push(char::from(byte));
         } else {
-            // Memory takes all that is written.
+            // Writing to memory does not fail.
             let _ = write!(name, "={byte:02X}");
         }
         if name.len() > MAX_NAME {
@@ -122,7 +124,7 @@ pub(crate) fn escaped(text: &str) -> Option<String> {
     Some(name)
 }
 
-/// Bytes in lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,4 +1,4 @@
-//! Reads that decide: what a write, a claim or a repair depends on is read on the primary.
+//! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them.
 
 use rowkey::{
     ClientOptions, Clock, DynamicEntity, ETag, Entity, Error, Key, Projection, Query, Result,
@@ -8,11 +8,11 @@ use rowkey::{
 use crate::layer::Layers;
 use crate::row::{Head, Keys};
 
-/// A table whose reads decide.
+/// A table for reads that decide.
 ///
-/// It reads from the primary alone, however the account is set up: a secondary may be minutes behind,
-/// and what it says must not become a write. Its queries may scan, because a job that has to read a
-/// whole table is no mistake of a filter.
+/// It reads only the primary, whatever the options of the account are: a secondary may be minutes
+/// behind, and stale data must not decide a write. Its queries may scan, because jobs read whole
+/// tables on purpose.
 ///
 /// ```
 /// use rowkey::{ClientOptions, StorageAccount};
@@ -31,7 +31,7 @@ pub struct Deciding {
 }
 
 impl Deciding {
-    /// The same table, read on the primary.
+    /// Returns the same table, read on the primary.
     pub fn new(table: &Table) -> Self {
         let options = ClientOptions {
             read_from_secondary: false,
@@ -43,7 +43,8 @@ impl Deciding {
         Self { table: table.with_options(options), repeating: table.with_options(repeating) }
     }
 
-    /// The table. Its options are those of the handle that was given, but for reads from the secondary.
+    /// Returns the table. Its options are those of the given handle, except for reads from the
+    /// secondary.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -53,12 +54,12 @@ impl Deciding {
         self.table.get(key).await
     }
 
-    /// Reads some properties of one entity. One request.
+    /// Reads selected properties of one entity. One request.
     pub async fn get_as<P: Projection>(&self, key: Key<impl Entity>) -> Result<Option<Stored<P>>> {
         self.table.get_as(key).await
     }
 
-    /// A query of a partition.
+    /// Queries a partition.
     pub fn query<E: Entity + Send + 'static>(&self, partition: rowkey::Partition<E>) -> Query<E> {
         self.table.query(partition)
     }
@@ -73,32 +74,32 @@ impl Deciding {
 
     pub(crate) async fn row_as<P: Projection>(&self, keys: &Keys) -> Result<Option<Stored<P>>> {
         let read = self.get_as(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await;
-        // A read without an answer applied nothing.
+        // An unanswered read changed nothing.
         read.map_err(Error::not_applied)
     }
 
-    /// Reads an entity with what its layers need.
+    /// Reads an entity and opens it. One request, and those of the layers.
     pub(crate) async fn head<E: Entity>(
         &self,
         layers: &Layers,
         keys: &Keys,
     ) -> Result<Option<Stored<Head<E>>>> {
-        // A read without an answer applied nothing.
+        // An unanswered read changed nothing.
         let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
         layers.head(&self.table, key).await.map_err(Error::not_applied)
     }
 
-    /// A transaction that is not sent again if it inserts and its answer is lost.
+    /// Begins a transaction that is not sent again if it inserts and its response is lost.
     pub(crate) fn transaction(&self) -> Transaction {
         self.table.transaction()
     }
 
-    /// Sends a transaction of one operation; the ETag that it gave, `None` for a deletion.
+    /// Sends a transaction of one operation; returns its ETag, or `None` for a deletion.
     pub(crate) async fn write(&self, transaction: Transaction) -> Result<Option<ETag>> {
         Ok(transaction.submit().await?.pop().flatten())
     }
 
-    /// Inserts a row whose repetition is recognised by its content.
+    /// Inserts a row. If the response is lost, compares the stored row to recognize its own insert.
     pub(crate) async fn insert(&self, row: &DynamicEntity) -> Result<ETag> {
         self.repeating.insert(row).await
     }

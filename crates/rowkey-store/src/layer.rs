@@ -1,26 +1,25 @@
-//! Layers between an entity and its row: rows are opened before they are decoded, and closed after they
-//! are encoded.
+//! Layers between an entity and its row: they close a row after it is encoded, and open it before it is
+//! decoded.
 //!
-//! Most types have none: their rows are decoded as they arrive, and encoded as they are sent. A type with
-//! encrypted fields, with fields in blobs or with more properties than a row has needs something
-//! asynchronous in between. All reads of entities and of whole copies go through [`Layers::head`],
-//! [`Layers::open`] and [`Layers::open_copy`], all writes of heads through [`Layers::close`], which the
-//! store calls when it adds an entity to a plan.
+//! Most types have none: their rows are decoded as received, and sent as encoded. Encrypted fields,
+//! fields in blobs and wide entities require asynchronous steps in between. All reads of entities and of
+//! whole copies go through [`Layers::head`], [`Layers::open`] and [`Layers::open_copy`]. All writes of
+//! heads go through [`Layers::close`], which the store calls when it adds an entity to a plan.
 //!
 //! | layer | `close`, while the plan is made | `open` |
 //! |---|---|---|
 //! | fields in blobs | uploads, replaces values by pointers | reads the blobs |
-//! | a sealer | gets a key, replaces values by sealed ones | opens them |
-//! | wide entities | splits the properties over the head and further rows, after all other layers | reads those rows, before all other layers |
+//! | a sealer | gets a key, replaces values by sealed ones | decrypts them |
+//! | wide entities | splits the properties into the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
-//! What `close` prepares elsewhere has to be harmless if the write never commits; `closing.plan` takes
-//! rows, and targets that clean up afterwards, and gives the operation's mark to name things by. It is
-//! called again whenever the plan is made again.
+//! Whatever `close` prepares elsewhere must be harmless if the write is never committed. `closing.plan`
+//! accepts rows, and targets that clean up afterwards, and provides the operation's mark for unique names.
+//! `close` is called again whenever the plan is made again.
 //!
-//! A whole copy holds the closed properties of its head, byte for byte, and is opened under the keys of
-//! the head: one sealing serves all of them. What was opened says where its copies stand, so a copy
-//! elsewhere is refused. What [`Layer::not_copied`] names is left out, and then no
-//! copy of the type is taken for its entity: reads through an index read the heads.
+//! A whole copy holds the closed properties of its head, byte for byte, and is opened under the keys of the
+//! head, so all of them are sealed once. The opened entity determines the keys of its copies, so a copy in
+//! another place is refused. The properties of [`Layer::not_copied`] are left out of copies. If there are
+//! any, copies of the type never replace the entity: reads through an index read the heads.
 
 use std::sync::Arc;
 
@@ -36,44 +35,44 @@ use crate::plan::Plan;
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
 use crate::wide::{self, Beside, Gathered, Wide};
 
-/// Something between the properties of an entity and its row.
+/// A conversion between the properties of an entity and those of its row.
 pub(crate) trait Layer: Send + Sync {
-    /// Makes stored properties of those of an entity.
+    /// Converts the properties of an entity to stored properties.
     fn close<'a>(
         &'a self,
         closing: Closing<'a>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Makes properties of an entity of stored ones. `row` has the keys of the head, also where it was
-    /// read from a copy. What else has to be read is read from `table`, which is the primary if the
-    /// read decides.
+    /// Converts stored properties to those of the entity. `row` has the keys of the head, even if it
+    /// was read from a copy. Further data is read from `table`, which is the primary if the read
+    /// decides.
     fn open<'a>(
         &'a self,
         table: &'a Table,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// The properties that copies lack.
+    /// The properties that copies do not contain.
     fn not_copied(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Whether decisions need what it opens: fields that keys, indexes and values are made of.
+    /// Whether decisions need the opened fields, because keys, indexes and values are made of them.
     fn decides(&self) -> bool {
         true
     }
 
-    /// Removes what `open` would have replaced, where decisions do not need it.
+    /// Removes the properties that `open` would replace, if decisions do not need them.
     fn pass_over(&self, row: &mut DynamicEntity) {
         let _ = row;
     }
 }
 
-/// The write for which an entity is closed.
+/// The write that an entity is closed for.
 pub(crate) struct Closing<'p> {
     pub(crate) plan: &'p mut Plan,
-    /// The row as it is stored now.
+    /// The row that is stored now.
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
     pub(crate) table: &'p Table,
@@ -85,11 +84,11 @@ pub(crate) struct Layers {
     each: Option<Arc<[Box<dyn Layer>]>>,
     /// Closes last and opens first.
     wide: Option<Arc<Wide>>,
-    /// Whether only those open that decisions need.
+    /// Whether only the layers that decisions need open.
     only_deciding: bool,
 }
 
-/// How often a head is read again that changes while it is opened.
+/// How often a head that changes while it is opened is read again.
 const ROUNDS: usize = 8;
 
 impl Layers {
@@ -98,7 +97,7 @@ impl Layers {
         Self { each, wide: wide.map(Arc::new), only_deciding: false }
     }
 
-    /// Whether rows are decoded as they arrive.
+    /// Whether there are no layers, so that rows are decoded as received.
     pub(crate) fn is_empty(&self) -> bool {
         self.each.is_none() && self.wide.is_none()
     }
@@ -108,17 +107,17 @@ impl Layers {
         self.wide.is_some()
     }
 
-    /// The same, which open what decisions need: fields in blobs have their defaults.
+    /// Returns layers that open only what decisions need. Fields in blobs have their defaults then.
     pub(crate) fn only_deciding(&self) -> Self {
         Self { only_deciding: true, ..self.clone() }
     }
 
-    /// Whether a copy of all properties has all that its entity has.
+    /// Whether a copy of all properties is as complete as its entity.
     pub(crate) fn copies_are_whole(&self) -> bool {
         !self.is_wide() && self.iter().all(|layer| layer.not_copied().is_empty())
     }
 
-    /// Reads the head at a key. One request, and what the layers need.
+    /// Reads the head at a key. One request, and those of the layers.
     pub(crate) async fn head<E: Entity>(
         &self,
         table: &Table,
@@ -138,8 +137,8 @@ impl Layers {
         }
     }
 
-    /// Opens a head that was read as it is stored. If it changes meanwhile it is read again on the primary;
-    /// `None` if it is gone then.
+    /// Opens a stored head. If the head changes in the meantime, reads it again on the primary; `None` if
+    /// it was deleted.
     pub(crate) async fn open<E: Entity>(
         &self,
         table: &Table,
@@ -166,8 +165,8 @@ impl Layers {
         }
     }
 
-    /// Reads the further rows of an entity, whose head was read as it is stored. If it changes meanwhile it
-    /// is read again on the primary; `None` if it is gone then.
+    /// Reads the further rows of an entity whose stored head was read. If the head changes in the meantime,
+    /// reads it again on the primary; `None` if it was deleted.
     pub(crate) async fn whole(
         &self,
         table: &Table,
@@ -176,7 +175,7 @@ impl Layers {
         if !self.is_wide() {
             return Ok(Some((stored, Beside::None)));
         }
-        // Boxed, so that reads of types of one row are not larger for it.
+        // Boxed, so that the futures of types with one row stay small.
         Box::pin(Self::gather(table, stored)).await
     }
 
@@ -191,8 +190,8 @@ impl Layers {
                 Gathered::All(beside) => return Ok(Some((stored, beside))),
                 Gathered::Torn(found) => found,
             };
-            // The head, its further rows and the head again: if that is the same one, nothing but the rows
-            // can be wrong.
+            // The head, its further rows, and the head again: if the head is the same, the further rows
+            // must be damaged.
             let was_primary = !table.account().options().read_from_secondary;
             let key =
                 Key::<DynamicEntity>::new(&*stored.entity.partition_key, &*stored.entity.row_key);
@@ -223,9 +222,9 @@ impl Layers {
         Ok(Stored { entity: Head { mark, closed, ..opened }, etag, timestamp })
     }
 
-    /// Opens a whole copy in the index at `position`. It holds the bytes of its entity, which open wherever
-    /// they stand, so the entity has to demand the row at these keys in this index: a copy that was
-    /// moved to another value, or to another index, is refused.
+    /// Opens a whole copy in the index at `position`. Its bytes are those of its entity and open at any
+    /// keys. So the entity must demand the row at these keys in this index: a copy that was moved to
+    /// another value or another index is refused.
     pub(crate) async fn open_copy<E: Entity>(
         &self,
         table: &Table,
@@ -252,7 +251,8 @@ impl Layers {
         Ok(Copy { value: head.entity, primary, mark, digest })
     }
 
-    /// Closes an entity, with the properties that its type does not know, for a write; `None` if there is no layer, and it is encoded as it is.
+    /// Closes an entity for a write, with the properties that its type does not have; `None` if there is no
+    /// layer, and the entity is encoded directly.
     pub(crate) async fn close<E: Entity + Sync>(
         &self,
         table: &Table,
@@ -304,7 +304,7 @@ impl Layers {
     }
 }
 
-/// Tells whether an entity has a row in one of its indexes, without its type.
+/// Checks whether an entity has a row in one of its indexes, without naming its type.
 #[derive(Clone)]
 pub(crate) struct Demands {
     has: fn(&DynamicEntity, usize, &Keys) -> Result<bool>,
@@ -316,7 +316,7 @@ impl Demands {
         Self { has: has::<E>, layers: layers.only_deciding() }
     }
 
-    /// Whether the entity in `head`, as it is stored, has the row `keys` in the index at `position`.
+    /// Whether the stored entity in `head` has the row `keys` in the index at `position`.
     pub(crate) async fn ask(
         &self,
         table: &Table,
@@ -339,22 +339,22 @@ fn has<E: Entity>(head: &DynamicEntity, position: usize, keys: &Keys) -> Result<
     Ok(demands(&head.read_as::<Head<E>>()?, position, keys))
 }
 
-/// Whether an entity, as it is stored, has the row `keys` in the index at `position`.
+/// Whether a stored entity has the row `keys` in the index at `position`.
 fn demands<E: Entity>(head: &Head<E>, position: usize, keys: &Keys) -> bool {
     match &head.older {
-        // Its rows are those of the version that wrote it.
+        // Its rows are those of the type version that wrote it.
         Some(older) => old_keys::<E>(older, position).as_ref() == Some(keys),
         None => has_keys(&head.entity, position, keys),
     }
 }
 
-/// Whether an entity has the row `keys` in the index at `position`. One whose values make no valid key,
-/// because another program wrote it, has no row there.
+/// Whether an entity has the row `keys` in the index at `position`. An entity with invalid values,
+/// which another program wrote, has no row there.
 pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> bool {
     index_keys(entity, position).is_ok_and(|own| own.as_ref() == Some(keys))
 }
 
-/// The keys of the row that an older version of the type wrote into an index of this name.
+/// Returns the keys of the row that an older version of the type wrote into an index of this name.
 pub(crate) fn old_keys<E: Entity>(older: &Older, position: usize) -> Option<Keys> {
     let own = &E::INDEXES[position];
     let is_it = |index: &&Index| (index.name, index.scope) == (own.name, own.scope);

@@ -1,26 +1,27 @@
-//! Stores: entities with all that belongs to them, written by one plan.
+//! Stores: a handle for an entity type that writes each entity with its indexes, lists and unique values.
 //!
-//! A type declares what it brings with it: indexes in its partition and in others, lists, unique values. A
-//! [`Store`] is the one handle that writes it, and each write keeps all of it in step:
+//! A type declares its indexes (in its partition and in others), lists and unique values. A [`Store`] is
+//! the one handle that writes the type, and each write keeps all of them in step:
 //!
 //! | phase | what happens | declarations |
 //! |---|---|---|
-//! | prepare | announced before the commit, harmless if it never comes | unique values |
+//! | prepare | announced before the commit, harmless without one | unique values |
 //! | commit | one entity group transaction | the entity, indexes and lists of its partition |
-//! | settle | rows elsewhere are made to agree with what is | indexes in other partitions, views |
+//! | settle | rows elsewhere are made to agree with the entity | indexes in other partitions, views |
 //!
 //! # Modules
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
-//! - [`Version`]: what a conditional write compares
-//! - [`Copies`]: properties of an entity in others of its partition
+//! - [`Version`]: the condition of a conditional write
+//! - [`Copies`]: properties of an entity copied into other entities of its partition
 //! - [`View`]: summaries of groups of entities, kept in step with them
-//! - [`Contributor`]: what a program adds of its own, with [`Change`], [`Contribution`], [`Settling`]
-//! - [`job`]: jobs over whole tables, paced, resumable, with one report
-//! - [`Sealer`]: what encrypts fields
-//! - [`Deciding`]: reads that decide are made on the primary
+//! - [`Contributor`]: an extension point for programs, with [`Change`], [`Contribution`],
+//!   [`Settling`]
+//! - [`job`]: jobs over whole tables: paced, resumable, with one report
+//! - [`Sealer`]: encryption of fields
+//! - [`Deciding`]: reads on the primary, for decisions
 //! - [`Explanation`]: a plan as text
-//! - [`Waits`]: how long receivers wait that find nothing
+//! - [`Waits`]: how long receivers wait when a queue is empty
 
 mod blobs;
 mod deciding;

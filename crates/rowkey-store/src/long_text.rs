@@ -1,20 +1,20 @@
-//! Text that is longer than a property may be, in as many properties as it takes: `Targets`, `Targets2`,
-//! `Targets3`. Public for the crates beside this one, and no part of its interface.
+//! Text that is longer than the limit of a property, split over several: `Targets`, `Targets2`,
+//! `Targets3`. Public for the other crates of the workspace, and not part of the public interface.
 
 use rowkey::DynamicEntity;
 
 use crate::row::text;
 
-/// The most UTF-16 units that a text property has.
+/// The most UTF-16 units in a text property.
 const MAX_TEXT: usize = 32 * 1024;
 
-/// Writes text into as many properties as it takes; says how many those are.
+/// Writes text into as many properties as needed; returns their number.
 pub fn set_text(row: &mut DynamicEntity, name: &str, text: &str) -> usize {
     let parts = parts(text);
     for (at, part) in parts.iter().enumerate() {
         row.set(numbered(name, at), *part);
     }
-    // What is left of a longer one.
+    // Remove properties of a longer text.
     for at in parts.len().. {
         if row.remove(&numbered(name, at)).is_none() {
             break;
@@ -23,7 +23,7 @@ pub fn set_text(row: &mut DynamicEntity, name: &str, text: &str) -> usize {
     parts.len()
 }
 
-/// The text that [`set_text`] wrote.
+/// Returns the text that [`set_text`] wrote.
 pub fn whole_text(row: &DynamicEntity, name: &str) -> String {
     (0..).map_while(|at| text(row, &numbered(name, at))).collect()
 }
@@ -32,7 +32,7 @@ fn numbered(name: &str, at: usize) -> String {
     if at == 0 { name.to_owned() } else { format!("{name}{}", at + 1) }
 }
 
-/// Cuts text where a property ends, and never within a character.
+/// Splits text at the length limit of a property, but never within a character.
 fn parts(text: &str) -> Vec<&str> {
     let (mut parts, mut from, mut units) = (Vec::new(), 0, 0);
     for (at, character) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! What the store's decoders read, written again: for the fuzz targets, which are programs of their own.
+//! Decodes and encodes the store's formats, for the fuzz targets, which are separate programs.
 
 use rowkey::{DynamicEntity, Result};
 
@@ -8,8 +8,8 @@ use crate::plan::op::OpRow;
 use crate::row::Claim;
 use crate::wide;
 
-/// Each row that `row` can be read as, as this program would write it: an op row or a void, a claim, a head
-/// whose property `Image` lies in a blob.
+/// Returns the encoding of everything that `row` can be decoded as: an op row or a void, a claim, a head
+/// whose property `Image` is in a blob.
 pub fn row(row: &DynamicEntity) -> Vec<DynamicEntity> {
     let keys = (row.partition_key.clone(), row.row_key.clone());
     let op = OpRow::read(row).and_then(|op| op.row(&keys.0, &keys.1));
@@ -18,12 +18,12 @@ pub fn row(row: &DynamicEntity) -> Vec<DynamicEntity> {
     rows.into_iter().filter_map(Result::ok).collect()
 }
 
-/// The text of a store's message.
+/// Decodes and encodes the text of a store's message.
 pub fn message(text: &str) -> Option<String> {
     Notice::read(text).ok()?.and_then(|notice| notice.text().ok())
 }
 
-/// How many rows a wide entity with this head has; the number of a further row.
+/// Returns the number of rows of a wide entity with this head, and the number of a further row.
 pub fn wide(row: &DynamicEntity) -> (Option<usize>, Option<usize>) {
     let rows = wide::rows_of(row).ok().flatten();
     (rows, wide::number_of(row).map(|(_, number)| number))

@@ -1,12 +1,12 @@
-//! The rows of a store as they are stored: heads, copies and claims.
+//! The rows of a store: heads, copies and claims, with their encoding.
 //!
-//! | row | what it is | properties besides those of the entity |
+//! | row | purpose | properties besides those of the entity |
 //! |---|---|---|
 //! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has [further rows](crate::wide) |
 //! | copy | a row of an index | `PrimaryRowKey`, `PrimaryPartitionKey`, `IndexName`, `EntityOp` of a whole copy |
-//! | claim | one entity has this value | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
+//! | claim | reserves a value for one entity | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
 //!
-//! A mark tells which operation wrote a row, which is what decides a write without an answer.
+//! The mark shows which operation wrote a row. It decides a write whose response was lost.
 
 use rowkey::DecodeError;
 use rowkey::edm::Value;
@@ -20,13 +20,13 @@ use crate::wide::{self, Beside};
 /// The property with the mark of the operation that wrote a row.
 pub(crate) const MARK: &str = "EntityOp";
 
-/// The property with the version of the type that wrote an entity; without it, it is 1.
+/// The property with the version of the type that wrote an entity; a missing one means 1.
 const VERSION: &str = "EntityVersion";
 
-/// The property with the version of the format of a store's own rows.
+/// The property with the format version of the store's own rows.
 pub(crate) const FORMAT: &str = "RowFormat";
 
-/// The only version so far.
+/// The only format version so far.
 pub(crate) const FORMAT_VERSION: i32 = 1;
 
 /// The property of a copy that names its index.
@@ -38,7 +38,7 @@ const OP_ROW: &str = "OpRow";
 /// A PartitionKey and a RowKey.
 pub(crate) type Keys = (String, String);
 
-/// Refuses at compile time an entity of a store where a plain row is written.
+/// Refuses, at compile time, an entity with a store where a plain row is written.
 pub(crate) const fn not_of_a_store<R: Entity>() {
     assert!(
         !R::STORE,
@@ -46,7 +46,7 @@ pub(crate) const fn not_of_a_store<R: Entity>() {
     );
 }
 
-/// The keys of an entity.
+/// Returns the keys of an entity.
 pub(crate) fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
     let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
     entity.partition_key(&mut partition);
@@ -54,7 +54,7 @@ pub(crate) fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
     finish(partition, row)
 }
 
-/// The keys of an entity's row in the index at `position`; `None` if it has none there.
+/// Returns the keys of an entity's row in the index at `position`; `None` if it has none.
 pub(crate) fn index_keys<E: Entity>(entity: &E, position: usize) -> Result<Option<Keys>> {
     let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
     if !entity.index_key(position, &mut partition, &mut row) {
@@ -75,14 +75,14 @@ fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
 #[derive(Clone)]
 pub(crate) struct Closed {
     pub(crate) row: DynamicEntity,
-    /// The properties that copies lack.
+    /// The properties that copies do not contain.
     pub(crate) not_copied: Vec<&'static str>,
-    /// The rows that the entity has beside its head, whose properties are in `row` as well.
+    /// The further rows of the entity. Their properties are in `row` as well.
     pub(crate) beside: Beside,
 }
 
 impl Closed {
-    /// What the head holds.
+    /// Returns the properties of the head.
     fn head(&self) -> &DynamicEntity {
         match &self.beside {
             Beside::Split(head, _) => head,
@@ -91,20 +91,21 @@ impl Closed {
     }
 }
 
-/// What an entity has in its rows: what it encodes and the properties that its type does not know, or
-/// what layers made of both.
+/// The content of an entity's rows: the entity and the properties that its type does not have, or the
+/// closed form that layers made of both.
 pub(crate) enum Content<'e, E> {
     Plain(&'e E, &'e Properties),
     Closed(&'e Closed),
 }
 
 impl<'e, E: Entity> Content<'e, E> {
-    /// `unknown` has none that the entity writes.
+    /// Chooses the closed form if there is one. `unknown` must not contain properties that the
+    /// entity writes.
     pub(crate) fn of(entity: &'e E, unknown: &'e Properties, closed: Option<&'e Closed>) -> Self {
         closed.map_or(Self::Plain(entity, unknown), Self::Closed)
     }
 
-    /// Writes what the head holds.
+    /// Writes the properties of the head.
     fn encode_head(&self, out: &mut RowWriter) {
         match self {
             Self::Plain(entity, unknown) => Self::encode_plain(entity, unknown, out),
@@ -112,7 +113,7 @@ impl<'e, E: Entity> Content<'e, E> {
         }
     }
 
-    /// Writes what copies hold.
+    /// Writes the properties of copies.
     fn encode_copy(&self, out: &mut RowWriter) {
         match self {
             Self::Plain(entity, unknown) => Self::encode_plain(entity, unknown, out),
@@ -133,7 +134,7 @@ impl<'e, E: Entity> Content<'e, E> {
     fn encode<'r>(properties: impl Iterator<Item = (&'r str, &'r Value)>, out: &mut RowWriter) {
         for (name, value) in properties {
             match (name, E::KIND, value) {
-                // These two are in partial copies as well.
+                // Partial copies contain these two as well.
                 (name, Some(kind), _) if name == E::DISCRIMINATOR => {
                     out.kind(E::DISCRIMINATOR, kind);
                 }
@@ -152,7 +153,7 @@ impl<E> Clone for Content<'_, E> {
 
 impl<E> std::marker::Copy for Content<'_, E> {}
 
-/// An entity with the mark of the operation that writes it.
+/// An entity and the mark of the operation that writes it.
 pub(crate) struct HeadRow<'e, E> {
     pub(crate) keys: &'e Keys,
     pub(crate) content: Content<'e, E>,
@@ -230,7 +231,7 @@ impl<E: Entity> Entity for CopyRow<'_, E> {
     }
 }
 
-/// Borrowed text as a property.
+/// Borrowed text as a property value.
 struct Text<'a>(&'a str);
 
 impl rowkey::Property for Text<'_> {
@@ -243,16 +244,16 @@ impl rowkey::Property for Text<'_> {
     }
 }
 
-/// A head as it is read: the entity and the mark of the operation that wrote it.
+/// A head that was read: the entity and the mark of the operation that wrote it.
 pub(crate) struct Head<E> {
     pub(crate) entity: E,
-    /// `None` if it was not written by a store.
+    /// `None` if no store wrote the entity.
     pub(crate) mark: Option<String>,
-    /// The row as it is stored, if the type has layers.
+    /// The stored row, if the type has layers.
     pub(crate) closed: Option<Closed>,
-    /// The stored properties that the type does not know, if it was read to be written or copied.
+    /// Stored properties that the type does not have, if the head was read to be written or copied.
     pub(crate) unknown: Properties,
-    /// What the version of the type that wrote it left beside it, if that is an older one.
+    /// The old rows, if an older version of the type wrote the entity.
     pub(crate) older: Option<Older>,
 }
 
@@ -262,7 +263,7 @@ impl<E: Entity> Head<E> {
     }
 }
 
-/// A head that is read to be written or copied: with the properties that its type does not know.
+/// A head that was read to be written or copied, with the properties that its type does not have.
 pub(crate) struct Whole<E>(pub(crate) Head<E>);
 
 impl<E: Entity> Projection for Whole<E> {
@@ -271,10 +272,10 @@ impl<E: Entity> Projection for Whole<E> {
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let mut head = Head::<E>::decode(row)?;
         head.unknown = row.unknown(&head.entity)?;
-        // What a store writes is written anew.
+        // The store writes its own properties again.
         head.unknown.retain(|name, value| match name {
             MARK | INDEX | PRIMARY_PARTITION_KEY | PRIMARY_ROW_KEY => false,
-            // Where it is no number, it is a property of the type's own.
+            // If it is not a number, it is a property of the entity.
             wide::ROWS => !matches!(value, Value::Int32(_)),
             _ => true,
         });
@@ -283,7 +284,7 @@ impl<E: Entity> Projection for Whole<E> {
 }
 
 impl<E: Entity> Projection for Head<E> {
-    // The mark is read with the entity, so all properties are.
+    // All properties are read, because the mark is one of them.
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
@@ -305,13 +306,13 @@ impl<E: Entity> Projection for Head<E> {
     }
 }
 
-/// Refuses an entity of a version that this program does not know. (A type that says which version it is
-/// looks at it itself.)
+/// Refuses an entity whose type version this program does not know. (A type that declares a version
+/// checks it itself.)
 fn check_version<E: Entity>(row: &RowReader<'_>) -> Result<(), DecodeError> {
     if E::VERSION > 1 {
         return Ok(());
     }
-    // Where it is no number, it is a property of the type's own.
+    // If it is not a number, it is a property of the entity.
     let stored = row.property::<Option<i32>>(VERSION).ok().flatten().unwrap_or(1);
     if stored <= 1 {
         return Ok(());
@@ -322,7 +323,7 @@ fn check_version<E: Entity>(row: &RowReader<'_>) -> Result<(), DecodeError> {
     Err(DecodeError::property(VERSION, what))
 }
 
-/// Refuses an entity of several rows of which one is read. (Those of a wide type are gathered before.)
+/// Refuses an entity of several rows if only one is read. (Those of a wide type are gathered before.)
 fn check_rows(row: &RowReader<'_>) -> Result<(), DecodeError> {
     match row.property::<Option<i32>>(wide::ROWS) {
         Ok(Some(rows)) if rows > 1 => {
@@ -332,12 +333,12 @@ fn check_rows(row: &RowReader<'_>) -> Result<(), DecodeError> {
             );
             Err(DecodeError::property(wide::ROWS, what))
         }
-        // Where it is no number, it is a property of the type's own.
+        // If it is not a number, it is a property of the entity.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// The version of the type that wrote a row.
+/// Returns the version of the type that wrote a row.
 pub(crate) fn version_of(row: &DynamicEntity) -> i32 {
     match row.get(VERSION) {
         Some(Value::Int32(version)) => *version,
@@ -345,13 +346,13 @@ pub(crate) fn version_of(row: &DynamicEntity) -> i32 {
     }
 }
 
-/// A copy as it is read.
+/// A copy that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy<P> {
     pub(crate) value: P,
     pub(crate) primary: Keys,
     pub(crate) mark: Option<String>,
-    /// Of the properties that it has of its entity.
+    /// The digest of the entity's properties in the copy.
     pub(crate) digest: u64,
 }
 
@@ -367,13 +368,13 @@ impl<E: Entity> Projection for Copy<E> {
     }
 }
 
-/// A digest of the properties of an entity, the same in its head and in its whole copies, however they
-/// are ordered. It tells a change of another program, which keeps the mark.
+/// Returns a digest of the properties of an entity. It does not depend on their order, and is the same
+/// in the head and in whole copies. It detects a change by another program, which keeps the mark.
 pub(crate) fn digest(row: &DynamicEntity) -> u64 {
     let is_own =
         |name: &str| ![MARK, INDEX, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY].contains(&name);
-    // FNV-1a, which is the same in all programs and versions of them. Properties are summed up, because a
-    // Merge may order them differently.
+    // FNV-1a, because it is the same in all programs and versions. The hashes of properties are added,
+    // because a Merge may change their order.
     let fnv = |hash: u64, bytes: &[u8]| {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         bytes.iter().fold(hash, step)
@@ -399,7 +400,7 @@ pub(crate) fn is_copy_of(row: &DynamicEntity, index: &str, owner: &Keys) -> bool
     text(row, INDEX) == Some(index) && primary_keys(row).as_ref() == Some(owner)
 }
 
-/// The keys of the entity of a copy, without the rest of it.
+/// The keys of the entity that a copy belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Pointer(pub(crate) Keys);
 
@@ -412,15 +413,14 @@ impl Projection for Pointer {
     }
 }
 
-/// A copy read as a `P`, which sees the keys of the entity: the service is asked for the properties of `P`
-/// alone.
+/// A copy read as a `P` with the keys of the entity. The request selects only the properties of `P`.
 pub(crate) struct Seen<P>(pub(crate) P);
 
-/// The most names that the service takes in `$select`.
+/// The most names that the service accepts in `$select`.
 const MAX_SELECT: usize = 252;
 
 impl<P: Projection> Seen<P> {
-    /// The properties of `P`, and where the entity is.
+    /// The properties of `P` and those with the keys of the entity.
     const NAMES: &'static [&'static str; MAX_SELECT] = &{
         let mut names = [PRIMARY_PARTITION_KEY; MAX_SELECT];
         if let Some(own) = P::COLUMNS {
@@ -457,13 +457,13 @@ fn primary_of(row: &RowReader<'_>) -> Result<Option<Keys>, DecodeError> {
     Ok(Some((partition_key, row_key)))
 }
 
-/// The keys of the entity of a copy; `None` if the row is none.
+/// Returns the keys of the entity that a copy belongs to; `None` if the row is not a copy.
 pub(crate) fn primary_keys(row: &DynamicEntity) -> Option<Keys> {
     let partition = text(row, PRIMARY_PARTITION_KEY).unwrap_or(&row.partition_key);
     Some((partition.to_owned(), text(row, PRIMARY_ROW_KEY)?.to_owned()))
 }
 
-/// Which version of an entity a row holds, without its content.
+/// The mark of a row, without its content.
 pub(crate) struct Marked(pub(crate) Option<String>);
 
 impl Projection for Marked {
@@ -474,11 +474,11 @@ impl Projection for Marked {
     }
 }
 
-/// The row that says which entity has a value, or is about to get it.
+/// A claim: the row that reserves a value for an entity that has it or is about to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) owner: Keys,
-    /// The RowKey of the op row of the operation that wrote it, in the owner's partition.
+    /// The RowKey of the op row of the operation that wrote the claim, in the owner's partition.
     pub(crate) op: String,
 }
 
@@ -501,7 +501,7 @@ impl Claim {
     }
 }
 
-/// Refuses a row of a version that this program does not know.
+/// Refuses a row whose format version this program does not know.
 pub(crate) fn check_format(row: &DynamicEntity, what: &str) -> Result<()> {
     match row.get(FORMAT) {
         Some(Value::Int32(FORMAT_VERSION)) => Ok(()),
@@ -514,12 +514,12 @@ pub(crate) fn check_format(row: &DynamicEntity, what: &str) -> Result<()> {
     }
 }
 
-/// Whether a row is of a version that a newer program writes.
+/// Whether the format of a row belongs to a newer program.
 pub(crate) fn is_newer(row: &DynamicEntity) -> bool {
     matches!(row.get(FORMAT), Some(Value::Int32(version)) if *version > FORMAT_VERSION)
 }
 
-/// A text property.
+/// Returns a text property.
 pub(crate) fn text<'r>(row: &'r DynamicEntity, name: &str) -> Option<&'r str> {
     match row.get(name) {
         Some(Value::String(text)) => Some(text),

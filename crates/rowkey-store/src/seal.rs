@@ -1,4 +1,4 @@
-//! Sealed properties: what encrypts them, and the layer that calls it.
+//! Encryption of properties: the sealer, and the layer that calls it.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
@@ -9,18 +9,19 @@ use rowkey::{DynamicEntity, Result, Table};
 use crate::layer::{Closing, Layer};
 use crate::plan::Op;
 
-/// Encrypts the fields of a type that are marked `#[entity(encrypt)]`, and decrypts them:
-/// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey_encryption::KeyRing` is one.
+/// Encrypts and decrypts the fields of a type that are marked `#[entity(encrypt)]`: see
+/// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey_encryption::KeyRing` is an implementation.
 ///
-/// A row is sealed once for each write of its entity. Whole copies hold the same bytes, and are opened
-/// under the keys of the entity, so a sealer binds what it seals to the keys of the row that it is given.
+/// A row is sealed once for each write of its entity. Whole copies hold the same bytes and are opened
+/// under the keys of the entity. A sealer therefore binds the sealed values to the keys of the row that
+/// it is given.
 ///
-/// Errors are those of [`Error::refused`](rowkey::Error::refused):
-/// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) says that a row is not what was sealed, or that its
-/// key is not known; other kinds that opening it may succeed another time.
+/// Errors are created by [`Error::refused`](rowkey::Error::refused).
+/// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) means that the row was altered or its key is not
+/// known; other kinds mean that a later attempt may succeed.
 pub trait Sealer: Send + Sync {
-    /// Replaces the properties with these names by sealed ones, and adds what opening them needs. The
-    /// table is that of the row; keys that all its rows share may be kept there.
+    /// Replaces the properties with these names by sealed ones, and adds what opening them needs.
+    /// `table` is the table of the row; keys shared by all its rows may be stored there.
     fn seal<'a>(
         &'a self,
         op: &'a Op,
@@ -29,8 +30,8 @@ pub trait Sealer: Send + Sync {
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Replaces sealed properties by what they were. Fails, and is never wrong, if one of them is not
-    /// what was sealed for this row.
+    /// Replaces sealed properties by their values. Must fail if one of them was not sealed for this
+    /// row, and never return a wrong value.
     fn open<'a>(
         &'a self,
         table: &'a Table,
@@ -38,12 +39,12 @@ pub trait Sealer: Send + Sync {
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Makes a key that all writers of the table use within a minute, unless the newest one is already
-    /// protected by the current key of the ring. Returns when the newest one was made.
+    /// Creates a key that all writers of the table use within a minute, unless the newest one is
+    /// already protected by the current key of the ring. Returns the creation time of the newest key.
     fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>>;
 
-    /// Whether a row, as it is stored, is sealed as it is to be: by the newest key, and all that is marked.
-    /// [`Store::reencrypt`](crate::Store::reencrypt) writes the others.
+    /// Whether a stored row has all marked fields sealed under the newest key.
+    /// [`Store::reencrypt`](crate::Store::reencrypt) rewrites the others.
     fn is_current<'a>(
         &'a self,
         table: &'a Table,
@@ -51,21 +52,21 @@ pub trait Sealer: Send + Sync {
         row: &'a DynamicEntity,
     ) -> BoxFuture<'a, Result<bool>>;
 
-    /// Whether it signs the properties that it does not seal: then a patch, which merges in the service, is
-    /// refused.
+    /// Whether the sealer signs the properties that it does not seal. If so, a patch, which merges in the
+    /// service, is refused.
     fn signs_plaintext(&self) -> bool {
         false
     }
 
-    /// Whether it opens what is stored in plain, so that a field that was in a blob before it was marked
-    /// `encrypt` is read.
+    /// Whether the sealer accepts unencrypted values, so that a field in a blob that was stored before
+    /// the field was marked `encrypt` can be read.
     fn accepts_plaintext(&self) -> bool {
         false
     }
 
-    /// Encrypts the value of a field in a blob, a Binary or a String, under a key of its own. Returns what
-    /// the blob is to hold, and the key, which the row is to hold under the name of the property: sealed as
-    /// each encrypted property is.
+    /// Encrypts the value of a field in a blob, a Binary or a String, under a new key. Returns the content
+    /// of the blob and the key. The row stores the key under the name of the property, sealed like every
+    /// encrypted property.
     fn seal_content(
         &self,
         row: &DynamicEntity,
@@ -73,8 +74,8 @@ pub trait Sealer: Send + Sync {
         value: &Value,
     ) -> Result<(Vec<u8>, Vec<u8>)>;
 
-    /// Decrypts what a blob holds. Fails, and is never wrong, if it is not what was sealed with this key
-    /// for this field of this row.
+    /// Decrypts the content of a blob. Must fail if it was not sealed with this key for this field of
+    /// this row, and never return a wrong value.
     fn open_content(
         &self,
         row: &DynamicEntity,
@@ -83,7 +84,8 @@ pub trait Sealer: Send + Sync {
         stored: &[u8],
     ) -> Result<Value>;
 
-    /// Whether a key is that of a blob with this value, which then need not be uploaded again.
+    /// Whether a key belongs to a blob with this value, so that the value need not be uploaded
+    /// again.
     fn is_content(&self, key: &[u8], value: &Value) -> bool;
 }
 

@@ -1,13 +1,14 @@
-//! Futures of a store, some at a time.
+//! Running futures of a store with limited concurrency.
 //!
-//! Each is boxed, so that there is one pool of futures for all types of entities and not one for each place and
-//! type: pools were a third of what a program with many stores compiled.
+//! Each future is boxed, so that all entity types share one pool of futures, instead of one pool for each
+//! call site and type. Those pools were a third of the compiled code of a program with many stores.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, StreamExt as _};
 use rowkey::Result;
 
-/// What the futures return, in their order, with at most `at_a_time` of them begun; or an error, which ends all.
+/// Runs the futures, at most `at_a_time` at once, and returns their outputs in order. The first error stops
+/// all.
 pub(crate) async fn try_all<T, F>(
     futures: impl IntoIterator<Item = F>,
     at_a_time: usize,
@@ -19,8 +20,8 @@ where
     all_until(futures, at_a_time, Result::is_err).await.into_iter().collect()
 }
 
-/// What the futures return, in their order, up to one that `ends` them all: it is among them, and those
-/// that were not done by then are not.
+/// Runs the futures and returns their outputs in order, up to one that `ends` them all. That output is
+/// included; futures that were not done by then are dropped.
 pub(crate) async fn all_until<T, F>(
     futures: impl IntoIterator<Item = F>,
     at_a_time: usize,
@@ -45,7 +46,7 @@ where
     returned.into_iter().flatten().collect()
 }
 
-/// Awaits tasks until one returns `true`, and drops the others.
+/// Runs tasks until one returns `true`, and drops the others.
 async fn drive(tasks: Vec<BoxFuture<'_, bool>>, at_a_time: usize) {
     let mut running = stream::iter(tasks).buffer_unordered(at_a_time.max(1));
     while let Some(is_end) = running.next().await {

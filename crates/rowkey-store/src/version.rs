@@ -1,4 +1,4 @@
-//! Versions of entities: what a conditional write compares.
+//! Versions of entities, for conditional writes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of an entity that was read or written.
 ///
-/// It is the ETag of the entity's own row, or, for an entity that was read through an index, the mark of
-/// the operation that wrote both, and a digest of the properties that were read. Both are accepted
-/// wherever a version is: a mark costs one read more, because the ETag has to be looked up.
+/// It is the ETag of the entity's own row. For an entity that was read through an index, it is the mark of
+/// the operation that wrote both rows, and a digest of the properties that were read. Both forms are
+/// accepted wherever a version is; a mark costs one more read, which looks up the ETag.
 ///
-/// A program that writes entities without a store, by a Merge for instance, may leave the mark as it was.
-/// Then the digest tells: the version is none of the entity any more unless all its properties are as they
-/// were.
+/// A program that writes entities without a store, for example by a Merge, may leave the mark unchanged.
+/// The digest detects this: the version no longer matches the entity, unless all its properties are the
+/// same.
 ///
-/// As text it is an HTTP entity tag: put it into the `ETag` header of an answer, and parse the `If-Match`
-/// header of a request. (`If-Match: *` asks for no version: use
+/// As text it is an HTTP entity tag: put it into the `ETag` header of a response, and parse it from the
+/// `If-Match` header of a request. (`If-Match: *` requires no version: use
 /// [`Store::update`](crate::Store::update).)
 ///
 /// ```
@@ -31,8 +31,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// # Ok::<_, rowkey::Error>(())
 /// ```
 ///
-/// With serde it is that text: a task that follows a write may carry the version that it was made for, so
-/// that its handler changes nothing else.
+/// With serde it is serialized as that text. A task that follows a write can carry the version of the
+/// write, so that its handler changes no other version.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Version(Kind);
 
@@ -50,7 +50,7 @@ impl Version {
         Self(Kind::Tag(etag.as_str().to_owned()))
     }
 
-    /// The version that an operation wrote whose properties were not read.
+    /// The version that an operation wrote, without the digest of its properties.
     pub(crate) fn of_mark(mark: &str) -> Self {
         Self(Kind::Mark(mark.to_owned(), None))
     }
@@ -60,12 +60,12 @@ impl Version {
         Self(Kind::Mark(mark.to_owned(), Some(digest)))
     }
 
-    /// Whether it takes the properties of the head to compare it.
+    /// Whether the comparison needs the properties of the head.
     pub(crate) fn has_digest(&self) -> bool {
         matches!(self.0, Kind::Mark(_, Some(_)))
     }
 
-    /// Whether a head with this ETag, this mark and these properties is of the version.
+    /// Whether a head with this ETag, mark and digest has this version.
     pub(crate) fn is(&self, etag: &ETag, mark: Option<&str>, digest: Option<u64>) -> bool {
         match &self.0 {
             Kind::Tag(tag) => tag == etag.as_str(),

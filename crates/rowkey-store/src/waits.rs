@@ -1,10 +1,10 @@
-//! How long a receiver waits that finds nothing, and what failed waits for its next attempt.
+//! Waits of receivers that find nothing, and of failed work before its next attempt.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// Waits that get longer: twice as long each time, spread at random by up to a half, so that programs which
-/// began together do not ask together.
+/// Exponential waits with jitter: each is twice as long as the one before, reduced at random by up to half,
+/// so that programs that started together do not send requests together.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,18 +22,19 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Those of a receiver that finds nothing: 1 to 30 seconds, 4,000 requests a day.
+    /// The waits of a receiver that finds nothing: 1 to 30 seconds, about 4,000 requests a day.
     pub const IDLE: Self = Self::new(Duration::from_secs(1), Duration::from_secs(30));
 
-    /// `least` at first, then twice as long each time, up to `most`.
+    /// Starts with `least` and doubles each time, up to `most`.
     pub const fn new(least: Duration, most: Duration) -> Self {
         Self { least, most }
     }
 
-    /// The next wait after as many others: from a half to all of `least`, doubled as often.
+    /// Returns the wait after `others` earlier ones: from half to all of `least`, doubled `others`
+    /// times.
     pub fn after(&self, others: u32) -> Duration {
         let longest = self.least.saturating_mul(2_u32.saturating_pow(others)).min(self.most);
-        // Each has keys of its own. 16 bits are plenty, and exact.
+        // Each `RandomState` has its own random keys. 16 bits are enough, and convert exactly.
         let drawn = RandomState::new().hash_one(others) & 0xFFFF;
         let fraction = f64::from(u16::try_from(drawn).unwrap_or_default()) / 65536.0;
         longest.mul_f64(0.5 + fraction / 2.0)

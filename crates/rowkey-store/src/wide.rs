@@ -1,13 +1,14 @@
-//! Wide entities: entities of more properties than a row has, in several rows of their partition.
+//! Wide entities: entities with too many properties for one row, in several rows of their
+//! partition.
 //!
 //! | row | RowKey | properties |
 //! |---|---|---|
-//! | head | that of the entity | what fits; `EntityRows`, the number of rows; `EntityOp`, the mark |
+//! | head | that of the entity | those that fit; `EntityRows`, the number of rows; `EntityOp`, the mark |
 //! | further rows | `wide_`, the RowKey of the head, `_01` and so on | `PrimaryRowKey`, the RowKey of the head; `RowFormat`; `EntityOp`, that of the head; what did not fit before |
 //!
-//! Each write of an entity writes all its rows, in one transaction and under one mark, so a reader that
-//! finds one mark in all of them has read one version. An entity that fits into one row has neither further
-//! rows nor `EntityRows`.
+//! Each write of an entity writes all its rows in one transaction and with one mark. A reader that finds
+//! the same mark in all of them has therefore read one version. An entity that fits into one row has
+//! neither further rows nor `EntityRows`.
 
 use std::collections::BTreeMap;
 
@@ -26,50 +27,50 @@ use rowkey::{
 use crate::plan::{Edit, Plan, Source, Write};
 use crate::row::{Closed, FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
 
-/// The property of a head with the number of rows that the entity has, the head included.
+/// The property of a head with the number of rows of the entity, including the head.
 pub(crate) const ROWS: &str = "EntityRows";
 
-/// What the RowKeys of further rows begin with.
+/// The prefix of the RowKeys of further rows.
 pub(crate) const FURTHER: &str = "wide_";
 
-/// The part of a report that further rows are counted under.
+/// The part of a report that counts further rows.
 pub(crate) const PART: &str = "further rows";
 
-/// Properties that a row may have.
+/// The most properties in a row.
 const MAX_PROPERTIES: usize = 252;
-/// The properties of a head that the store adds: the mark, and the number of rows.
+/// The properties that the store adds to a head: the mark and the number of rows.
 const OF_HEAD: usize = 2;
-/// The properties of a further row that are no data.
+/// The properties of a further row that are not data.
 const OF_FURTHER: usize = 3;
-/// Bytes that a row may have, as the service counts them.
+/// The most bytes in a row, as the service counts them.
 const MAX_BYTES: usize = 1024 * 1024;
-/// Bytes that the body of a transaction may have.
+/// The most bytes in the body of a transaction.
 const MAX_PAYLOAD: usize = 4 * 1024 * 1024;
-/// The most rows that any program writes: a further row is numbered by two digits.
+/// The most rows that any program writes: the number of a further row has two digits.
 const MOST: i32 = 100;
 
-/// How the rows of a type are split.
+/// Splits the rows of a type.
 pub(crate) struct Wide {
-    /// The most rows of an entity.
+    /// The most rows per entity.
     most: usize,
-    /// The properties that are looked for in the head alone.
+    /// The properties that must be in the head.
     pinned: Vec<&'static str>,
 }
 
-/// The rows of an entity beside its head.
+/// The further rows of an entity.
 #[derive(Clone, Default)]
 pub(crate) enum Beside {
-    /// There is none.
+    /// No further rows.
     #[default]
     None,
     /// The further rows that were read, each with its ETag.
     Stored(Vec<(String, ETag)>),
-    /// What is to be written: the properties of the head, and the further rows.
+    /// The content to write: the properties of the head, and the further rows.
     Split(DynamicEntity, Vec<EncodedRow>),
 }
 
 impl Beside {
-    /// The further rows that were read, each with its ETag.
+    /// Returns the further rows that were read, each with its ETag.
     pub(crate) fn stored(&self) -> &[(String, ETag)] {
         match self {
             Self::Stored(stored) => stored,
@@ -77,7 +78,7 @@ impl Beside {
         }
     }
 
-    /// The further rows that are to be written.
+    /// Returns the further rows to write.
     fn written(&self) -> &[EncodedRow] {
         match self {
             Self::Split(_, rows) => rows,
@@ -86,18 +87,19 @@ impl Beside {
     }
 }
 
-/// What became of the rows of an entity that was read.
+/// The result of reading the further rows of an entity.
 pub(crate) enum Gathered {
-    /// All properties are in the row that was given.
+    /// All properties are in the given row now.
     All(Beside),
-    /// The rows are not those of one write: this number of further rows is.
+    /// The rows do not come from one write. This is the number of further rows that belong to the
+    /// head.
     Torn(usize),
 }
 
 impl Wide {
-    /// `None` if entities of the type have one row.
+    /// Returns `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
-        // Who looks for these reads no further rows.
+        // Readers of these properties read only the head.
         let pinned = [E::DISCRIMINATOR, "EntityVersion"].into_iter();
         let pinned = pinned.chain(E::BLOBS.iter().map(|(_, pointer)| *pointer)).collect();
         (E::MAX_ROWS > 1).then_some(Self { most: E::MAX_ROWS, pinned })
@@ -165,7 +167,7 @@ impl Wide {
         Ok(Beside::Split(head, encoded))
     }
 
-    /// Adds the properties of the further rows to those of a head, one range query if there are any.
+    /// Adds the properties of the further rows to those of a head. One range query if there are any.
     pub(crate) async fn gather(table: &Table, head: &mut DynamicEntity) -> Result<Gathered> {
         let Some(rows) = rows_of(head)? else { return Ok(Gathered::All(Beside::None)) };
         let key = |number| {
@@ -199,7 +201,7 @@ impl Wide {
     }
 }
 
-/// The number of rows of an entity; `None` if it has one.
+/// Returns the number of rows of an entity; `None` if it has one.
 pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
     match head.get(ROWS) {
         None => Ok(None),
@@ -211,7 +213,7 @@ pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
     }
 }
 
-/// The RowKey of the head of a further row, and the row's number; `None` if it is none.
+/// Returns the RowKey of the head of a further row, and the row's number; `None` for other rows.
 pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, usize)> {
     let (of, number) = row.row_key.strip_prefix(FURTHER)?.rsplit_once('_')?;
     let is_number = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -219,7 +221,7 @@ pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, usize)> {
     if is_one { Some((of, number.parse().ok()?)) } else { None }
 }
 
-/// How many rows a head has, without its content.
+/// The number of rows of a head, without its content.
 pub(crate) struct HeadRows(pub(crate) usize);
 
 impl Projection for HeadRows {
@@ -231,20 +233,20 @@ impl Projection for HeadRows {
     }
 }
 
-/// The rows that an entity takes, about, before layers change its values.
+/// Estimates the number of rows of an entity, before layers change its values.
 pub(crate) fn estimate<E: Entity>(entity: &E) -> usize {
     if E::MAX_ROWS <= 1 {
         return 1;
     }
-    // One that cannot be encoded is refused when it is written.
+    // An entity that cannot be encoded is refused when it is written.
     DynamicEntity::of_any_size(entity).map_or(1, |row| {
         let properties: Vec<_> = row.iter().collect();
         pack(&row, &properties, "0123456789abcdef").len()
     })
 }
 
-/// Adds the operations of the further rows of an entity: new ones are inserted, and those that were read are
-/// replaced or deleted on condition that they are as they were.
+/// Adds the operations on the further rows of an entity: new rows are inserted, and rows that were read are
+/// replaced or deleted on condition that they are unchanged.
 pub(crate) fn add(
     plan: &mut Plan,
     owner: &Keys,
@@ -269,20 +271,21 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// The error of an entity whose rows are not those of one write, although nothing writes it.
+/// Returns the error of an entity whose rows do not come from one write, although no writer is
+/// active.
 pub(crate) fn damaged(found: usize) -> Error {
     let what = format!(
         "further rows of the entity are missing, or another program wrote them: {found} are as the \
          entity's own row says"
     );
-    // (`Damaged` would say that another attempt may succeed.)
+    // Not `Damaged`, which would mean that another attempt may succeed.
     Error::refused(ErrorKind::Decode, what).advise(
         "restore them; or delete the entity's own row as a `DynamicEntity`, and run \
          `Store::repair`, which removes the others",
     )
 }
 
-/// The error of an entity that another writer changed each time while it was read.
+/// Returns the error of an entity that another writer changed during each read.
 pub(crate) fn torn() -> Error {
     Error::refused(ErrorKind::Conflict, "the entity was changed each time while it was read")
         .advise("try again later")
@@ -330,11 +333,11 @@ fn pack<'r>(
     rows
 }
 
-/// A row in the making.
+/// A row that is being filled.
 struct Part<'r> {
     partition_key: &'r str,
     row_key: &'r str,
-    /// Of a further row the RowKey of the head, and the mark.
+    /// For a further row, the RowKey of the head and the mark.
     of: Option<(&'r str, &'r str)>,
     properties: &'r [(&'r str, &'r Value)],
 }

@@ -29,7 +29,7 @@ pub struct Change<'a, E> {
     pub(crate) unknown: &'a Properties,
     /// `after` as the layers closed it.
     pub(crate) closed: Option<&'a Closed>,
-    /// What the old version left, if an older version of the type wrote `before`.
+    /// The rows left by an older version of the type, if one wrote `before`.
     pub(crate) older: Option<&'a Older>,
 }
 
@@ -128,8 +128,8 @@ pub trait Contributor<E>: Send + Sync {
     /// Whether a settled target is never settled again. Default: `false`.
     ///
     /// If a request of the write was not answered, targets are settled once more when it can no
-    /// longer arrive. This is right for rows, which a late request may have changed, but would send
-    /// a message twice.
+    /// longer take effect. This is right for rows, which a late request may have changed, but would
+    /// send a message twice.
     fn settles_once(&self) -> bool {
         false
     }

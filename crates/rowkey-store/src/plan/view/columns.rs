@@ -106,7 +106,7 @@ impl<E> Columns<E> {
         Ok(())
     }
 
-    /// Replaces `old` by `new` in a `summary`. Returns whether that was possible: when the first
+    /// Replaces `old` by `new` in `summary`. Returns whether that was possible: when the first
     /// value leaves, the new first value can only be found among the other contributions.
     pub(super) fn replace(
         &self,
