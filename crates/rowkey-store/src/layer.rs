@@ -246,7 +246,9 @@ impl Layers {
             let index = E::INDEXES[position].name;
             let what = "a copy stands where its entity has none: it was moved or altered";
             let error = Error::refused(ErrorKind::Decode, what).in_index(index);
-            return Err(error.advise("`Store::verify` names such rows, `Store::repair` mends them"));
+            return Err(
+                error.advise("`Store::verify` reports such rows, `Store::repair` repairs them")
+            );
         }
         Ok(Copy { value: head.entity, primary, mark, digest })
     }

@@ -164,7 +164,7 @@ impl<E: Entity> Projection for HeadRow<'_, E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "a row in the making is not read"))
+        Err(DecodeError::property(MARK, "this type of row is only written"))
     }
 }
 
@@ -199,7 +199,7 @@ impl<E: Entity> Projection for CopyRow<'_, E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "a row in the making is not read"))
+        Err(DecodeError::property(MARK, "this type of row is only written"))
     }
 }
 
@@ -297,7 +297,7 @@ impl<E: Entity> Projection for Head<E> {
                 row.partition_key() == Ok(&*partition) && row.row_key() == Ok(&*key)
             });
             if !is_kept {
-                let what = "the conversion from an older version of the type gives it another key";
+                let what = "the conversion from an older version of the type changes its key";
                 return Err(DecodeError::property("RowKey", what));
             }
         }

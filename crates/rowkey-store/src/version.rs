@@ -101,7 +101,7 @@ impl FromStr for Version {
         if is_tag && mark.is_none() {
             return Ok(Self(Kind::Tag(text.to_owned())));
         }
-        let what = "the text is not the version of an entity";
+        let what = "invalid entity version";
         Err(Error::refused(ErrorKind::Invalid, what).advise("give one entity tag, in its quotes"))
     }
 }

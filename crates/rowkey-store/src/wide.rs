@@ -136,7 +136,9 @@ impl Wide {
         if rows[0].iter().filter(|(name, _)| pinned(name)).count()
             < properties.iter().filter(|(name, _)| pinned(name)).count()
         {
-            return refused("the first has no room for where its fields in blobs are".to_owned());
+            return refused(
+                "the first has no room for the pointers of its fields in blobs".to_owned(),
+            );
         }
         let mut encoded = Vec::with_capacity(rows.len() - 1);
         for (number, properties) in rows.iter().enumerate().skip(1) {
@@ -207,7 +209,7 @@ pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
         None => Ok(None),
         Some(Value::Int32(rows)) if (2..=MOST).contains(rows) => Ok(usize::try_from(*rows).ok()),
         Some(_) => {
-            let what = format!("property `{ROWS}` of the entity is no number of rows");
+            let what = format!("property `{ROWS}` of the entity is not a number of rows");
             Err(Error::refused(ErrorKind::Decode, what).advise("another program wrote it"))
         }
     }
@@ -346,7 +348,7 @@ impl Projection for Part<'_> {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "a row in the making is not read"))
+        Err(DecodeError::property(MARK, "this type of row is only written"))
     }
 }
 

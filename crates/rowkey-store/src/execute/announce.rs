@@ -112,7 +112,7 @@ impl Notice {
     }
 
     pub(crate) fn text(&self) -> Result<String> {
-        let what = "the announcement is no JSON";
+        let what = "the announcement cannot be written as JSON";
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
 }
@@ -194,7 +194,7 @@ impl Announcer {
         };
         if let Err(error) = withdrawn {
             // A worker will find nothing to do.
-            tracing::debug!(%error, "the announcement of a settled write stays");
+            tracing::debug!(%error, "the announcement of a settled write was not deleted");
         }
     }
 
@@ -204,7 +204,7 @@ impl Announcer {
         match announced {
             Announced::Message(message) => {
                 if let Err(error) = self.queue.update(message).hidden_for(delay).send().await {
-                    tracing::debug!(%error, "the message of an unsettled write appears when it is due");
+                    tracing::debug!(%error, "the message of an unsettled write was not updated; it appears when it is due");
                 }
             }
             Announced::Backlog(keys) => {

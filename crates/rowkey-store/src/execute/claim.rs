@@ -91,7 +91,7 @@ async fn take_over(
     if new.inserts && head.is_some() {
         // A deletion releases the claim together with the entity. An insert that took over the
         // claim before the deletion, and was committed after it, would have no claim.
-        return Err(Error::refused(ErrorKind::AlreadyExists, "there is an entity with its keys"));
+        return Err(Error::refused(ErrorKind::AlreadyExists, "an entity with these keys exists"));
     }
     // The operation that wrote the head is committed. Another one of the same entity may be in progress.
     let mark = head.and_then(|head| head.entity.0);
@@ -130,7 +130,7 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
 }
 
 fn taken(new: &NewClaim) -> Error {
-    let what = format!("another entity has its value of `{}`", new.index);
+    let what = format!("another entity has the same value of `{}`", new.index);
     Error::refused(ErrorKind::AlreadyExists, what).in_index(new.index)
 }
 

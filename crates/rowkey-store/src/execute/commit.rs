@@ -211,7 +211,7 @@ async fn mend(
     let edit = operations[at].clone();
     match (&edit.source, &edit.write, error.kind()) {
         (Source::Op, ..) if error.kind() == ErrorKind::AlreadyExists => {
-            let what = "another party gave the operation up before it was committed";
+            let what = "another program gave up the operation before it was committed";
             Ok(Some(Error::refused(ErrorKind::Conflict, what)))
         }
         (Source::Edited, ..) if is_lost(&error) => Ok(Some(error)),
@@ -236,7 +236,7 @@ async fn mend(
                     let what = "a row of another program stands where a further row of the wide \
                                 entity has to be";
                     return Err(Error::refused(ErrorKind::Invalid, what).advise(
-                        "move that row: RowKeys that begin with `wide_` are those of further rows",
+                        "move that row: RowKeys that begin with `wide_` are reserved for further rows",
                     ));
                 }
             }

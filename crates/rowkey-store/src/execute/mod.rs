@@ -249,7 +249,7 @@ impl Executor {
         let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
         match self.table.table().delete_if_exists(key, rowkey::Match::Any).await {
             Ok(_) => self.withdraw(announcer, op, announced).await,
-            Err(error) => tracing::debug!(%error, "the op row of a settled write stays"),
+            Err(error) => tracing::debug!(%error, "the op row of a settled write was not deleted"),
         }
     }
 
@@ -387,7 +387,7 @@ impl Executor {
             self.table.table().replace((&row, found.etag)).await.map(drop)
         };
         if let Err(error) = take_off.await {
-            tracing::debug!(%error, "a target that is settled is settled again");
+            tracing::debug!(%error, "a settled target will be settled again");
         }
     }
 
@@ -442,7 +442,7 @@ async fn upload(plan: &Plan) -> Result<()> {
 async fn forget(plan: &Plan, in_doubt: bool) {
     for upload in plan.uploads.iter().filter(|_| !in_doubt) {
         if let Err(error) = upload.blob.delete_if_exists().await {
-            tracing::debug!(%error, "a blob is left to be swept");
+            tracing::debug!(%error, "a blob is left to a sweep");
         }
     }
 }

@@ -91,9 +91,9 @@ impl Checkpoint {
         let what = if resumed.version != VERSION {
             return Err(wrong_version(resumed.version));
         } else if resumed.job != self.job {
-            format!("the checkpoint is of the job `{}`, not of `{}`", resumed.job, self.job)
+            format!("the checkpoint belongs to the job `{}`, not to `{}`", resumed.job, self.job)
         } else if !resumed.table.eq_ignore_ascii_case(&self.table) {
-            format!("the checkpoint is of the table {}", resumed.table)
+            format!("the checkpoint belongs to the table {}", resumed.table)
         } else if resumed.parameters != self.parameters {
             // Values may quote stored data, so only the name is shown.
             let differs = |one: &[(String, String)], other: &[(String, String)]| {
@@ -101,15 +101,15 @@ impl Checkpoint {
             };
             let name = differs(&self.parameters, &resumed.parameters)
                 .or_else(|| differs(&resumed.parameters, &self.parameters));
-            format!("the checkpoint is of a job with another `{}`", name.unwrap_or_default())
+            format!("the checkpoint belongs to a job with another `{}`", name.unwrap_or_default())
         } else if resumed.open.iter().any(|open| open.at >= resumed.begun)
             || !resumed.open.is_sorted_by(|one, next| one.at < next.at)
         {
-            "the checkpoint contradicts itself".to_owned()
+            "the checkpoint is inconsistent".to_owned()
         } else {
             return Ok(());
         };
-        let advice = "resume the job that wrote it, or begin anew without a checkpoint";
+        let advice = "resume the job that wrote it, or start without a checkpoint";
         Err(Error::refused(ErrorKind::Invalid, what).advise(advice))
     }
 

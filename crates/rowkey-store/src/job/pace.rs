@@ -180,7 +180,7 @@ impl Pace {
     /// with the last error of the service or with [`ErrorKind::Unavailable`].
     ///
     /// The deadline applies only to the returned handle and its clones.
-    #[must_use = "the deadline is that of the handle returned"]
+    #[must_use = "only the returned handle has the deadline"]
     pub fn until(self, deadline: DateTime<Utc>) -> Self {
         Self { until: Some(deadline), ..self }
     }

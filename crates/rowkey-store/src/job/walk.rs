@@ -69,14 +69,14 @@ impl<P: Projection + Send + 'static> Walk<P> {
     /// Choose keys that divide the entities evenly; if the keys of all partitions are known, pass them all.
     /// The keys need not exist or be sorted. Only 255 are used, and the others are skipped. Without them the
     /// table is one range, which is read sequentially.
-    #[must_use = "the walk itself changes"]
+    #[must_use = "this returns the changed walk"]
     pub fn split_partitions(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.split(PARTITION_KEY, keys)
     }
 
     /// Splits a query of one partition at these values of the RowKey, as
     /// [`split_partitions`](Self::split_partitions) splits a table.
-    #[must_use = "the walk itself changes"]
+    #[must_use = "this returns the changed walk"]
     pub fn split_rows(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.split(ROW_KEY, keys)
     }

@@ -280,7 +280,7 @@ impl BlobFields {
                 return Err(changed());
             }
             let what = format!(
-                "the blob of property `{property}` is not there, and `{pointer_name}` names it"
+                "the blob of property `{property}` is not there, although `{pointer_name}` names it"
             );
             let error = Error::refused(ErrorKind::Damaged, what);
             return Err(error.advise("restore the blob, or write or delete the entity"));
@@ -407,7 +407,7 @@ pub(crate) fn reread_pointer(row: &DynamicEntity) -> Result<DynamicEntity> {
 
 impl Pointer {
     fn print(&self) -> Result<String> {
-        let what = "where the blob is cannot be written as JSON";
+        let what = "the pointer to the blob cannot be written as JSON";
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
 

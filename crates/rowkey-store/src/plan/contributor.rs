@@ -146,7 +146,7 @@ pub trait Contributor<E>: Send + Sync {
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         let _ = (settling, address);
-        let what = format!("`{}` has a target and does not settle any", self.name());
+        let what = format!("`{}` names a target but does not implement `settle`", self.name());
         Box::pin(async { Err(Error::refused(ErrorKind::Unexpected, what)) })
     }
 
@@ -207,7 +207,7 @@ impl Contribution<'_> {
         edit: impl FnOnce(&mut Option<DynamicEntity>) -> Result<()>,
     ) -> Result<()> {
         let Some(row) = self.plan.rows.get_mut(row_key) else {
-            let what = format!("`{}` edits a row that it did not ask for", self.contributor);
+            let what = format!("`{}` edits a row that it did not read", self.contributor);
             return Err(Error::refused(ErrorKind::Unexpected, what)
                 .advise("name the row in `Contributor::reads`"));
         };
@@ -216,7 +216,7 @@ impl Contribution<'_> {
             row.row_key == row_key && row.partition_key == self.plan.partition_key
         });
         if !has_its_keys {
-            let what = format!("`{}` gives a row that it edits other keys", self.contributor);
+            let what = format!("`{}` changes the keys of a row that it edits", self.contributor);
             return Err(Error::refused(ErrorKind::Unexpected, what)
                 .advise("keep the keys of the row that `Contributor::reads` named"));
         }

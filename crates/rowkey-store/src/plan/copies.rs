@@ -211,9 +211,9 @@ where
         for row_key in put {
             plan.edit(&row_key, |row| {
                 let Some(row) = row else {
-                    let what = "the entity that its copy belongs in is not there";
+                    let what = "the target entity of a copy does not exist";
                     return Err(Error::refused(ErrorKind::NotFound, what)
-                        .advise("store it first, or name it as a target only when it is there"));
+                        .advise("store it first, or name it as a target only when it exists"));
                 };
                 self.put(row, new.as_ref())
             })?;

@@ -11,7 +11,7 @@
 //! | `IndexName` | the name of the list |
 //! | `Full` | true, in another partition only, while an entity with the value does not fit |
 //! | `Count` | the number of RowKeys |
-//! | `Keys`, `Keys2`, .. | the RowKeys without the text that all of the type begin with, in order, with `/` between them; in another partition each after its PartitionKey and `#` |
+//! | `Keys`, `Keys2`, .. | the RowKeys without the prefix of their type, in order, with `/` between them; in another partition each after its PartitionKey and `#` |
 
 use std::collections::BTreeSet;
 
@@ -219,7 +219,7 @@ pub(crate) fn write(
     );
     Err(Error::refused(ErrorKind::TooLarge, what)
         .advise(
-            "add a field to the template of the list that parts its entities, or declare an index \
+            "add a field to the template of the list that divides its entities, or declare an index \
              with `many` in its place, which has no limit",
         )
         .in_index(list.name))
@@ -238,7 +238,7 @@ pub(crate) fn check_room(row: &DynamicEntity, list: &'static List) -> Result<()>
     }
     let what = format!("a list `{}` is full, and lacks entities that have the value", list.name);
     Err(Error::refused(ErrorKind::TooLarge, what)
-        .advise("add a field to a template of the list that parts its entities, and run `repair`")
+        .advise("add a field to a template of the list that divides its entities, and run `repair`")
         .in_index(list.name))
 }
 

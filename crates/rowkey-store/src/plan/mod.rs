@@ -267,18 +267,18 @@ impl Write {
 fn met_twice(first: &Edit, second: &Edit) -> Error {
     match (&first.source, &second.source) {
         (Source::Head, Source::Head) => {
-            let what = "an entity stands twice in the transaction";
+            let what = "an entity occurs twice in the transaction";
             Error::refused(ErrorKind::Invalid, what).advise("write each entity once")
         }
         (Source::Copy(_), Source::Copy(copy)) => {
             let what =
-                format!("two entities of the transaction have one value in `{}`", copy.index);
+                format!("two entities of the transaction have the same value in `{}`", copy.index);
             Error::refused(ErrorKind::AlreadyExists, what).in_index(copy.index)
         }
         _ => {
-            let what = "two parts of the write have one row";
+            let what = "two parts of the write change the same row";
             Error::refused(ErrorKind::Invalid, what)
-                .advise("give the rows of each contributor a RowKey that nothing else has")
+                .advise("give the rows of each contributor unique RowKeys")
         }
     }
 }

@@ -72,7 +72,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
                     older.version, list.name
                 );
                 return Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("keep the declaration until `migrate` has passed"));
+                    .advise("keep the declaration until `migrate` has finished"));
             }
             let listed = list::listed(list, change.keys, plan.of);
             plan.edit(&keys.1, |row| list::edit(row, keys, list, &listed, false))?;

@@ -40,7 +40,7 @@ impl Op {
     pub(crate) fn random(created: DateTime<Utc>) -> Result<Self> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| {
-            let what = "the operating system gives no random bytes, so the write has no mark";
+            let what = "the operating system provides no random bytes for the mark";
             Error::refused(ErrorKind::Unavailable, what).with_source(error)
         })?;
         Ok(Self::new(created, random))
@@ -205,8 +205,9 @@ fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Re
     if list.is_empty() {
         return Ok(());
     }
-    let text = serde_json::to_string(list)
-        .map_err(|_| Error::refused(ErrorKind::Invalid, "what follows the write is no JSON"))?;
+    let text = serde_json::to_string(list).map_err(|_| {
+        Error::refused(ErrorKind::Invalid, "the targets of the write cannot be written as JSON")
+    })?;
     set_text(row, name, &text);
     Ok(())
 }

@@ -48,7 +48,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
             if let Some(reference) = new {
                 if plan.plan.claims.iter().any(|other| other.reference.keys == reference.keys) {
                     let what = format!(
-                        "two entities of the transaction have one value of `{}`",
+                        "two entities of the transaction have the same value of `{}`",
                         index.name
                     );
                     return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index.name));

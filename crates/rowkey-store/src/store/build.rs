@@ -26,7 +26,7 @@ use crate::seal::{Sealed, Sealer};
 use crate::wide::Wide;
 
 /// Builds a [`Store`]; from [`Store::builder`].
-#[must_use = "it makes nothing before `build`"]
+#[must_use = "a builder does nothing until `build`"]
 pub struct StoreBuilder<E> {
     table: Table,
     queue: Option<Queue>,
@@ -41,7 +41,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Returns a builder for a store of the entities in `table`.
     pub fn builder(table: Table) -> StoreBuilder<E> {
         const {
-            assert!(E::STORE, "a store is of a type that says so: add `store` to #[entity(..)]");
+            assert!(E::STORE, "the type of a store must say so: add `store` to #[entity(..)]");
         }
         StoreBuilder {
             table,
@@ -172,8 +172,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                     "give a ring of them to `StoreBuilder::keys`",
                 ),
                 None => (
-                    "it has keys, and no field of the type is encrypted".to_owned(),
-                    "mark those that are to be: #[entity(encrypt)]",
+                    "it has keys, but no field of the type is encrypted".to_owned(),
+                    "mark encrypted fields with #[entity(encrypt)]",
                 ),
             };
             return Err(refused(what).advise(advice));

@@ -98,8 +98,9 @@ impl Manifest {
 
     /// Writes the entries if the manifest is unchanged; returns whether it was.
     async fn write(&self, table: &Deciding, entries: &[Entry], etag: Option<ETag>) -> Result<bool> {
-        let json = serde_json::to_string(entries)
-            .map_err(|_| Error::refused(ErrorKind::Invalid, "the manifest is no JSON"))?;
+        let json = serde_json::to_string(entries).map_err(|_| {
+            Error::refused(ErrorKind::Invalid, "the manifest cannot be written as JSON")
+        })?;
         let mut row = DynamicEntity::new(&*self.keys.0, &*self.keys.1);
         row.set(FORMAT, FORMAT_VERSION);
         row.set(DECLARATIONS, json);
@@ -151,9 +152,8 @@ impl Manifest {
                 }
                 (None, _) => continue,
             };
-            return Err(Error::refused(ErrorKind::Invalid, what).advise(
-                "run the program that declares it so, or give the declaration another name",
-            ));
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("run a program with that declaration, or give yours another name"));
         }
         Ok(())
     }
@@ -239,7 +239,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     break;
                 }
                 if !rounds.again().await {
-                    let what = "other programs change the manifest all the time";
+                    let what = "other programs keep changing the manifest";
                     return Err(Error::refused(ErrorKind::Conflict, what));
                 }
             }
@@ -321,7 +321,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 }
                 let report = self.repair().run().await.map_err(|interrupted| interrupted.error)?;
                 if !report.is_clean() {
-                    let what = format!("the table is not right: {:?}", report.total);
+                    let what = format!("rows are still missing or wrong: {:?}", report.total);
                     return Err(invalid(what).advise("see `Store::verify`, and try again"));
                 }
                 Stage::Readable
@@ -352,7 +352,7 @@ fn invalid(what: String) -> Error {
 
 fn too_early(age: u64) -> Error {
     let left = STEP.as_secs().saturating_sub(age);
-    let what = format!("programs may still act on the stage before: {left} s are left");
+    let what = format!("programs may still use the previous stage: {left} s are left");
     Error::refused(ErrorKind::Unavailable, what).advise("try again then")
 }
 

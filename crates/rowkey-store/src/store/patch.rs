@@ -53,7 +53,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
         let signs = self.inner.sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext());
         let error = signs.then(|| {
-            let what = "the properties of the entity are signed together, and a patch changes some";
+            let what = "the properties of the entity are signed together, but a patch changes some";
             Error::refused(ErrorKind::Invalid, what).advise("use `Store::update`")
         });
         Patch { store: self, key, changes: Vec::new(), error }

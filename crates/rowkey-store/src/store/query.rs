@@ -500,7 +500,7 @@ fn of_rows(rows: Vec<FailedRow>, index: Option<&'static str>) -> Error {
 }
 
 fn no_properties(list: &'static str) -> Error {
-    let what = format!("the list `{list}` names entities, and has none of their properties");
+    let what = format!("the list `{list}` names entities, but has none of their properties");
     Error::refused(ErrorKind::Invalid, what)
         .advise("read the entities, and filter them")
         .in_index(list)

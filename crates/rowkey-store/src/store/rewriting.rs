@@ -228,7 +228,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let opened = self.inner.deciding_layers().open::<E>(table, stored).await?;
         let Some(head) = opened.map(ReadHead::of) else { return Ok(None) };
         if keys_of(&head.entity)? != *keys {
-            let what = "the entity makes another key than the one at which it is stored";
+            let what = "the entity's keys differ from those at which it is stored";
             return Err(Error::refused(ErrorKind::Decode, what));
         }
         Ok(Some(head))

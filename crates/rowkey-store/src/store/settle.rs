@@ -109,7 +109,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             let one = match AssertUnwindSafe(settle).catch_unwind().await {
                 Ok(one) => one,
                 Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
-                    .advise("mend it; what it settles is tried again")),
+                    .advise("fix the contributor; its targets are settled again later")),
             };
             self.report(op, contributor.name(), &one);
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {

@@ -70,7 +70,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     {
         let (own, other) = (&self.store.inner.table, &store.inner.table);
         if own.name() != other.name() || own.account().name() != other.account().name() {
-            let what = "a transaction is one of one table, and the other store has another one";
+            let what = "a transaction has one table, and the other store has another";
             let partition_key = Err(Error::refused(ErrorKind::Invalid, what));
             let add = boxed(|_| async { Ok(()) }.boxed());
             self.steps.push(Step { partition_key, add });
@@ -186,7 +186,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
             match &step.partition_key {
                 Ok(own) if *own == plan.partition_key => {}
                 Ok(_) => {
-                    let what = "its entities lie in several partitions";
+                    let what = "its entities are in several partitions";
                     return Err(Error::refused(ErrorKind::Invalid, what)
                         .advise("write those of one partition in one transaction"));
                 }

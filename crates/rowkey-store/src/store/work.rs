@@ -55,7 +55,7 @@ impl Worked {
             Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
             Ok(Resumed::Soon | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
             Err(error) => {
-                tracing::warn!(%error, "an announcement is left to appear again");
+                tracing::warn!(%error, "an announcement failed and will appear again");
                 Self { failed: 1, ..Self::default() }
             }
         }
@@ -136,7 +136,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 // A waiting backlog row is not tried again before the next drain.
                 Ok(drained) => worked.settled += drained.settled,
                 Err(error) if error.is_retryable() => {
-                    tracing::warn!(%error, "the backlog is read again later");
+                    tracing::warn!(%error, "the backlog was not read; it is read again later");
                 }
                 Err(error) => return Err(error),
             }
@@ -218,7 +218,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let resumed = AssertUnwindSafe(Box::pin(executor.resume(notice))).catch_unwind().await;
         resumed.unwrap_or_else(|_| {
             Err(Error::refused(ErrorKind::Unexpected, "settling panicked")
-                .advise("mend what panicked; the write is settled again later"))
+                .advise("fix the cause of the panic; the write is settled again later"))
         })
     }
 

@@ -63,12 +63,12 @@ fn own<P: Property>(value: &Value) -> Result<P> {
 }
 
 fn foreign(error: rowkey::entity::PropertyError) -> Error {
-    let what = "a value in the view is not of the column's type";
+    let what = "a value in the view does not have the column's type";
     Error::refused(ErrorKind::Decode, what).with_source(error)
 }
 
 fn untaken(name: &str) -> Error {
-    let what = format!("the entity has a value that the column `{name}` cannot take");
+    let what = format!("the entity has a value that the column `{name}` cannot store");
     Error::refused(ErrorKind::Invalid, what)
 }
 

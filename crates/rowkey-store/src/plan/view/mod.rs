@@ -127,7 +127,7 @@ impl<E, S: Entity> View<E, S> {
     }
 
     /// Stores the number of entities in the group in this column.
-    #[must_use = "it gives the view with the column"]
+    #[must_use = "this returns the view with the column"]
     pub fn count(self, column: Column<i64>) -> Self {
         self.column(column.name(), Kind::Count(column))
     }
@@ -136,7 +136,7 @@ impl<E, S: Entity> View<E, S> {
     ///
     /// Sums of doubles are not supported, because they depend on the order of addition. If a sum does not fit
     /// an `i64` or the stored type, the change is not settled, and workers report it.
-    #[must_use = "it gives the view with the column"]
+    #[must_use = "this returns the view with the column"]
     pub fn sum<N: Into<i64>>(
         self,
         column: Column<i64>,
@@ -146,7 +146,7 @@ impl<E, S: Entity> View<E, S> {
     }
 
     /// Stores the smallest value of any entity of the group in this column.
-    #[must_use = "it gives the view with the column"]
+    #[must_use = "this returns the view with the column"]
     pub fn min<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
         column: Column<P>,
@@ -156,7 +156,7 @@ impl<E, S: Entity> View<E, S> {
     }
 
     /// Stores the greatest value, or the latest time, of any entity of the group in this column.
-    #[must_use = "it gives the view with the column"]
+    #[must_use = "this returns the view with the column"]
     pub fn max<P: Property + Ord + 'static, V: Into<Option<P>>>(
         self,
         column: Column<P>,
@@ -210,9 +210,9 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let summary = self.table.row(keys).await?;
         let of_view = summary.as_ref().map(|stored| text(&stored.entity, VIEW));
         if of_view.flatten().is_some_and(|view| view != self.name) {
-            let what = "the summary is one of another view";
+            let what = "the summary belongs to another view";
             return Err(Error::refused(ErrorKind::Invalid, what)
-                .advise("give the summaries of each view keys of their own"));
+                .advise("give the summaries of each view different keys"));
         }
         let place = contribution(self.name, keys, settling.keys())?;
         let row = (place.partition_key, place.row_key);
