@@ -2,7 +2,7 @@
 //!
 //! Until the service pushes back, only concurrency is limited. Then a limiter behaves like a TCP
 //! sender with CUBIC: it falls back to seven tenths of the rate that worked, recovers to that rate
-//! within seconds, stays near it, and then probes higher rates. After each push back, concurrency
+//! within seconds, stays near it, and then probes higher rates. After each pushback, concurrency
 //! starts at one request and grows by one for each response, so that one request, not all that wait,
 //! finds out whether the target has recovered.
 //!
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-/// The rate after a push back, relative to the rate before: CUBIC's factor, also used by AWS's
+/// The rate after a pushback, relative to the rate before: CUBIC's factor, also used by AWS's
 /// adaptive retry.
 const REDUCTION: f64 = 0.7;
 /// The time to recover to the rate at which the service pushed back, in seconds.

@@ -67,8 +67,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
     /// Splits a table at these stored values of the PartitionKey: `["g", "n"]` makes three ranges.
     ///
     /// Choose keys that divide the entities evenly; if the keys of all partitions are known, pass them all.
-    /// The keys need not exist or be sorted. Only 255 are used, and the others are skipped. Without them the
-    /// table is one range, which is read sequentially.
+    /// The keys need not exist or be sorted. At most 255 are used; further keys are skipped. Without keys
+    /// the table is one range, which is read sequentially.
     #[must_use = "this returns the changed walk"]
     pub fn split_partitions(self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.split(PARTITION_KEY, keys)

@@ -29,8 +29,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// was read is left out. An entity that gained the value since then is returned if it comes after the
     /// previous page.
     ///
-    /// Fails with [`ErrorKind::Decode`] if the stored list is damaged or incomplete; [`ErrorDetails::index`](rowkey::ErrorDetails::index)
-    /// names it.
+    /// Fails with [`ErrorKind::Decode`] if the stored list is damaged or incomplete;
+    /// [`ErrorDetails::index`](rowkey::ErrorDetails::index) names it.
     ///
     /// # Limits
     ///

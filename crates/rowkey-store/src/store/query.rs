@@ -143,7 +143,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0 or the continuation belongs to another query;
-    /// nothing is sent. [`ErrorKind::Decode`] if rows do not decode ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
+    /// nothing is sent. [`ErrorKind::Decode`] if rows do not decode
+    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let mut rows = Vec::new();
         let mut from = from;
@@ -191,8 +192,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
 
     /// Reads all entities one by one.
     ///
-    /// A row that does not decode yields an error that names it ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream
-    /// continues with the next row. Any other error ends the stream.
+    /// A row that does not decode yields an error that names it
+    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream continues with the next row. Any
+    /// other error ends the stream.
     pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
         stream::try_unfold((self, Some(None)), |(query, from)| async move {
             let Some(from) = from else { return Ok(None) };

@@ -25,8 +25,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Decode`] if rows do not decode, after all were read: [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists
-    /// them.
+    /// [`ErrorKind::Decode`] if rows do not decode, after all were read:
+    /// [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists them.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = Key<E>> + Send,
