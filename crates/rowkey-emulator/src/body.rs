@@ -1,4 +1,4 @@
-//! The body of an answer: one piece, or several that are sent as they are kept.
+//! Response bodies: one piece, or several pieces that are sent without being copied together.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-/// Bytes that are all there already.
+/// A body whose bytes are all in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     first: Bytes,
     rest: VecDeque<Bytes>,
-    /// Of all pieces that are still to be sent.
+    /// The bytes left to send, over all pieces.
     length: u64,
 }
 

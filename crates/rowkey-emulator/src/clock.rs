@@ -12,20 +12,20 @@ use tokio::sync::{oneshot, watch};
 /// Ticks (100 ns) from 0001-01-01 to 1970-01-01.
 const EPOCH: i64 = 621_355_968_000_000_000;
 
-/// What the server takes the time from. Clones are the same clock.
+/// The server's source of time. Clones share one clock.
 ///
-/// Everything that happens with time on the server (timestamps, the visibility and expiry of
-/// messages, leases, the expiry of shared access signatures, blocked names, injected delays,
-/// throttling) follows it, so a test advances it instead of waiting.
+/// Everything on the server that depends on time follows it: timestamps, the visibility and expiry
+/// of messages, leases, the expiry of shared access signatures, blocked names, injected delays and
+/// throttling. A test advances it instead of waiting.
 #[derive(Clone)]
 pub struct ServerClock(Arc<Inner>);
 
 struct Inner {
-    /// The machine's clock when there is none.
+    /// The instant at which a manual clock started; `None` for the machine's clock.
     fixed: Option<i64>,
-    /// Ticks that it was advanced by.
+    /// The ticks by which it was advanced.
     advanced: AtomicI64,
-    /// Wakes those who sleep by this clock.
+    /// Wakes the tasks that sleep on this clock.
     moved: watch::Sender<()>,
 }
 
@@ -35,12 +35,12 @@ impl ServerClock {
         Self::new(None, 0)
     }
 
-    /// A clock that stands at `start` until it is advanced.
+    /// A clock that stands still at `start` until it is advanced.
     pub fn manual(start: DateTime) -> Self {
         Self::new(Some(start.ticks()), 0)
     }
 
-    /// Another clock of the same kind that shows the same time and moves on its own.
+    /// An independent clock of the same kind that shows the same time.
     pub(crate) fn fork(&self) -> Self {
         Self::new(self.0.fixed, self.0.advanced.load(Ordering::Relaxed))
     }
@@ -79,7 +79,7 @@ impl ServerClock {
                     Some(_) => std::future::pending().await,
                 }
             };
-            // The sender lives as long as `self`, so a change is all that can come.
+            // The sender lives as long as `self`, so waiting cannot fail.
             tokio::select! {
                 () = real => {}
                 _ = moved.changed() => {}
@@ -95,7 +95,7 @@ impl fmt::Debug for ServerClock {
     }
 }
 
-/// Seconds since 1970 of an instant.
+/// An instant in seconds since 1970.
 pub(crate) const fn unix_seconds(instant: DateTime) -> i64 {
     (instant.ticks() - EPOCH) / 10_000_000
 }
@@ -104,10 +104,11 @@ fn ticks(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX)
 }
 
-/// Waits by the machine's clock.
+/// Waits on the machine's clock.
 async fn machine_sleep(duration: Duration) {
-    // A runtime with timers looks at the time whenever it has nothing to do, which every request
-    // would pay for. Delays are rare, so each has a thread, which ends when no request waits any more.
+    // A runtime with timers reads the time whenever it is idle, which would slow down every
+    // request. Delays are rare, so each one has its own thread, which ends when no request waits
+    // for it any more.
     let (done, slept) = oneshot::channel();
     let (_waiting, given_up) = mpsc::channel::<()>();
     thread::spawn(move || {

@@ -25,7 +25,7 @@ use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::{Acceptor, Https};
 
-/// How long connections may be idle, by service. By default, as long as clients like.
+/// How long connections may be idle, by service. Unlimited by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeepAlive {
     blob: Option<Duration>,
@@ -51,19 +51,20 @@ impl KeepAlive {
         }
     }
 
-    /// Whether any service has a limit. Otherwise nothing needs a timer.
+    /// Whether any service has a limit. If none has, no timer is needed.
     pub(crate) fn is_limited(self) -> bool {
         self.blob.or(self.queue).or(self.table).is_some()
     }
 }
 
-/// What a connection with a limit on its idleness keeps.
+/// The state of a connection whose idle time is limited.
 #[derive(Clone)]
 struct Idleness {
     limit: Duration,
-    /// Whether the last request has been answered and no other has come.
+    /// Whether the last request has been answered and the next has not arrived.
     is_idle: watch::Sender<bool>,
-    /// What answers say of it, so that clients do not reuse a connection that is about to close.
+    /// The `Keep-Alive` header, which keeps clients from reusing a connection that is about to
+    /// close.
     header: HeaderValue,
 }
 
@@ -75,7 +76,7 @@ impl Idleness {
         Self { limit, is_idle: watch::Sender::new(false), header }
     }
 
-    /// Waits until the connection has been idle for as long as it may.
+    /// Waits until the connection has been idle for its limit.
     async fn expired(&self) {
         let mut is_idle = self.is_idle.subscribe();
         loop {
@@ -90,8 +91,8 @@ impl Idleness {
         }
     }
 }
-/// The most bytes that a connection buffers, and the longest head of a request: twice what an
-/// address may have.
+/// The most bytes that a connection buffers, and the longest head of a request: twice the limit on
+/// the length of an address.
 const MAX_BUFFER: usize = 128 * 1024;
 
 /// Serves a connection until it ends.
@@ -117,7 +118,7 @@ async fn requests(
     service: Service,
     is_https: bool,
 ) {
-    // Tables have no metadata, whose names are all that is lost of heads.
+    // Only the names of metadata lose their case, and tables have no metadata.
     let heads = (service != Service::Table).then(Heads::default);
     let spelled = heads.clone();
     let pace = Pace::default();
@@ -152,8 +153,9 @@ async fn requests(
     });
     let mut http = http1::Builder::new();
     http.max_buf_size(MAX_BUFFER);
-    // A client that has said all it has to say may end its half of the connection, and still waits
-    // for its answer. A test that gives up a request looks just the same, and means that it is gone.
+    // A client that has sent everything may close its half of the connection and still wait for the
+    // response. A test that drops a request looks the same, but there it means that the client is
+    // gone.
     http.half_close(state.control.is_idle());
     let ended = match spelled {
         Some(heads) => {
@@ -167,8 +169,8 @@ async fn requests(
     }
 }
 
-/// Serves a connection until it ends, or has been idle for as long as it may. An answer that is still
-/// being sent then is sent to its end.
+/// Serves a connection until it ends or has been idle for its limit. A response that is being sent
+/// at that time is completed.
 async fn drive<I, S, B>(
     connection: http1::Connection<I, S>,
     idleness: Option<Idleness>,

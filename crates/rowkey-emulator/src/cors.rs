@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing: what scripts of other origins may ask for, and see.
+//! Cross-origin resource sharing (CORS): what scripts of other origins may request and read.
 
 use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
@@ -12,7 +12,7 @@ use crate::respond::{self, Answer};
 use crate::route::{self, Place};
 use crate::state::State;
 
-/// The answer to a preflight request: whether a script may send what it wants to. Preflights are
+/// Answers a preflight request: whether a script may send the request it announces. Preflights are
 /// not authenticated.
 pub(crate) fn preflight(
     state: &State,
@@ -61,12 +61,12 @@ pub(crate) fn preflight(
     Ok(answer)
 }
 
-/// Adds to the answer of a request from a script what lets the script see it.
+/// Adds the headers that let a script read the response to its request.
 pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &mut Answer) {
     if request.method == http::Method::OPTIONS {
         return;
     }
-    // Requests of other programs, nearly all there are, end here.
+    // Nearly all requests come from programs, not scripts, and return here.
     let Some(origin) = text(request, &header::ORIGIN) else { return };
     let Ok(place) = route::place(request) else { return };
     let rules = rules(state, service, place.account);
@@ -100,7 +100,7 @@ pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &m
     }
 }
 
-/// What the service shows to scripts in any case, in its order.
+/// The headers that the service always exposes to scripts, in its order.
 const ALWAYS_EXPOSED: [&str; 11] = [
     "x-ms-request-id",
     "x-ms-client-request-id",
@@ -123,7 +123,7 @@ fn allows_origin(rule: &CorsRule, origin: &str) -> bool {
     rule.allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
 }
 
-/// Whether a list of header names holds this one; its names may end in `*`.
+/// Whether a list of header names contains this one. A name in the list may end in `*`.
 fn names(list: &[String], name: &str) -> bool {
     list.iter().any(|known| match known.strip_suffix('*') {
         Some(prefix) => {

@@ -1,4 +1,4 @@
-//! Decoders of requests, for fuzz targets and tests of robustness: no part of what is promised.
+//! Request decoders for fuzz targets and robustness tests. Not part of the stable API.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -18,7 +18,7 @@ use crate::table::wire::op::Target;
 use crate::table::wire::{batch, parse};
 use crate::{blob, queue};
 
-/// Understands a request as far as possible, as each service would.
+/// Decodes a request as far as possible, as each service would.
 pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
     table_request(method, path, query, headers, body);
     let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
@@ -31,7 +31,7 @@ pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, bo
     let _ = blob::wire::parse::op(method, target, &options, headers);
 }
 
-/// Understands a request to the Table service as far as possible.
+/// Decodes a request to the Table service as far as possible.
 fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
     let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
     let _ = (parse::wanted(&options, headers), parse::prefer(headers));
@@ -49,7 +49,7 @@ fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, 
     }
 }
 
-/// Reads the body of a batch, each operation as far as possible.
+/// Decodes the body of a batch, and each operation as far as possible.
 pub fn batch(content_type: &str, body: &Bytes) -> Result<(), BatchError> {
     let _ = batch::table(body);
     let parts = match batch::parse_request(content_type, body)? {
@@ -63,7 +63,7 @@ pub fn batch(content_type: &str, body: &Bytes) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Whether it is an entity in a request.
+/// Whether `body` is an entity as a request carries it.
 pub fn entity(body: &[u8]) -> bool {
     let Ok(fields) = entity::fields(body) else { return false };
     for strict in [Strictness::Strict, Strictness::Loose] {
@@ -74,8 +74,8 @@ pub fn entity(body: &[u8]) -> bool {
     true
 }
 
-/// The keys of the entity that a path names, if it names one. The outer `None` is a path that is not
-/// encoded well.
+/// The keys of the entity that a path names, if it names one. The outer `None` means that the path
+/// is not encoded correctly.
 pub fn address(path: &str) -> Option<Option<(String, String)>> {
     let path = decode_path(path).ok()?;
     Some(match parse::target(&path, &Options::default()) {
@@ -86,7 +86,7 @@ pub fn address(path: &str) -> Option<Option<(String, String)>> {
     })
 }
 
-/// Whether it is a query string.
+/// Whether `text` is a query string.
 pub fn options(text: &str) -> bool {
     let Ok(options) = Options::parse(text) else { return false };
     let _ = queue::wire::parse::target("/q", &options);
@@ -94,41 +94,41 @@ pub fn options(text: &str) -> bool {
     true
 }
 
-/// The text of a message that is put.
+/// The text of a message in a Put Message request.
 pub fn message(body: &[u8]) -> Option<String> {
     queue::wire::parse::message(body).ok()
 }
 
-/// The blocks that a body commits, each with where it is looked for.
+/// The blocks that a Put Block List request commits, each with the list in which it is looked up.
 pub fn blocks(body: &[u8]) -> Option<Vec<(BlockSource, String)>> {
     blob::wire::block_list::parse(body).ok()
 }
 
-/// Pop receipts as they are written.
+/// Pop receipts as the server writes them.
 pub fn receipts() -> [String; 2] {
     [receipt::gotten(5), receipt::updated(637_000_000, 3)]
 }
 
-/// Whether it is a pop receipt.
+/// Whether `text` is a pop receipt.
 pub fn receipt(text: &str) -> bool {
     receipt::parse(text).is_some()
 }
 
-/// Markers of listings as they are written.
+/// Listing markers as the server writes them.
 pub fn markers() -> [String; 2] {
     let marker = Marker { name: "a/\u{e4} b".to_owned(), snapshot: None };
     let snapshot = "2020-07-27T23:32:47.1234567Z".parse().ok();
     [marker.encode(), Marker { snapshot, ..marker }.encode()]
 }
 
-/// Whether it is the marker of a listing; asserts that it is read again as written.
+/// Whether `text` is a listing marker. Asserts that it survives being written and read again.
 pub fn marker(text: &str) -> bool {
     let Ok(marker) = Marker::decode(text) else { return false };
     assert_eq!(Marker::decode(&marker.encode()).expect("an encoded marker"), marker);
     true
 }
 
-/// Whether it is a blob's tag; asserts that it is read again as written.
+/// Whether `text` is a blob tag. Asserts that it survives being written and read again.
 pub fn tag(text: &str) -> bool {
     let _ = Match::parse(text);
     let Some(tag) = Tag::parse(text) else { return false };

@@ -1,5 +1,5 @@
-//! What is refused by the head of a request alone, before its sender is known: versions that are
-//! none, headers that must not be repeated, and hosts that are not this server's.
+//! Checks that need only the head of a request and come before authentication: invalid versions,
+//! headers that must not be repeated, and hosts that do not belong to this server.
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
@@ -12,7 +12,7 @@ use crate::respond::{Failure, Layer, Stamps};
 use crate::route::{self, Place};
 use crate::state::State;
 
-/// Headers of HTTP of which one value decides. Of a repeated one a proxy may take the first and the
+/// HTTP headers that must have one value. If one is repeated, a proxy may use the first and the
 /// server the last.
 const SINGLE: [HeaderName; 11] = [
     header::AUTHORIZATION,
@@ -28,11 +28,11 @@ const SINGLE: [HeaderName; 11] = [
     header::RANGE,
 ];
 
-/// The beginning of all headers of the services, and of the only ones that may be repeated.
+/// The prefix of all headers of the services. Only headers with this prefix may be repeated.
 const MS: &str = "x-ms-";
 const METADATA: &str = "x-ms-meta-";
 
-/// Checks a head, and returns where the request goes.
+/// Checks a head, and returns the endpoint that the request is for.
 pub(crate) fn check<'a>(
     state: &State,
     request: &'a Parts,
@@ -45,9 +45,9 @@ pub(crate) fn check<'a>(
     Ok(place)
 }
 
-/// Refuses a repeated header that authorizes the request or decides what it does.
+/// Rejects a repeated header that authorizes the request or decides what it does.
 pub(crate) fn check_repeated(headers: &HeaderMap) -> Result<(), Rejection> {
-    // Nearly all requests end here.
+    // Nearly all requests return here.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
@@ -65,7 +65,7 @@ fn is_single(name: &HeaderName) -> bool {
     SINGLE.contains(name)
 }
 
-/// The service joins the values of a repeated header, and then refuses what is none any more.
+/// The service joins the values of a repeated header, and rejects the result if it is invalid.
 fn repeated(name: &HeaderName) -> Rejection {
     let detail = format!("The header {name} is specified more than once.");
     let rule = "a header that authorizes or decides is repeated";
@@ -84,9 +84,10 @@ fn repeated(name: &HeaderName) -> Rejection {
     }
 }
 
-/// Refuses a version that is no date, or from before JSON. Newer ones than are known may come.
+/// Rejects a version that is not a date, or that is older than JSON support. Unknown newer versions
+/// are accepted.
 fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
-    // Good ones are stamped, and so is the one that stands for none.
+    // A valid version is in the stamps, and so is the default for a request without one.
     if stamps.version.is_some() {
         return Ok(());
     }
@@ -102,7 +103,7 @@ fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
     })
 }
 
-/// Whether this is a version of the services that has JSON.
+/// Whether this is a version of the services that supports JSON.
 pub(crate) fn is_version(text: &[u8]) -> bool {
     let shape = text.len() == 10
         && text.iter().enumerate().all(|(at, byte)| match at {

@@ -1,8 +1,8 @@
-//! The names that the server answers to, and requests that a foreign page sends to another name.
+//! The host names of this server, and the check of requests that a web page sends to another name.
 //!
-//! A page can make a name of its own resolve to the address of this server (DNS rebinding), and its
-//! scripts then send requests here that the browser takes for their own. Their `Host` names the
-//! page, which is how they are told from all others.
+//! A page can make a domain of its own resolve to this server's address (DNS rebinding). Its
+//! scripts can then send requests here that the browser treats as same-origin. Such a request has
+//! the page's domain in `Host`, which tells it apart from all others.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,10 +13,10 @@ use rowkey_wire::error::Rejection;
 
 use crate::route;
 
-/// Hosts of Azure Storage, below which the accounts are: only Azure decides where they lead.
+/// The domain of Azure Storage hosts. Only Azure controls where names below it resolve.
 const AZURE: &str = "core.windows.net";
 
-/// The names that the server answers to, beside addresses and `localhost`.
+/// The server's host names, besides IP addresses and `localhost`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts(Vec<String>);
 
@@ -25,8 +25,8 @@ impl Hosts {
         Self(names.into_iter().map(|name| name.trim_end_matches('.').to_lowercase()).collect())
     }
 
-    /// Whether a `Host`, with its port or without, names this server. Addresses do: a page cannot
-    /// make one lead elsewhere.
+    /// Whether a `Host`, with or without a port, names this server. IP addresses do: a page cannot
+    /// make them resolve elsewhere.
     fn contain(&self, host: &str) -> bool {
         let host = without_port(host);
         if host.starts_with('[') {
@@ -42,9 +42,9 @@ impl Hosts {
             || self.0.iter().any(|name| is_below(&host, name))
     }
 
-    /// Refuses a request that names another host and comes from a page of another host.
+    /// Rejects a request that names another host and comes from a page of another host.
     pub(crate) fn check(&self, request: &Parts) -> Result<(), Rejection> {
-        // Programs send no origin, under any name of the server.
+        // Programs send no `Origin`; they may use any name of the server.
         let Some(origin) = request.headers.get(header::ORIGIN) else { return Ok(()) };
         let Some(host) = route::host(&request.uri, &request.headers) else { return Ok(()) };
         let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
@@ -68,7 +68,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a name is a domain or lies below it: accounts do.
+/// Whether a name is a domain or a subdomain of it, as an account's host is.
 fn is_below(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

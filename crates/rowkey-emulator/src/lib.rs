@@ -12,42 +12,42 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Each test starts a server of its own: that takes about a millisecond, needs no free port to be
-//! named, and ends when the [`Server`] is dropped. Authentication is on, the documented limits are
+//! Each test starts its own server: that takes about a millisecond, needs no fixed port, and the
+//! server ends when the [`Server`] is dropped. Authentication is on, the documented limits are
 //! enforced, and time is [`Server::clock`], which a test advances instead of waiting.
 //!
 //! The server is *strict* where other emulators are lax, so that what passes here passes in Azure;
-//! [`ServerBuilder::loose`] relaxes the limits. What it does differently from the service is listed
-//! in the book, on the page "Divergences".
+//! [`ServerBuilder::loose`] relaxes the limits. The differences from the service are listed in the
+//! book, on the page "Divergences".
 //!
-//! The program `rowkey-server` is this server where Azurite listens, with Azurite's account.
+//! The program `rowkey-server` is this server on Azurite's ports and with Azurite's account.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `durable` | `ServerBuilder::location`: the data is kept in a directory; needs Rust 1.90 |
+//! | `durable` | `ServerBuilder::location`: keeps the data in a directory; needs Rust 1.90 |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, names whose case is kept, and what every request has |
-//! | `head`, `hosts`, `route`, `auth`, `cors` | for whom a request is, from whom it comes, what scripts may do |
-//! | `options`, `rejection` | query strings and paths, decoded; refusals that the services share |
-//! | `request_body`, `pace`, `shown` | bodies, read when the head is accepted; addresses as the log shows them |
-//! | `table`, `queue`, `blob` | the services: requests to operations on the store, and back |
-//! | `documents` | properties, statistics and policies: what the services say alike in XML |
-//! | `store` | tables, entities, queues and messages; knows neither HTTP nor time |
-//! | `durable` | what keeps the data beyond the process, with the feature `durable` |
-//! | `respond` | headers and errors |
+//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of metadata names, and the steps common to all requests |
+//! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
+//! | `options`, `rejection` | decoded query strings and paths; errors that the services share |
+//! | `request_body`, `pace`, `shown` | bodies, read after the head is accepted; addresses as the log shows them |
+//! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
+//! | `documents` | properties, statistics and policies: the XML that all services share |
+//! | `store` | tables, entities, queues, messages and blobs; knows neither HTTP nor the clock |
+//! | `durable` | keeps the data on disk, with the feature `durable` |
+//! | `respond` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
 //! | `clock` | [`ServerClock`] |
-//! | `operation`, `control` | what tests ask for: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
+//! | `operation`, `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
-//! | `sweep` | [`Sweep`]: a scenario with every fault at every request |
+//! | `sweep` | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod auth;
 mod blob;

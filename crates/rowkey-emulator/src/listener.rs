@@ -1,8 +1,7 @@
-//! The accept loops, and the threads that serve what they accept.
+//! The accept loops, and the threads that serve the connections.
 //!
-//! Each thread has a runtime of its own, and serves the connections it was given from their first
-//! request to their last: nothing is handed over between threads while a request is answered, which
-//! would cost more than most answers do.
+//! Each thread has its own runtime and serves its connections from the first request to the last.
+//! Handing a request over to another thread would cost more than answering most requests.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,10 +21,10 @@ use crate::service::Service;
 use crate::state::State;
 use crate::tls::Acceptor;
 
-/// How long to wait when the system has no descriptor for another connection.
+/// How long to wait before accepting again when the system is out of file descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
-/// Sockets that are bound, and what is served on each.
+/// Bound sockets, each with the service that it serves.
 pub(crate) type Listeners = Vec<(TcpListener, Service)>;
 
 /// A running server: its threads end when this is dropped.
@@ -33,7 +32,7 @@ pub(crate) type Listeners = Vec<(TcpListener, Service)>;
 pub(crate) struct Running {
     stop: Option<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
-    /// Whether anything needs a timer.
+    /// Whether the runtime needs timers.
     is_timed: bool,
 }
 
@@ -79,7 +78,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the server to end, which it does by itself only when it fails.
+    /// Waits for the server to end, which happens by itself only when it fails.
     pub(crate) fn wait(mut self) {
         self.join();
     }
@@ -94,33 +93,33 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // The loops wait for nothing but sockets and this signal, so they end at once.
+        // The loops wait only for sockets and this signal, so they end at once.
         self.join();
     }
 }
 
-/// Who serves what is accepted.
+/// The threads among which connections are distributed.
 #[derive(Clone)]
 struct Crew {
     state: Arc<State>,
     tls: Option<Acceptor>,
-    /// How many connections the thread has that accepts them.
+    /// The number of connections of the accepting thread.
     open: Arc<AtomicUsize>,
     others: Arc<[Other]>,
 }
 
-/// A thread that accepts nothing itself.
+/// A thread that does not accept connections.
 struct Other {
     send: mpsc::UnboundedSender<Accepted>,
-    /// How many connections it has.
+    /// The number of its connections.
     open: Arc<AtomicUsize>,
 }
 
-/// A connection for another thread, whose runtime is to wait for it.
+/// A connection for another thread, which registers it with its own runtime.
 type Accepted = (std::net::TcpStream, SocketAddr, Service);
 
 impl Crew {
-    /// The thread with the fewest connections, if that is not the one which accepts.
+    /// The thread with the fewest connections, unless that is the accepting thread.
     fn fewest(&self) -> Option<&Other> {
         let count = |open: &AtomicUsize| open.load(Ordering::Relaxed);
         let other = self.others.iter().min_by_key(|other| count(&other.open))?;
@@ -128,7 +127,7 @@ impl Crew {
     }
 }
 
-/// Accepts on every listener until told to stop. Open connections are cut off then.
+/// Accepts on every listener until told to stop. Open connections are then cut off.
 async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver<()>) {
     let mut loops = JoinSet::new();
     for (listener, service) in listeners {
@@ -146,7 +145,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
     let mut connections = JoinSet::new();
     let mut is_full = false;
     loop {
-        // Connections that ended are forgotten at once, however long no new one comes.
+        // Removes ended connections at once, even if no new one arrives for a long time.
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = connections.join_next() => {
@@ -158,7 +157,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
             Ok(accepted) => accepted,
             Err(error) if is_of_the_peer(&error) => continue,
             Err(error) => {
-                // Those that come wait in the socket's queue meanwhile.
+                // Connections that arrive meanwhile wait in the socket's queue.
                 if !is_full {
                     warn!(%error, "no more connections can be accepted before others end");
                 }
@@ -168,7 +167,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
             }
         };
         is_full = false;
-        // Answers are small, and clients wait for them.
+        // Responses are small, and clients wait for them.
         let _ = stream.set_nodelay(true);
         if let Some(other) = crew.fewest() {
             if let Ok(stream) = stream.into_std() {
@@ -183,7 +182,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
     }
 }
 
-/// Serves the connections that are given to this thread, until no listener gives any.
+/// Serves the connections handed to this thread, until no listener is left.
 async fn serve_given(
     state: Arc<State>,
     tls: Option<Acceptor>,
@@ -212,14 +211,14 @@ async fn serve_given(
     }
 }
 
-/// Whether a connection was over before it was accepted, which says nothing of others.
+/// Whether a connection ended before it was accepted. Other connections are not affected.
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Waits a moment on another thread: a runtime that keeps time itself would ask for it whenever it
-/// goes to sleep.
+/// Waits a moment on another thread. A runtime with timers would read the time whenever it becomes
+/// idle.
 async fn breathe() {
     #[expect(clippy::disallowed_methods, reason = "not a wait for something, but for the system")]
     let _ = tokio::task::spawn_blocking(|| thread::sleep(BREATHER)).await;

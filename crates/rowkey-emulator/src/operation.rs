@@ -1,7 +1,7 @@
-//! The REST operations of the three services by name, and which of them a request is.
+//! The REST operations of the three services, and how a request's operation is identified.
 //!
-//! A request is named by its method, its address and a few headers, before anybody asks who sent
-//! it or whether it makes sense: faults and the journal are about requests as they come.
+//! The operation follows from the method, the address and a few headers, before the request is
+//! authenticated or validated: faults and the journal also cover invalid requests.
 
 use std::borrow::Cow;
 
@@ -22,17 +22,17 @@ macro_rules! operations {
     ($($(#[doc = $doc:literal])* $name:ident $service:ident $kind:ident,)*) => {
         /// An operation of one of the services, named as in their REST reference.
         ///
-        /// It names operations that the server does not have, too: a fault can be told apart
-        /// from them.
+        /// It includes operations that the server does not implement, so that faults and the
+        /// journal can name them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Operation {
             $($(#[doc = $doc])* $name,)*
-            /// A request that is no operation of the Blob service.
+            /// A request that is not an operation of the Blob service.
             UnknownBlob,
-            /// A request that is no operation of the Queue service.
+            /// A request that is not an operation of the Queue service.
             UnknownQueue,
-            /// A request that is no operation of the Table service.
+            /// A request that is not an operation of the Table service.
             UnknownTable,
         }
 
@@ -47,7 +47,8 @@ macro_rules! operations {
                 }
             }
 
-            /// Whether it changes something when it succeeds. Getting messages does: it hides them.
+            /// Whether it changes something when it succeeds. Get Messages does: it hides the
+            /// messages.
             pub const fn is_write(self) -> bool {
                 match self {
                     $(Self::$name => operations!(@ $kind),)*
@@ -117,8 +118,9 @@ operations! {
     GetContainerMetadata Blob read,
     /// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties)
     GetContainerProperties Blob read,
-    /// One entity by its keys: [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
-    /// with keys in the address.
+    /// Gets one entity by its keys: [Query
+    /// Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities) with keys in
+    /// the address.
     GetEntity Table read,
     /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages)
     GetMessages Queue write,
@@ -132,8 +134,9 @@ operations! {
     GetQueueServiceProperties Queue read,
     /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats)
     GetQueueServiceStats Queue read,
-    /// One table by its name: [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)
-    /// with a name in the address.
+    /// Gets one table by its name: [Query
+    /// Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables) with a name in
+    /// the address.
     GetTable Table read,
     /// [Get Table ACL](https://learn.microsoft.com/rest/api/storageservices/get-table-acl)
     GetTableAcl Table read,
@@ -163,8 +166,8 @@ operations! {
     MergeEntity Table write,
     /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)
     PeekMessages Queue read,
-    /// Asked by browsers before a request of another origin:
-    /// [Preflight Blob Request](https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request)
+    /// Sent by browsers before a cross-origin request: [Preflight Blob
+    /// Request](https://learn.microsoft.com/rest/api/storageservices/preflight-blob-request)
     PreflightBlobRequest Blob read,
     /// [Preflight Queue Request](https://learn.microsoft.com/rest/api/storageservices/preflight-queue-request)
     PreflightQueueRequest Queue read,
@@ -210,8 +213,9 @@ operations! {
     SetContainerAcl Blob write,
     /// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata)
     SetContainerMetadata Blob write,
-    /// [Set Blob Immutability Policy](https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy)
-    /// and deleting it, and legal holds.
+    /// [Set Blob Immutability
+    /// Policy](https://learn.microsoft.com/rest/api/storageservices/set-blob-immutability-policy),
+    /// deleting the policy, and legal holds.
     SetImmutability Blob write,
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl)
     SetQueueAcl Queue write,
@@ -237,7 +241,7 @@ operations! {
     UpdateMessage Queue write,
 }
 
-/// What a request is about, as far as its head tells.
+/// The operation, account and resource of a request, as far as its head tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject<'a> {
     pub(crate) operation: Operation,
@@ -290,7 +294,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// What of a request its operation is told by.
+/// The parts of a request that identify its operation.
 struct Asked<'a> {
     method: Method,
     parameters: Parameters<'a>,
@@ -389,7 +393,7 @@ impl Asked<'_> {
             () if restype == "account" => Operation::GetAccountInformation,
             () if path.is_empty() => self.blob_service(comp, restype),
             () if container => self.container(comp),
-            // Without a container in the address the blob lies in the one called `$root`.
+            // Without a container in the address, the blob is in the container `$root`.
             () => self.one_blob(comp),
         };
         (operation, path)
@@ -472,7 +476,8 @@ impl Asked<'_> {
     }
 }
 
-/// The method, or the one that is meant where proxies let only `POST` through.
+/// The effective method: `X-HTTP-Method` replaces `POST` for clients behind proxies that allow no
+/// other method.
 fn effective_method(service: Service, request: &Parts) -> Method {
     if service != Service::Table || request.method != Method::POST {
         return request.method.clone();

@@ -1,4 +1,4 @@
-//! The options of a query string, and the path of an address, decoded.
+//! Decodes the options of a query string, and the path of an address.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use percent_encoding::percent_decode_str;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-/// The options of a query string, decoded.
+/// The decoded options of a query string.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Options<'a> {
-    /// Reads what stands after the `?`. `+` is a space. Signatures are left out: what checks them
-    /// decodes them in its own way.
+    /// Parses the text after the `?`. `+` is a space. Signatures are left out: the code that
+    /// verifies them decodes them differently.
     pub(crate) fn parse(query: &'a str) -> Result<Self, Rejection> {
         if query.is_empty() {
             return Ok(Self::default());
@@ -40,7 +40,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Decodes a name or a value out of a query.
+/// Decodes a name or a value in a query string.
 fn decode_option(text: &str) -> Result<Cow<'_, str>, Rejection> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(Cow::Borrowed(text));

@@ -1,9 +1,10 @@
-//! How much is taken from a connection at once: little, until the sender of a request is known.
+//! Limits how much is read from a connection at once until the sender of a request is
+//! authenticated.
 //!
 //! The HTTP library reads into a buffer that grows to 128 KiB as long as each read fills it, and
-//! keeps it as long as the connection lasts. That pays for the bodies of blobs. A body that is only
-//! dropped is taken in small pieces instead, so that a connection whose sender is not known holds
-//! at most two of these.
+//! keeps that buffer for the life of the connection. This is worth its memory for the bodies of
+//! blobs. Before the request is accepted, and for a body that is only discarded, reads are small,
+//! so that an unauthenticated connection holds at most two such pieces.
 
 use std::io;
 use std::pin::Pin;
@@ -13,10 +14,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes that are read at once from a sender who is not known. Most requests are shorter.
+/// The most bytes that are read at once before authentication. Most requests are shorter.
 const SMALL: usize = 16 * 1024;
 
-/// Whether a connection's current request has been accepted, so that its body is read at full pace.
+/// Whether a connection's current request has been accepted, so that its body is read at full
+/// speed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace(Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! The refusals that the services have in common.
+//! The errors that the services have in common.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::XmlError;
 
-/// The refusal of a body that is not the document it should be.
+/// The error for a body that is not the expected XML document.
 pub(crate) fn invalid_document(error: &XmlError, body: &[u8]) -> Rejection {
     let (line, position) = error.position().map_or((0, 0), |at| {
         let before = &body[..usize::try_from(at).unwrap_or(usize::MAX).min(body.len())];

@@ -1,5 +1,5 @@
-//! The body of a request. It stays in the connection until the head has been accepted: what an
-//! unauthenticated sender writes is never kept.
+//! The body of a request. It is not read until the head has been accepted, so that nothing an
+//! unauthenticated sender writes is buffered.
 
 use std::io;
 
@@ -10,8 +10,9 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::pace::Pace;
 
-/// How much of a body that is not wanted is read all the same, so that the client gets to see why:
-/// many clients write all of it before they read. As much as the official libraries put at once.
+/// How much of a rejected request's body is still read. Many clients write the whole body before
+/// they read the response, and would otherwise not see the error. This is the most that the
+/// official libraries upload in one request.
 const MAX_UNWANTED: u64 = 256 * 1024 * 1024;
 
 /// The body of a request, read at most once.
@@ -19,23 +20,24 @@ const MAX_UNWANTED: u64 = 256 * 1024 * 1024;
 pub(crate) struct RequestBody {
     incoming: Incoming,
     pace: Pace,
-    /// The whole body, once it is read; `None` if it is too long.
+    /// The whole body, once it has been read.
     whole: Option<Result<Bytes, TooLong>>,
 }
 
-/// The body is longer than what is kept of one.
+/// The error for a body that is longer than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl RequestBody {
-    /// The body of a request that came over a connection with this pace.
+    /// The body of a request on a connection with this pace.
     pub(crate) fn new(incoming: Incoming, pace: Pace) -> Self {
         Self { incoming, pace, whole: None }
     }
 
-    /// Reads the whole body, unless it is longer than `max` bytes. Later calls return the same.
+    /// Reads the whole body, unless it is longer than `max` bytes. Later calls return the same
+    /// result.
     ///
-    /// An error is a connection that broke.
+    /// Returns an I/O error if the connection broke.
     pub(crate) async fn read(&mut self, max: usize) -> io::Result<Result<Bytes, TooLong>> {
         if let Some(whole) = &self.whole {
             return Ok(whole.clone());
@@ -46,13 +48,13 @@ impl RequestBody {
         Ok(whole)
     }
 
-    /// The body as it comes, for what takes it in pieces.
+    /// The incoming body, for callers that read it in pieces.
     pub(crate) fn incoming(&mut self) -> &mut Incoming {
         self.pace.set_full(true);
         &mut self.incoming
     }
 
-    /// Reads what is left of the body and drops it, unless the client waits to be told to send it.
+    /// Reads and drops the rest of the body, unless the client waits for `100 Continue`.
     pub(crate) async fn discard(&mut self, headers: &HeaderMap) {
         if awaits_continue(headers) {
             return;
@@ -85,7 +87,7 @@ impl RequestBody {
                 return Ok(Err(TooLong));
             }
             if first.is_empty() {
-                // Most bodies come in one piece, which is then not copied.
+                // Most bodies arrive in one piece, which is not copied.
                 first = data;
             } else {
                 let expected = usize::try_from(body.size_hint().lower()).unwrap_or_default();
@@ -102,13 +104,13 @@ impl RequestBody {
 }
 
 impl Drop for RequestBody {
-    /// The sender of the next request is not known yet.
+    /// The sender of the next request is not authenticated yet.
     fn drop(&mut self) {
         self.pace.set_full(false);
     }
 }
 
-/// Whether the client sends the body only when it is told to.
+/// Whether the client sends the body only after `100 Continue`.
 fn awaits_continue(headers: &HeaderMap) -> bool {
     headers
         .get(header::EXPECT)

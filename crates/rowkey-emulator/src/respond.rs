@@ -1,4 +1,4 @@
-//! Answers: the headers that every one has, and errors in the shape that fits the request.
+//! Responses: the headers common to all, and errors in the format that fits the request.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,10 +19,10 @@ use crate::clock::unix_seconds;
 use crate::table::wire::op::Prefer;
 use crate::table::wire::parse::Wanted;
 
-/// An answer as hyper sends it.
+/// A response as hyper sends it.
 pub(crate) type Answer = Response<AnswerBody>;
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) type AnswerBody = Body;
 
 const SERVER_BLOB: HeaderValue = HeaderValue::from_static(concat!(
@@ -44,18 +44,18 @@ const XML_DATA: HeaderValue = HeaderValue::from_static("application/xml;charset=
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// Which part of the service refuses a request: each writes errors in its own way.
+/// The part of the service that rejects a request. Each formats errors in its own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// Where entities and tables are handled.
+    /// Handles entities and tables.
     Data,
-    /// Where requests are authorized, and where ACLs and properties are handled.
+    /// Authorizes requests, and handles ACLs and service properties.
     FrontEnd,
-    /// Where `x-ms-version` is read.
+    /// Reads `x-ms-version`.
     Version,
 }
 
-/// A refused request.
+/// A rejected request.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) rejection: Rejection,
@@ -72,12 +72,12 @@ impl Failure {
     }
 }
 
-/// Why a request has no answer of its own.
+/// The reason why an operation has no response.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The connection broke while the body came.
+    /// The connection broke while the body was read.
     Broken(io::Error),
-    /// The request is refused.
+    /// The request is rejected.
     Failed(Failure),
 }
 
@@ -99,43 +99,43 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// What an answer repeats of its request, or says about it.
+/// The values that a response repeats from its request, or tells about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamps {
-    /// Which service answers.
+    /// The service that responds.
     pub(crate) service: Service,
-    /// The server's name for the request.
+    /// The server's id of the request.
     pub(crate) id: HeaderValue,
-    /// When it came.
+    /// When the request arrived.
     pub(crate) now: DateTime,
-    /// The version that answers it: the one it asked for, unless that is none.
+    /// The version used for the response: the requested one, unless that is invalid.
     pub(crate) version: Option<HeaderValue>,
-    /// The client's name for it, where versions repeat that.
+    /// The client's id of the request, in versions that return it.
     pub(crate) client_id: Option<HeaderValue>,
 }
 
 impl Stamps {
-    /// The version that answers.
+    /// The version used for the response.
     pub(crate) fn version(&self) -> &str {
         self.version.as_ref().and_then(|version| version.to_str().ok()).unwrap_or_default()
     }
 }
 
-/// An empty answer.
+/// An empty response.
 pub(crate) fn empty(status: StatusCode) -> Answer {
     with_body(status, Bytes::new())
 }
 
-/// An answer with a body.
+/// A response with a body.
 pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Body::from(body.into()));
     *answer.status_mut() = status;
-    // Enough for every answer, so that the map never grows.
+    // Room for the headers of every response, so that the map never grows.
     answer.headers_mut().reserve(12);
     answer
 }
 
-/// An answer with JSON at some level, or none, about entities or tables.
+/// A JSON response about entities or tables, with this metadata level.
 pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) -> Answer {
     let mut answer = with_body(status, body);
     let headers = answer.headers_mut();
@@ -145,7 +145,7 @@ pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) 
     answer
 }
 
-/// An empty answer about entities or tables.
+/// An empty response about entities or tables.
 pub(crate) fn data_empty(status: StatusCode) -> Answer {
     let mut answer = empty(status);
     let headers = answer.headers_mut();
@@ -154,21 +154,22 @@ pub(crate) fn data_empty(status: StatusCode) -> Answer {
     answer
 }
 
-/// An answer with an XML document.
+/// A response with an XML document.
 pub(crate) fn xml(status: StatusCode, body: String) -> Answer {
     let mut answer = with_body(status, body);
     answer.headers_mut().insert(header::CONTENT_TYPE, XML);
     answer
 }
 
-/// The answer to a refused request.
+/// The response to a rejected request.
 pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Answer {
     let Failure { rejection, layer } = failure;
     let mut message = message(&rejection.message, stamps);
     let code = &rejection.code;
     let status = rejection.status;
     if stamps.service != Service::Table {
-        // All of a queue's and a blob's errors look alike. One without content has no body.
+        // All errors of queues and blobs have the same format. A status without content has no
+        // body.
         let mut answer = if status == StatusCode::NOT_MODIFIED {
             empty(status)
         } else {
@@ -178,7 +179,7 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
         challenge(&mut answer, stamps);
         return answer;
     }
-    // The shapes of the Table service's errors have no place for more elements.
+    // The Table service's error format has no place for more elements.
     for (name, text) in &rejection.details {
         if *name == AUTHENTICATION_ERROR_DETAIL {
             message.extend(["\n", name, ":", text]);
@@ -205,7 +206,7 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             data(status, wanted.level, error::render_json(code, &message))
         }
         Layer::Data => {
-            // As the front end's, but without the prefix. Escaped text has no `<`.
+            // Like the front end's, but without the prefix. Escaped text has no `<`.
             let body = error::render_xml(code, &message)
                 .replace("<m:", "<")
                 .replace("</m:", "</")
@@ -219,8 +220,8 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
     answer
 }
 
-/// Tells a caller that is not authenticated where tokens come from, in versions that take tokens. No
-/// tenant is behind this server, so the one that is named does not exist.
+/// Tells an unauthenticated caller where to get tokens, in versions that accept tokens. This server
+/// has no tenant, so the tenant named here does not exist.
 fn challenge(answer: &mut Answer, stamps: &Stamps) {
     const CHALLENGE: HeaderValue = HeaderValue::from_static(
         "Bearer authorization_uri=https://login.microsoftonline.com/\
@@ -236,7 +237,7 @@ fn challenge(answer: &mut Answer, stamps: &Stamps) {
     }
 }
 
-/// Says that a wish was fulfilled.
+/// Sets `Preference-Applied`.
 pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
     if let Some(prefer) = prefer {
         let value = HeaderValue::from_static(prefer.as_str());
@@ -244,13 +245,13 @@ pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
     }
 }
 
-/// A message with the lines that the service adds to each.
+/// Appends the lines that the service adds to each error message.
 pub(crate) fn message(text: &str, stamps: &Stamps) -> String {
     let id = stamps.id.to_str().unwrap_or_default();
     format!("{text}\nRequestId:{id}\nTime:{}", stamps.now.to_iso7())
 }
 
-/// Adds the headers that every answer has.
+/// Adds the headers that every response has.
 pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     let headers = answer.headers_mut();
     headers.insert(header::DATE, date(stamps.now));
@@ -262,7 +263,7 @@ pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     headers.insert(header::SERVER, server);
     headers.insert(headers::REQUEST_ID, stamps.id);
     if let Some(version) = stamps.version {
-        // The account's default is there already.
+        // The account's default version may be set already.
         headers.entry(headers::VERSION).or_insert(version);
     }
     if let Some(id) = stamps.client_id {
@@ -270,7 +271,7 @@ pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
     }
 }
 
-/// A value that holds nothing but what headers may hold; the service's own texts all do.
+/// A header value. The text must be valid in a header, as all texts of the service are.
 pub(crate) fn value(text: impl Into<Bytes>) -> HeaderValue {
     HeaderValue::from_maybe_shared(text.into()).unwrap_or(HeaderValue::from_static(""))
 }
@@ -280,7 +281,7 @@ fn code_value(code: &ErrorCode) -> HeaderValue {
 }
 
 fn content_type(level: Metadata) -> HeaderValue {
-    // Constants, because making one checks every byte.
+    // Constants, because creating a header value checks every byte.
     const FULL: HeaderValue = HeaderValue::from_static(Metadata::Full.content_type());
     const MINIMAL: HeaderValue = HeaderValue::from_static(Metadata::Minimal.content_type());
     const NONE: HeaderValue = HeaderValue::from_static(Metadata::None.content_type());
@@ -291,7 +292,7 @@ fn content_type(level: Metadata) -> HeaderValue {
     }
 }
 
-/// The `Date` header. Formatted once a second.
+/// The `Date` header. It is formatted once a second.
 fn date(now: DateTime) -> HeaderValue {
     thread_local! {
         static CACHED: RefCell<(i64, HeaderValue)> =
@@ -307,13 +308,13 @@ fn date(now: DateTime) -> HeaderValue {
     })
 }
 
-/// An instant as headers have it. Unlike the current one it is another each time.
+/// An instant in the format of HTTP headers. Not cached, unlike the current time.
 pub(crate) fn instant(instant: DateTime) -> HeaderValue {
     value(instant.to_http())
 }
 
-/// Names for requests: the server's own beginning, and a number. No two servers that start at
-/// different instants share one.
+/// Generates request ids: a prefix per server, and a number. Servers started at different instants
+/// have different prefixes.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     prefix: [u8; 24],
@@ -334,7 +335,7 @@ impl RequestIds {
         Self { prefix, next: AtomicU64::new(0) }
     }
 
-    /// A new name, 36 characters in the shape of a GUID.
+    /// A new request id, 36 characters in the format of a GUID.
     pub(crate) fn next(&self) -> HeaderValue {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut number = self.next.fetch_add(1, Ordering::Relaxed);

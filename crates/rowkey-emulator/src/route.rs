@@ -1,13 +1,14 @@
-//! Which account a request is for, and what remains of its path.
+//! Finds the account that a request is for, and the rest of its path.
 //!
-//! An account is named by the first segment of the path (`/devstoreaccount1/table`), as emulators
-//! have it, or by the host (`account.table.localhost:10002`), as Azure has it. With `-secondary`
-//! after it the account's second region is meant: a copy that can only be read. Python's libraries
-//! put that before the path that they have already (`/account-secondary/account/table`).
+//! The account is the first segment of the path (`/devstoreaccount1/table`), as in emulators, or
+//! part of the host (`account.table.localhost:10002`), as in Azure. The suffix `-secondary` names
+//! the account's secondary, a read-only copy in a second region. Python's libraries put the
+//! secondary's name in front of the existing path (`/account-secondary/account/table`).
 //!
 //! A host names an account if its first label is an account of this server
-//! (`account.localhost:10002`), or if its second one is a service. But in a cluster such hosts also
-//! name the server (`emulator.table.svc`): then the path decides, if it begins with an account.
+//! (`account.localhost:10002`), or if its second label is a service. In a cluster, however, such a
+//! host can name the server itself (`emulator.table.svc`): if the path begins with an account, the
+//! path decides.
 
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Uri, header};
@@ -19,14 +20,14 @@ use crate::tls::Https;
 
 const SECONDARY: &str = "-secondary";
 
-/// Where a request goes.
+/// The endpoint that a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place<'a> {
     /// The account's name, without `-secondary`.
     pub(crate) account: &'a str,
-    /// Whether the copy is meant.
+    /// Whether the secondary is addressed.
     pub(crate) secondary: bool,
-    /// What of the path names the account: empty, or `/account`.
+    /// The part of the path that names the account: empty, or `/account`.
     pub(crate) prefix: &'a str,
     /// The path below the account, still encoded.
     pub(crate) path: &'a str,
@@ -35,8 +36,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Refuses what this place is not for: the copy in the second region cannot be written, and
-    /// only it has statistics.
+    /// Rejects requests that do not fit this endpoint: writes to the secondary, and statistics of
+    /// the primary.
     pub(crate) fn check(&self, method: &Method, is_stats: bool) -> Result<(), Rejection> {
         if self.secondary && method != Method::GET && method != Method::HEAD {
             return Err(Rejection::with_message(
@@ -54,7 +55,7 @@ impl Place<'_> {
     }
 }
 
-/// Finds out where a request goes.
+/// Parses the endpoint that a request is for.
 pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
     let (host, account, prefix, path) = split(request)?;
     let mut endpoint = String::with_capacity(8 + host.len() + prefix.len());
@@ -73,15 +74,15 @@ pub(crate) fn account_and_path(request: &Parts) -> Option<(&str, &str)> {
     Some((account.strip_suffix(SECONDARY).unwrap_or(account), path))
 }
 
-/// Where the account is named, if the pattern of the host would tell it wrong. In the extensions of a
-/// request.
+/// Where the account is named, if the pattern of the host is misleading. Stored in the extensions
+/// of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Host,
     Path,
 }
 
-/// Finds out where a request names its account, by the accounts that there are.
+/// Decides where a request names its account, using the accounts that exist.
 pub(crate) fn settle<B>(state: &State, request: &mut Request<B>) {
     if let Some(style) = style(state, request.uri(), request.headers()) {
         request.extensions_mut().insert(style);
@@ -91,7 +92,7 @@ pub(crate) fn settle<B>(state: &State, request: &mut Request<B>) {
 fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<Style> {
     let host = host(uri, headers)?;
     let (label, _) = host.split_once('.')?;
-    // Nearly all requests end here: 127.0.0.1 is no account.
+    // Nearly all requests return here: 127.0.0.1 is not an account.
     if label.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -114,7 +115,8 @@ pub(crate) fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> 
         .filter(|host| !host.is_empty())
 }
 
-/// The host, the account with its suffix, what of the path names it, and the rest of the path.
+/// The host, the account with its suffix, the part of the path that names it, and the rest of the
+/// path.
 fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
     let host = host(&request.uri, &request.headers)
         .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
@@ -148,8 +150,8 @@ fn host_account(host: &str) -> Option<&str> {
     matches!(rest.split_once('.')?.0, "blob" | "queue" | "table").then_some(account)
 }
 
-/// The path and query of an address inside a batch, below the account, which must be the one that
-/// the batch was sent to. The address may be absolute.
+/// The path and query of an address inside a batch, below the account. The account must be the one
+/// that the batch was sent to. The address may be absolute.
 pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a str), Rejection> {
     let local = match target.split_once("://") {
         Some((_, rest)) => &rest[rest.find('/').unwrap_or(rest.len())..],
@@ -157,7 +159,7 @@ pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a s
     };
     let (path, query) = local.split_once('?').unwrap_or((local, ""));
     let below = path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    // Some clients leave out the account of path-style addresses here.
+    // Some clients leave out the account of path-style addresses in batches.
     let path = below.unwrap_or(path);
     if path.is_empty() {
         return Err(Rejection::new(ErrorCode::INVALID_URI));
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(found.prefix, "/acc-secondary");
     }
 
-    /// The account, and what remains of the path, where the accounts are `acc` and `other`.
+    /// The account and the rest of the path, on a server with the accounts `acc` and `other`.
     fn account_of(host: &str, path: &str, product_style: bool) -> (String, String) {
         let accounts = ["acc", "other"].map(|name| (name.to_owned(), vec!["YmFy".to_owned()]));
         let clock = ServerClock::real();
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn a_host_names_an_account_when_there_is_such_a_one() {
         for (host, path, account, rest) in [
-            // As Azure has it, and as Azurite does.
+            // As in Azure and in Azurite.
             ("acc.table.localhost:1", "/things", "acc", "/things"),
             ("acc.localhost:1", "/things", "acc", "/things"),
             ("acc-secondary.localhost:1", "/things", "acc", "/things"),

@@ -1,4 +1,4 @@
-//! The second region: the same account, or what it held a while ago.
+//! The secondary: the same account, or its contents at an earlier instant.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::server::Server;
 use crate::state::{Account, State};
 
-/// The account that a request is about: at the secondary endpoint it may be an old copy.
+/// The account that serves a request: at the secondary endpoint it may be an old copy.
 #[derive(Debug)]
 pub(crate) enum Served<'a> {
-    /// What it holds now.
+    /// The current contents.
     Live(&'a Account),
-    /// What it held when the secondary was held back.
+    /// The contents at the instant when the secondary was held back.
     Behind(Arc<Account>),
 }
 
@@ -26,7 +26,7 @@ impl Deref for Served<'_> {
     }
 }
 
-/// Holds the secondary back, see [`Server::hold_back_secondary`].
+/// Keeps the secondary from catching up; see [`Server::hold_back_secondary`].
 #[derive(Debug)]
 #[must_use = "the secondary catches up when this is dropped"]
 pub struct HeldBack {
@@ -42,8 +42,9 @@ impl Drop for HeldBack {
 }
 
 impl Server {
-    /// Lets the secondary endpoints lag: until the result is dropped they show what there is now,
-    /// whatever is written, and their statistics say that they were last in step now.
+    /// Makes the secondary endpoints lag. Until the result is dropped, they return the data as it
+    /// is now, regardless of later writes, and their statistics report the current instant as the
+    /// last sync time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! [`Server`]: starts, says where it is, ends when it is dropped.
+//! [`Server`] and [`ServerBuilder`]: start a server, find its addresses, and end it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
@@ -19,31 +19,31 @@ use crate::store::Names;
 use crate::table::wire::entity::Strictness;
 use crate::tls::Scheme;
 
-/// The name of the account that emulators have.
+/// The name of the development account, which emulators share.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 
-/// The published key of [`DEVELOPMENT_ACCOUNT`]. It protects nothing.
+/// The published key of [`DEVELOPMENT_ACCOUNT`]. It is not a secret.
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Where a manual clock begins.
+/// The time at which a manual clock starts.
 const MANUAL_START: &str = "2026-01-01T00:00:00Z";
 
-/// Connections to a service that may wait to be accepted.
+/// The most connections to a service that may wait to be accepted.
 const WAITING: i32 = 4096;
 
-/// A running server. Dropping it ends it and cuts its connections off.
+/// A running server. Dropping it stops the server and closes its connections.
 #[must_use = "the server ends when it is dropped"]
 pub struct Server {
     pub(crate) state: Arc<State>,
-    /// How it was started, its accounts included.
+    /// The options it was started with, including its accounts.
     pub(crate) builder: ServerBuilder,
     endpoints: Endpoints,
     connection_string: String,
     running: Running,
 }
 
-/// How a server is to be. `Server::builder().….start()`.
+/// Server options: `Server::builder().….start()`.
 #[derive(Clone)]
 #[must_use = "nothing is started before `start`"]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
@@ -81,7 +81,7 @@ impl Server {
         Self::builder().start().await
     }
 
-    /// A server that is different in something.
+    /// Returns the options of a server, to be changed before it starts.
     pub fn builder() -> ServerBuilder {
         let any = ("127.0.0.1".to_owned(), 0);
         ServerBuilder {
@@ -128,8 +128,8 @@ impl Server {
         &self.endpoints.blob
     }
 
-    /// The certificate that the server shows, in PEM, if it speaks HTTPS. One that was made at the
-    /// start no system trusts, so clients have to be told to.
+    /// The server's certificate in PEM, if it speaks HTTPS. A certificate generated at the start is
+    /// trusted by no system, so clients must be configured to trust it.
     #[cfg(feature = "tls")]
     pub fn certificate(&self) -> Option<&str> {
         self.builder.scheme.certificate()
@@ -140,14 +140,15 @@ impl Server {
         &self.state.clock
     }
 
-    /// Waits until the server ends, which it does only when its sockets fail.
+    /// Waits until the server ends, which happens only when its sockets fail.
     pub fn wait(self) {
         self.running.wait();
     }
 }
 
 impl ServerBuilder {
-    /// Adds an account with one key or two, in base64. Without any, it is the development account.
+    /// Adds an account with one or two keys in base64. Without a call, the server has the
+    /// development account.
     pub fn account(
         mut self,
         name: impl Into<String>,
@@ -157,31 +158,31 @@ impl ServerBuilder {
         self
     }
 
-    /// Where the Blob service listens. Port 0 is a free one.
+    /// Sets the address of the Blob service. Port 0 is a free port.
     pub fn blob(mut self, host: impl Into<String>, port: u16) -> Self {
         self.blob = (host.into(), port);
         self
     }
 
-    /// Where the Queue service listens. Port 0 is a free one.
+    /// Sets the address of the Queue service. Port 0 is a free port.
     pub fn queue(mut self, host: impl Into<String>, port: u16) -> Self {
         self.queue = (host.into(), port);
         self
     }
 
-    /// Where the Table service listens. Port 0 is a free one.
+    /// Sets the address of the Table service. Port 0 is a free port.
     pub fn table(mut self, host: impl Into<String>, port: u16) -> Self {
         self.table = (host.into(), port);
         self
     }
 
-    /// Whether names of deleted tables, queues and containers can be used again at once. Default:
-    /// no. As in the service, creating a table is then refused for 40 s after one of its name was
-    /// deleted (409 `TableBeingDeleted`), a queue or container for 30 s (409 `QueueBeingDeleted`,
-    /// `ContainerBeingDeleted`), by [`Server::clock`].
+    /// Whether names of deleted tables, queues and containers can be reused at once. Default: no.
+    /// As in the service, creating a table is then rejected for 40 s after a table with its name
+    /// was deleted (409 `TableBeingDeleted`), a queue or container for 30 s (409
+    /// `QueueBeingDeleted`, `ContainerBeingDeleted`), by [`Server::clock`].
     ///
-    /// Suites that were written for another emulator delete and create under one name; code that
-    /// will run against the service must wait.
+    /// Test suites written for other emulators delete and recreate the same name; code that will
+    /// run against the service must wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -200,57 +201,56 @@ impl ServerBuilder {
     /// - 64 KiB in a property's value, 1 MiB in an entity;
     /// - 15 comparisons in a filter.
     ///
-    /// Names of what was deleted stay blocked, see [`reuse_names`](Self::reuse_names).
+    /// Names of deleted resources stay blocked; see [`reuse_names`](Self::reuse_names).
     pub fn loose(mut self) -> Self {
         self.strict = Strictness::Loose;
         self
     }
 
-    /// A clock that stands at the beginning of 2026 until [`ServerClock::advance`] moves it.
+    /// Uses a clock that stands at the beginning of 2026 until [`ServerClock::advance`] moves it.
     ///
-    /// Requests must then be dated by that clock, too: the service refuses dates that are more
-    /// than 15 minutes from its own.
+    /// Requests must then be dated by that clock, too: the service rejects dates that are more than
+    /// 15 minutes from its own.
     pub fn manual_clock(self) -> Self {
         self.clock(ServerClock::manual(MANUAL_START.parse().unwrap_or(DateTime::MIN)))
     }
 
-    /// The clock to go by, such as one that other servers go by, too. Default:
-    /// [`ServerClock::real`].
+    /// Sets the clock, which several servers can share. Default: [`ServerClock::real`].
     pub fn clock(mut self, clock: ServerClock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Whether requests are written down for [`Server::journal`]. Default: yes.
+    /// Whether requests are recorded for [`Server::journal`]. Default: yes.
     pub fn journal(mut self, journal: bool) -> Self {
         self.journal = journal;
         self
     }
 
-    /// Answers 503 `ServerBusy` with `Retry-After` to what is more than these targets. Without
-    /// this, nothing is.
+    /// Answers 503 `ServerBusy` with `Retry-After` to requests above these targets. Without this,
+    /// no request is throttled.
     pub fn throttle(mut self, targets: Targets) -> Self {
         self.targets = Some(targets);
         self
     }
 
-    /// Speaks HTTPS, and not HTTP, with a certificate that is made at the start: for `localhost`
-    /// and for the hosts that the services listen on. See [`Server::certificate`].
+    /// Speaks HTTPS instead of HTTP, with a certificate that is generated at the start for
+    /// `localhost` and for the hosts that the services listen on. See [`Server::certificate`].
     #[cfg(feature = "tls")]
     pub fn https(mut self) -> Self {
         self.scheme = Scheme::Made;
         self
     }
 
-    /// Speaks HTTPS, and not HTTP, with this certificate and its key, both in PEM.
+    /// Speaks HTTPS instead of HTTP, with this certificate and its key, both in PEM.
     #[cfg(feature = "tls")]
     pub fn certificate(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
         self.scheme = Scheme::given(certificate.into(), key.into());
         self
     }
 
-    /// Takes bearer tokens, over HTTPS and from the same machine. Their shape, times, issuer and
-    /// audience are checked and their signature is not, so anybody can make one.
+    /// Accepts bearer tokens, over HTTPS and from the same machine. Their format, times, issuer and
+    /// audience are checked. Their signature is not, so anyone can make one.
     pub fn oauth(mut self) -> Self {
         self.oauth = true;
         self
@@ -258,28 +258,29 @@ impl ServerBuilder {
 
     /// Adds a host name, such as `storage.test`, under which pages of other origins reach the server.
     ///
-    /// A request with an `Origin` is refused with 403 `AuthorizationFailure` unless its `Host` is an
-    /// IP address, `localhost` or below it, `account.table.core.windows.net`, the host that a
-    /// service listens on, or a name that is allowed here. That keeps pages from reaching the
-    /// server by a name of their own (DNS rebinding). Programs send no `Origin` and may use any
-    /// name.
+    /// A request with an `Origin` is rejected with 403 `AuthorizationFailure` unless its `Host` is
+    /// an IP address, `localhost` or below it, `account.table.core.windows.net`, the host that a
+    /// service listens on, or a name that is allowed here. This keeps pages from reaching the
+    /// server through a domain of their own (DNS rebinding). Programs send no `Origin` and may use
+    /// any name.
     pub fn allow_host(mut self, name: impl Into<String>) -> Self {
         self.allowed_hosts.push(name.into());
         self
     }
 
-    /// Whether the strings to sign of requests that are refused for their signature are logged, at
-    /// the level `info`. They hold the keys of entities, the names of blobs and the parameters of
+    /// Whether the string to sign is logged, at the level `info`, when a request is rejected for
+    /// its signature. It contains the keys of entities, the names of blobs and the parameters of
     /// requests. Default: no.
     pub fn debug_signing(mut self, debug_signing: bool) -> Self {
         self.debug_signing = debug_signing;
         self
     }
 
-    /// How long connections to a service may be idle, from an answer to the next request. Default:
-    /// without limit, because a client that reuses a connection as it is closed fails for no reason.
+    /// How long connections to a service may be idle, from a response to the next request. Default:
+    /// unlimited, because a client that reuses a connection while it is being closed gets an
+    /// avoidable error.
     ///
-    /// Answers then tell the limit in the header `Keep-Alive: timeout=`, in whole seconds.
+    /// Responses then state the limit in the header `Keep-Alive: timeout=`, in whole seconds.
     pub fn keep_alive_timeout(mut self, service: Service, limit: Duration) -> Self {
         self.keep_alive.set(service, limit);
         self
@@ -294,24 +295,24 @@ impl ServerBuilder {
         self
     }
 
-    /// How many threads answer requests. Default: one, which costs the least processor time for each
-    /// request; more of them answer more requests in a second where cores are idle. A connection
+    /// The number of threads that answer requests. Default: 1, which costs the least processor time
+    /// per request. More threads answer more requests per second if cores are idle. A connection
     /// stays with one thread.
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Keeps the data in a directory: what is acknowledged survives the end of the process, however
-    /// it ends, and is there when a server is next started with the directory.
+    /// Keeps the data in a directory. Acknowledged changes survive the end of the process, however
+    /// it ends, and are there when a server is next started with the directory.
     ///
-    /// The directory is made if it is not there. One that is not empty and not a server's, or that
-    /// another server uses, or that was written by another version in another format, is an error
-    /// of [`start`](Self::start), and is left as it is. Accounts are known by their names.
+    /// The directory is created if it does not exist. [`start`](Self::start) fails, and leaves the
+    /// directory unchanged, if it is neither empty nor a server's, if another server uses it, or if
+    /// another version wrote it in a different format. Accounts are identified by their names.
     ///
-    /// When its data is damaged, the server does not start, and changes nothing: see
-    /// [`repair`](crate::repair). While the disk takes no changes, they are answered
-    /// `InsufficientStorage`, and reads as before.
+    /// When the data is damaged, the server does not start, and changes nothing: see
+    /// [`repair`](crate::repair). While the disk accepts no changes, requests to change data fail
+    /// with `InsufficientStorage`; reads still work.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -340,7 +341,7 @@ impl ServerBuilder {
 
     /// Starts the server.
     ///
-    /// Fails when an address cannot be listened on, when a key is not base64, or when a certificate
+    /// Fails when it cannot listen on an address, when a key is not base64, or when a certificate
     /// or its key cannot be used.
     #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
     pub async fn start(mut self) -> io::Result<Server> {
@@ -352,7 +353,7 @@ impl ServerBuilder {
         self.serve(clock, |_| {})
     }
 
-    /// Starts a server whose state `prepare` has seen before anybody else.
+    /// Starts a server; `prepare` receives its state before any request does.
     pub(crate) fn serve(
         mut self,
         clock: ServerClock,
@@ -369,7 +370,7 @@ impl ServerBuilder {
         for account in &mut state.accounts {
             account.takes_tokens = self.oauth;
         }
-        // A certificate that cannot be used is reported before anything is opened.
+        // Report an unusable certificate before anything is opened.
         let mut tls = self.scheme.acceptor()?;
         #[cfg(feature = "durable")]
         if let Some((location, sync)) = &self.location {
@@ -381,7 +382,7 @@ impl ServerBuilder {
         let bound = [(blob?, Service::Blob), (queue?, Service::Queue), (table?, Service::Table)];
         let hosts = || {
             let mut hosts = vec![self.blob.0.clone(), self.queue.0.clone(), self.table.0.clone()];
-            // Most clients let a `*` stand before two labels at least.
+            // Most clients accept a `*` only before at least two labels.
             for (name, _) in &self.accounts {
                 hosts.extend(["", "-secondary"].map(|suffix| format!("{name}{suffix}.localhost")));
             }
@@ -414,7 +415,7 @@ impl ServerBuilder {
         Ok(Server { state, builder: self, endpoints, connection_string, running })
     }
 
-    /// The same on free ports, and keeping nothing.
+    /// The same options with free ports and without a data directory.
     pub(crate) fn apart(mut self) -> Self {
         #[cfg(feature = "durable")]
         {
@@ -427,8 +428,8 @@ impl ServerBuilder {
     }
 }
 
-/// Where a client on this machine reaches a listener: `0.0.0.0` is where it listens, and no address to
-/// send to.
+/// The address at which a client on this machine reaches a listener. `0.0.0.0` can be listened on,
+/// but not connected to.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -438,7 +439,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-// Without the accounts' keys, the connection string and what the server holds.
+// Leaves out the accounts' keys, the connection string and the data.
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
@@ -449,7 +450,7 @@ impl fmt::Debug for Server {
     }
 }
 
-// Without the accounts' keys.
+// Leaves out the accounts' keys.
 impl fmt::Debug for ServerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerBuilder")
@@ -469,8 +470,8 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
         .collect();
     let listen = || {
         let listener = TcpListener::bind(addresses.as_slice())?;
-        // The standard library lets 128 connections wait, and a client whose connection finds no
-        // place tries again after a second.
+        // The standard library allows a backlog of 128. A client that finds it full retries after a
+        // second.
         socket2::SockRef::from(&listener).listen(WAITING)?;
         Ok(listener)
     };

@@ -1,4 +1,4 @@
-//! From an HTTP request to its answer: what all requests have in common.
+//! Answers an HTTP request: the steps that all requests have in common.
 
 use std::borrow::Cow;
 use std::io;
@@ -28,14 +28,14 @@ use crate::state::State;
 use crate::table::wire::parse;
 use crate::{blob, cors, head, queue, table};
 
-/// The first version that repeats the client's request id.
+/// The first version that returns the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
 
-/// The version by which a request is answered that names none: the newest that is known here.
+/// The version for requests that name none: the newest that this server knows.
 const NEWEST: HeaderValue = HeaderValue::from_static("2026-10-06");
 
-/// Answers a request. Every invalid request gets an answer; only a broken connection is
-/// an error, or one that is to be broken.
+/// Answers a request. Every invalid request gets a response; the only errors are broken
+/// connections, and injected faults that break one.
 pub(crate) async fn answer(
     state: &State,
     service: Service,
@@ -50,7 +50,7 @@ pub(crate) async fn answer(
         let answer = execute(state, service, address, &parts, &mut body, stamps, None).await?;
         return Ok(cut::whole(answer));
     }
-    // A batch names its table in its body alone.
+    // The table of a batch is named only in its body.
     let is_batch = service == Service::Table && parts.uri.path().ends_with("/$batch");
     let batch = if is_batch && is_authenticated(state, address, &parts, &stamps) {
         body.read(MAX_BATCH_BYTES).await?.ok()
@@ -63,14 +63,14 @@ pub(crate) async fn answer(
     visit.after(answer, &state.clock).await
 }
 
-/// Whether the sender of a request to the Table service is known.
+/// Whether a request to the Table service is authenticated.
 fn is_authenticated(state: &State, address: IpAddr, request: &Parts, stamps: &Stamps) -> bool {
     head::check(state, request, stamps)
         .is_ok_and(|place| table::call::admit(state, &place, address, request, stamps).is_ok())
 }
 
-/// Executes a request and makes its whole answer. With a `refusal` that is the answer. An error is
-/// a connection that broke.
+/// Executes a request and returns its whole response; a `refusal` is the response without
+/// execution. Returns an error if the connection broke.
 async fn execute(
     state: &State,
     service: Service,
@@ -92,7 +92,7 @@ async fn execute(
                 };
                 let attempt = attempt(state, service, address, parts, body, &stamps);
                 let (outcome, handed) = durable::follow(attempt).await;
-                // No answer may rest on changes that can still be lost.
+                // No response may depend on changes that can still be lost.
                 match durable.settle(state, &request, begun, handed).await {
                     Ok(true) => break outcome?,
                     Ok(false) => {}
@@ -102,7 +102,7 @@ async fn execute(
         }
     };
     if outcome.is_err() {
-        // Clients see why they are refused when all that they send is taken.
+        // Clients see the error only after everything they send has been read.
         body.discard(&parts.headers).await;
     }
     log(parts, &outcome, &stamps);
@@ -117,7 +117,7 @@ async fn execute(
             && failure.layer == Layer::Data
             && parts.method == http::Method::POST
         {
-            // Recorded: a wish counts as fulfilled even when nothing was inserted.
+            // Recorded: the preference counts as applied even when nothing was inserted.
             respond::apply_prefer(&mut answer, parse::prefer(&parts.headers));
         }
         answer
@@ -127,7 +127,7 @@ async fn execute(
     Ok(answer)
 }
 
-/// Logs what was asked for and what came of it, without anything that is stored.
+/// Logs the request and its result, without any stored data.
 fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
     let (id, method, address) = (&stamps.id, &parts.method, Shown(&parts.uri));
     match outcome {
@@ -138,7 +138,7 @@ fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
         Err(failure) => {
             let Rejection { status, code, rule, message, .. } = &failure.rejection;
             let rule = match message {
-                // Texts that are made for a request may quote it.
+                // Messages built for a request may quote it.
                 Cow::Borrowed(text) if rule.is_empty() => text,
                 _ => *rule,
             };
@@ -148,8 +148,7 @@ fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
     }
 }
 
-/// The answer to a request, even to one that makes the server panic. The outer error is a connection that
-/// broke.
+/// Answers a request, even one that makes the server panic. The outer error is a broken connection.
 async fn attempt(
     state: &State,
     service: Service,
@@ -170,7 +169,7 @@ async fn attempt(
     }
 }
 
-/// The disk refuses changes.
+/// The response when the disk accepts no changes.
 fn not_kept(refused: NotKept) -> Failure {
     let (code, message) = match refused {
         NotKept::Full => (
@@ -187,9 +186,9 @@ fn not_kept(refused: NotKept) -> Failure {
     Failure::front_end(Rejection::with_message(code, message))
 }
 
-/// The answer, or why there is none.
+/// Returns the response, or the reason why there is none.
 ///
-/// The sender is authenticated by the head; the body is read after that.
+/// The request is authenticated by its head; the body is read after that.
 async fn respond_to(
     state: &State,
     service: Service,
@@ -212,7 +211,7 @@ async fn respond_to(
     }
 }
 
-/// What the answer will say of the request. A version that is none is not repeated.
+/// The values that the response repeats from the request. An invalid version is not repeated.
 fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
     let version = match request.headers.get(headers::VERSION) {
         Some(version) => Some(version).filter(|v| head::is_version(v.as_bytes())).cloned(),
@@ -233,7 +232,7 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
     }
 }
 
-/// The version of a request without the header: that of its query or of its signature.
+/// The version of a request without the header: that of its query or its signature.
 fn unsaid_version(query: &str) -> HeaderValue {
     let option = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -243,7 +242,7 @@ fn unsaid_version(query: &str) -> HeaderValue {
     option("api-version").or_else(|| option("sv")).unwrap_or(NEWEST)
 }
 
-/// The refusal of a body that is longer than what is read into memory.
+/// The error for a body that is longer than the limit for bodies read into memory.
 pub(crate) fn too_large(max: usize) -> Rejection {
     Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
 }

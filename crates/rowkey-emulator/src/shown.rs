@@ -1,10 +1,10 @@
-//! The address of a request as the log shows it: without signatures, keys and contents.
+//! Formats the address of a request for the log, without signatures, keys and contents.
 
 use std::fmt::{self, Display, Formatter};
 
 use http::Uri;
 
-/// Options whose values say nothing of what is stored, nor open anything.
+/// Options whose values reveal neither stored data nor credentials.
 const PLAIN: [&str; 22] = [
     "api-version",
     "comp",
@@ -30,7 +30,8 @@ const PLAIN: [&str; 22] = [
     "visibilitytimeout",
 ];
 
-/// Shows an address; of entities only the table, of other options only the name.
+/// Displays an address. For entities it shows only the table, and for options outside [`PLAIN`]
+/// only the name.
 pub(crate) struct Shown<'a>(pub(crate) &'a Uri);
 
 impl Display for Shown<'_> {

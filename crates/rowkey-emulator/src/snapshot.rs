@@ -1,4 +1,4 @@
-//! What a server held at some instant, for assertions on the store itself.
+//! The contents of a server at one instant, for assertions on stored data.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::store::queue::{Message, Queue};
 use crate::store::table::Table;
 use crate::store::{Key, Row};
 
-/// What a server held when [`Server::snapshot`](crate::Server::snapshot) was called.
+/// The contents of a server when [`Server::snapshot`](crate::Server::snapshot) was called.
 ///
-/// Reading it sends nothing, so faults, throttling and the journal have no part in it. It shows
-/// the first account of the server, unless [`account`](Self::account) picks another.
+/// Reading it sends no requests, so faults, throttling and the journal do not affect it. It shows
+/// the first account of the server, unless [`account`](Self::account) selects another.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     accounts: Arc<Vec<(String, Holdings)>>,
@@ -49,7 +49,7 @@ impl Snapshot {
         self.accounts.iter().find(|(name, _)| name == account).map(|(_, holdings)| holdings)
     }
 
-    /// The same, showing the account with this name.
+    /// The same snapshot, showing the account with this name.
     pub fn account(&self, name: &str) -> Option<Self> {
         let shown = self.accounts.iter().position(|(known, _)| known == name)?;
         Some(Self { accounts: Arc::clone(&self.accounts), shown })
@@ -70,14 +70,15 @@ impl Snapshot {
         self.shown().queues.queue(name).ok().map(StoredQueue)
     }
 
-    /// What the blob with this name holds; `None` when there is none, or only blocks of one.
+    /// The content of the blob with this name; `None` if it does not exist or has only uncommitted
+    /// blocks.
     pub fn blob(&self, container: &str, name: &str) -> Option<Vec<u8>> {
         let container = self.shown().blobs.container(container).ok()?;
         let blob = container.blob(name, None).ok()?;
         Some(blob.content.pieces().flatten().collect())
     }
 
-    /// The names of the blobs in a container, in their order; none if there is no such container.
+    /// The names of the blobs in a container, in order. Empty if the container does not exist.
     pub fn blobs(&self, container: &str) -> impl Iterator<Item = &str> {
         let container = self.shown().blobs.container(container).ok();
         container.into_iter().flat_map(Container::blobs)
@@ -89,17 +90,17 @@ impl Snapshot {
 }
 
 impl<'a> StoredTable<'a> {
-    /// The name, as it was written when the table was created.
+    /// The name as it was written when the table was created.
     pub fn name(self) -> &'a str {
         self.0.name()
     }
 
-    /// How many entities there are.
+    /// The number of entities.
     pub fn len(self) -> usize {
         self.0.rows()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no entities.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
-//! Keeps the case of names of metadata, which names of headers lose in the HTTP library: a
-//! [`Connection`] looks at the head of each request before the library does, and at that of each
-//! answer after it.
+//! Keeps the case of metadata names, which are header names and lose it in the HTTP library. A
+//! [`Connection`] reads the head of each request before the library does, and rewrites the head of
+//! each response after the library.
 
 use std::io;
 use std::pin::Pin;
@@ -13,28 +13,28 @@ use rowkey_wire::metadata::{PREFIX, Spelling};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 const END: &[u8] = b"\r\n\r\n";
-/// What may come before the head of an answer.
+/// What may precede the head of a response.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// The longest head that is looked at; the HTTP library takes longer ones, whose names are then in
-/// lower case.
+/// The longest head that is read here. The HTTP library accepts longer ones, whose metadata names
+/// are then in lower case.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// What a connection and those who answer its requests tell each other.
+/// The spellings that a connection and the request handlers exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heads(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What has come of the head of the next request.
+    /// The bytes received so far of the head of the next request.
     head: Vec<u8>,
-    /// Whether what comes does not belong to a head.
+    /// Whether the incoming bytes belong to a body.
     in_body: bool,
-    /// How the answer to come spells its names.
+    /// The spelling of names in the next response.
     answer: Spelling,
 }
 
 impl Heads {
-    /// Gives a request that has come the spelling of its metadata.
+    /// Attaches the spelling of its metadata to a request.
     pub(crate) fn arrived<B>(&self, request: &mut Request<B>) {
         let mut state = self.state();
         state.in_body = true;
@@ -45,7 +45,7 @@ impl Heads {
         state.head.clear();
     }
 
-    /// Takes the spelling of an answer that is about to be sent.
+    /// Takes the spelling from a response that is about to be sent.
     pub(crate) fn answered<B>(&self, answer: &mut Response<B>) {
         let mut state = self.state();
         state.in_body = false;
@@ -62,7 +62,7 @@ impl State {
         if self.in_body {
             return;
         }
-        // The end of the head may have come in pieces.
+        // The end of the head may be split between reads.
         let before = self.head.len();
         let from = before.saturating_sub(END.len() - 1);
         self.head.extend_from_slice(&bytes[..bytes.len().min(MAX_HEAD - before)]);
@@ -73,8 +73,8 @@ impl State {
         self.in_body |= self.head.len() == MAX_HEAD;
     }
 
-    /// What is to be written in the place of `bytes`, if they begin with an answer whose names are
-    /// to be spelled.
+    /// The bytes to write in place of `bytes`, if they begin with a response whose names must be
+    /// respelled.
     fn respell(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.answer.is_empty() {
             return None;
@@ -87,12 +87,12 @@ impl State {
     }
 }
 
-/// A connection whose heads are looked at.
+/// A connection whose heads are read and rewritten.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     stream: S,
     heads: Heads,
-    /// Bytes that count as written, and of these how many are.
+    /// Rewritten bytes that were reported as written, and how many of them really are.
     respelled: (Vec<u8>, usize),
 }
 
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self { stream, heads, respelled: (Vec::new(), 0) }
     }
 
-    /// Writes what is respelled.
+    /// Writes the rewritten bytes.
     fn poll_respelled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (bytes, written) = &mut self.respelled;
         while *written < bytes.len() {
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the place of a write of bytes whose names are to be spelled.
+    /// Replaces a write whose names must be respelled.
     fn poll_respell(
         &mut self,
         context: &mut Context<'_>,
@@ -166,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // The head is in the first piece.
+        // The head is in the first slice.
         let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
         match ready!(this.poll_respell(context, first))? {
             Some(count) => Poll::Ready(Ok(count)),
@@ -218,7 +218,7 @@ mod tests {
         let expected = Spelling::of_head(b"x-ms-meta-MixedCase: 1");
         assert_eq!(first.extensions().get(), Some(&expected));
 
-        // What comes while the request is answered is not looked at; the next head is.
+        // Bytes that arrive while the request is answered are skipped; the next head is read.
         let mut come = async |bytes: &[u8]| {
             far.write_all(bytes).await.unwrap();
             connection.read_exact(&mut buffer[..bytes.len()]).await.unwrap();
@@ -254,7 +254,7 @@ mod tests {
         let reading = far.read_to_string(&mut text);
         tokio::join!(writing, reading).1.unwrap();
         let spelled = lower.replacen("meta-up", "meta-UP", 1);
-        // Only the answer that the spelling belongs to.
+        // Only the response that the spelling belongs to.
         assert_eq!(text, format!("{spelled}{lower}"));
     }
 }

@@ -1,4 +1,4 @@
-//! What all connections of a server share: its accounts, its clock, its settings.
+//! The state shared by all connections of a server: accounts, clock and settings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,22 +35,22 @@ pub(crate) struct State {
     pub(crate) ids: RequestIds,
     pub(crate) control: Control,
     pub(crate) connections: Connections,
-    /// The names that the server answers to.
+    /// The server's host names.
     pub(crate) hosts: Hosts,
-    /// Whether the strings to sign of refused requests are logged.
+    /// Whether the strings to sign of rejected requests are logged.
     pub(crate) debug_signing: bool,
     pub(crate) keep_alive: KeepAlive,
-    /// Whether hosts may name accounts.
+    /// Whether a host may name an account.
     pub(crate) product_style: bool,
-    /// What keeps the data, if anything does.
+    /// The durable store, if the data is kept on disk.
     pub(crate) durable: Option<Durable>,
 }
 
-/// How many connections are open.
+/// The number of open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(AtomicUsize);
 
-/// Counts a connection until this is dropped.
+/// Counts a connection until dropped.
 pub(crate) struct Open<'a>(&'a Connections);
 
 impl Connections {
@@ -70,24 +70,24 @@ impl Drop for Open<'_> {
     }
 }
 
-/// An account: what it is called, who may use it, what it holds.
+/// An account: its name, credentials and contents.
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) keys: Vec<SigningKey>,
-    /// Whether bearer tokens open it.
+    /// Whether bearer tokens are accepted.
     pub(crate) takes_tokens: bool,
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
     blobs: Mutex<Blobs>,
-    /// Who hands over what changes, if it is kept.
+    /// Receives the changes, if the data is kept on disk.
     records: Option<Records>,
-    /// What the secondary shows while it is held back.
+    /// The contents that the secondary shows while it is held back.
     behind: Mutex<Option<Arc<Self>>>,
-    /// When a copy that the secondary shows was in step.
+    /// The last sync time of a copy that the secondary shows.
     pub(crate) in_step: Option<DateTime>,
 }
 
-/// What an account holds. Copies share what neither of them has changed since.
+/// The contents of an account. Clones share data that neither has changed since.
 #[derive(Clone, Debug)]
 pub(crate) struct Holdings {
     pub(crate) tables: store::Account,
@@ -96,7 +96,7 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    /// Those of a new account.
+    /// The contents of a new account.
     pub(crate) fn new(strict: Strictness, names: Names, now: DateTime) -> Self {
         let queues = Queues::new(names, now.ticks().cast_unsigned());
         Self { tables: store::Account::new(strict, names), queues, blobs: Blobs::new(names) }
@@ -104,7 +104,7 @@ impl Holdings {
 }
 
 impl State {
-    /// A server without tables. `accounts` are names and base64 keys.
+    /// The state of a server without data. `accounts` are names and base64 keys.
     pub(crate) fn new(
         accounts: &[(String, Vec<String>)],
         clock: ServerClock,
@@ -172,7 +172,7 @@ impl Account {
         Self { name, keys, takes_tokens, store, queues, blobs, records, behind, in_step }
     }
 
-    /// From now on the secondary shows what there is now.
+    /// Freezes the secondary at the current contents.
     pub(crate) fn hold_back(&self, now: DateTime) {
         let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.holdings());
         copy.takes_tokens = self.takes_tokens;
@@ -180,7 +180,7 @@ impl Account {
         *self.behind() = Some(Arc::new(copy));
     }
 
-    /// The secondary shows what there is.
+    /// Makes the secondary show the current contents again.
     pub(crate) fn catch_up(&self) {
         *self.behind() = None;
     }
@@ -189,28 +189,28 @@ impl Account {
         lock(&self.behind)
     }
 
-    /// The tables. Never held while waiting for anything.
+    /// Locks the tables. The lock is never held across an await.
     pub(crate) fn store(&self) -> Held<'_, store::Account> {
         Held::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
     }
 
-    /// The queues. Never held while waiting for anything.
+    /// Locks the queues. The lock is never held across an await.
     pub(crate) fn queues(&self) -> Held<'_, Queues> {
         Held::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
     }
 
-    /// The containers and blobs. Never held while waiting for anything.
+    /// Locks the containers and blobs. The lock is never held across an await.
     pub(crate) fn blobs(&self) -> Held<'_, Blobs> {
         Held::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
     }
 
-    /// All that it holds, at one instant.
+    /// A consistent copy of everything the account contains.
     pub(crate) fn holdings(&self) -> Holdings {
         let (tables, queues, blobs) = (self.store(), self.queues(), self.blobs());
         Holdings { tables: tables.clone(), queues: queues.clone(), blobs: blobs.clone() }
     }
 
-    /// Puts something else in the place of all that it holds.
+    /// Replaces everything the account contains.
     pub(crate) fn replace(&self, holdings: Holdings) {
         let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
         tables.replace(holdings.tables);
@@ -218,13 +218,13 @@ impl Account {
         blobs.replace(holdings.blobs);
     }
 
-    /// All stores at one instant, to put back what is kept.
+    /// Locks all stores at one instant, to restore data from disk.
     #[cfg(feature = "durable")]
     pub(crate) fn lock_all(&self) -> Stores<'_> {
         Stores { tables: lock(&self.store), queues: lock(&self.queues), blobs: lock(&self.blobs) }
     }
 
-    /// From now on what changes is handed over to be kept.
+    /// Hands all later changes to `records`, which keep them on disk.
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
         self.store().touched.watch();
@@ -246,7 +246,7 @@ impl Account {
         }
     }
 
-    /// The rules for scripts of other origins.
+    /// The CORS rules.
     pub(crate) fn cors(&self, service: Service) -> Vec<CorsRule> {
         let rules = match service {
             Service::Blob => self.blobs().properties().cors.clone(),
@@ -257,7 +257,7 @@ impl Account {
     }
 }
 
-// Without its keys, and without what it holds.
+// Leaves out the keys and the data.
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("name", &self.name).finish_non_exhaustive()
@@ -274,7 +274,7 @@ pub(crate) struct Stores<'a> {
 
 #[cfg(feature = "durable")]
 impl Stores<'_> {
-    /// Puts back what is kept, and hands nothing over.
+    /// Restores data from disk, without recording it as a change.
     pub(crate) fn put_back(&mut self, holdings: Holdings) {
         let Holdings { mut tables, mut queues, mut blobs } = holdings;
         tables.touched.watch();
@@ -285,6 +285,7 @@ impl Stores<'_> {
 }
 
 fn lock<T>(store: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while it was held has been answered with 500 and logged; go on with what is there.
+    // A panic while the lock was held has been answered with 500 and logged; continue with the data
+    // as it is.
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }

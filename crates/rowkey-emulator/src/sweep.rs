@@ -1,7 +1,7 @@
-//! The sweep: what becomes of a scenario when any one of its requests fails, in every way.
+//! Runs a scenario repeatedly, failing each of its requests in every way.
 //!
-//! Databases are tested so with failing disks: run once to count the requests, then once more for
-//! each request and each way to fail, recover, and look at what is stored.
+//! Databases are tested like this with failing disks: run once to count the requests, then once for
+//! each request and each kind of failure, recover, and check the stored data.
 
 use std::any::Any;
 use std::error::Error;
@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use crate::control::{Fault, JournalEntry};
 use crate::server::Server;
 
-/// How long a scenario is left alone before it is recovered from: long enough for messages to be
-/// visible again, for leases to end and for names to be free.
+/// How long to wait before recovery: long enough for messages to become visible again, leases to
+/// expire and names to be reusable.
 const HEALING: Duration = Duration::from_secs(61);
 
-/// Failed runs after which a sweep ends.
+/// The number of failed runs after which a sweep stops.
 const MAX_FAILURES: usize = 10;
 
 /// How a request of a [`Sweep`] fails.
@@ -34,10 +34,10 @@ pub enum SweepFault {
     LostAfter,
     /// 503 `ServerBusy`.
     Throttled,
-    /// 500 `InternalError`: the client cannot know that nothing was changed.
+    /// 500 `InternalError`: the client cannot know whether anything was changed.
     Rejected,
-    /// The caller is dropped while it waits for the response, and the request is not executed: as if the
-    /// program had been killed after the request before.
+    /// The caller is dropped while it waits for the response, and the request is not executed, as
+    /// if the program had been killed after the previous request.
     Dropped,
 }
 
@@ -58,15 +58,15 @@ impl SweepFault {
     }
 }
 
-/// Runs a scenario once for each of its requests and each way in which that request can fail.
+/// Runs a scenario once for each of its requests and each way in which the request can fail.
 ///
-/// The scenario is anything that sends requests: a write of a store, a handler of a service. Each run has
-/// a server of its own, a [fork](Server::fork) of the one that is given, with what that one holds. After
-/// the fault a minute passes on the server's clock, a program that was started anew does what it would do
-/// then, and a check looks at what is stored.
+/// The scenario is any code that sends requests: a write of a store, a handler of a service. Each
+/// run has its own server, a [fork](Server::fork) of the given one with a copy of its data. After
+/// the fault, a minute passes on the server's clock, `settle` does what a restarted program would
+/// do then, and `check` inspects the stored data.
 ///
-/// A run with the scenario's requests *n* costs *n* requests; a sweep makes 5 *n* + 1 runs, or a
-/// [sample](Self::sample) of them.
+/// A run of a scenario with *n* requests costs about *n* requests. A sweep makes 5 *n* + 1 runs, or
+/// a [sample](Self::sample) of them.
 ///
 /// ```
 /// use std::error::Error;
@@ -106,8 +106,8 @@ impl SweepFault {
 /// # Ok(()) }
 /// ```
 ///
-/// With the client of this project, a run waits for nothing on a server with a
-/// [manual clock](crate::ServerBuilder::manual_clock) and accounts with `ManualClock::auto_advancing`.
+/// With the client of this project, a run does not wait in real time if the server has a [manual
+/// clock](crate::ServerBuilder::manual_clock) and the accounts have `ManualClock::auto_advancing`.
 #[derive(Clone, Debug)]
 #[must_use = "a sweep runs nothing before `run`"]
 pub struct Sweep<'s> {
@@ -117,33 +117,33 @@ pub struct Sweep<'s> {
     lags: bool,
     waits: bool,
     at_a_time: usize,
-    /// Of how many runs one takes place, and which.
+    /// The sweep makes one run in `.0`; `.1` is the seed that selects it.
     sample: (u64, u64),
 }
 
-/// What a [`Sweep`] has run.
+/// The result of a successful [`Sweep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// How many requests the scenario has when nothing fails.
+    /// The number of requests in the scenario when nothing fails.
     pub requests: u64,
-    /// How many runs there were in which one of them failed.
+    /// The number of runs in which one of them failed.
     pub runs: u64,
 }
 
-/// Runs of a [`Sweep`] that did not end as they should, at most 10 of them.
+/// The runs of a [`Sweep`] that failed, at most 10.
 pub struct SweepError(Vec<SweepFailure>);
 
-/// One run of a [`Sweep`] that did not end as it should.
+/// A run of a [`Sweep`] that failed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepFailure {
-    /// The number of the request that failed, from 1; `None` if none did.
+    /// The number of the request that the sweep failed, from 1; `None` for the run without a fault.
     pub request: Option<u64>,
-    /// The operation that was requested, and the table, queue or blob that it was about.
+    /// The operation that was requested, and its table, queue or blob.
     pub operation: String,
-    /// How the request failed; `None` if none did.
+    /// How the request failed; `None` for the run without a fault.
     pub fault: Option<SweepFault>,
-    /// What was wrong in the end.
+    /// The error of the closure that failed.
     pub what: String,
 }
 
@@ -151,51 +151,51 @@ pub struct SweepFailure {
 type AnyError = Box<dyn Error>;
 
 impl<'s> Sweep<'s> {
-    /// A sweep of all faults, from what `server` holds now. The server needs its
-    /// [journal](crate::ServerBuilder::journal), which it has unless that was turned off.
+    /// Creates a sweep with all faults, starting from the current contents of `server`. The server
+    /// must have its [journal](crate::ServerBuilder::journal), which is on by default.
     pub fn new(server: &'s Server) -> Self {
         let faults = SweepFault::ALL.to_vec();
         let (lags, waits, at_a_time, sample) = (false, false, 1, (1, 0));
         Self { server, faults, healing: HEALING, lags, waits, at_a_time, sample }
     }
 
-    /// Only these faults.
+    /// Injects only these faults.
     pub fn faults(mut self, faults: impl IntoIterator<Item = SweepFault>) -> Self {
         self.faults = faults.into_iter().collect();
         self
     }
 
-    /// Only one run of `of`, which `seed` chooses: for tests of each change, where all runs take too long.
-    /// `of` seeds in a row choose all runs. If `of` is at most the number of faults, every request still
-    /// fails in some way, and every fault happens at some request.
+    /// Makes only one run in `of`, chosen by `seed`, for tests of each change where all runs take
+    /// too long. `of` consecutive seeds cover all runs. If `of` is at most the number of faults,
+    /// every request still fails in some way, and every fault happens at some request.
     pub fn sample(mut self, of: u64, seed: u64) -> Self {
         self.sample = (of.max(1), seed);
         self
     }
 
-    /// The secondary shows what there was before the scenario, until it is recovered from. Only a client
-    /// that reads from the secondary meets it, as a rule when the primary is throttled.
+    /// Freezes the secondary at its contents before the scenario, until recovery. This affects only
+    /// a client that reads from the secondary, usually because the primary is throttled.
     pub fn lagging_secondary(mut self) -> Self {
         self.lags = true;
         self
     }
 
-    /// How much time passes before a scenario is recovered from. 61 seconds unless this is called.
+    /// Sets how much time passes before recovery. Default: 61 seconds.
     pub fn healing(mut self, healing: Duration) -> Self {
         self.healing = healing;
         self
     }
 
-    /// Waits until that time has passed really, in place of moving the server's clock on: for programs
-    /// whose clock cannot be replaced. All runs wait at the same time, each with its server; at most
+    /// Waits in real time instead of advancing the server's clock, for programs whose clock cannot
+    /// be replaced. All runs wait at the same time, each with its own server. At most
     /// [`at_a_time`](Self::at_a_time) of them do anything else.
     pub fn real_time(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// How many runs take place at the same time, on the calling task, besides those that wait for
-    /// [`real_time`](Self::real_time) to pass. One unless this is called.
+    /// Sets how many runs proceed at the same time, on the calling task, besides those that wait
+    /// for [`real_time`](Self::real_time). Default: 1.
     pub fn at_a_time(mut self, runs: usize) -> Self {
         self.at_a_time = runs.max(1);
         self
@@ -203,18 +203,19 @@ impl<'s> Sweep<'s> {
 
     /// Runs the sweep.
     ///
-    /// - `setup` makes what a program has when it starts, for one server: accounts, stores, a service. It
-    ///   is called twice a run: before the scenario and, as if the program was started anew, after it.
-    /// - `act` is the scenario. It sends the same requests in the same order each time, up to the one that
-    ///   fails.
+    /// - `setup` creates what a program has when it starts, for one server: accounts, stores, a
+    ///   service. It is called twice per run: before the scenario, and after it, as if the program
+    ///   had been restarted.
+    /// - `act` is the scenario. It sends the same requests in the same order each time, up to the
+    ///   one that fails.
     /// - `settle` does what the program does a minute later: its worker, its retries.
-    /// - `check` looks at what is stored, and at the result of `act`, which is `None` if the caller was
-    ///   dropped.
+    /// - `check` inspects the stored data, and the result of `act`, which is `None` if the caller
+    ///   was dropped.
     ///
     /// # Errors
     ///
-    /// [`SweepError`] with the runs in which a closure failed or panicked. If the run without a fault
-    /// fails, it is the only one.
+    /// [`SweepError`] with the runs in which a closure failed or panicked. If the run without a
+    /// fault fails, it is the only one.
     #[expect(clippy::future_not_send, reason = "closures of tests hold what they like")]
     pub async fn run<A, T>(
         self,
@@ -240,7 +241,7 @@ impl<'s> Sweep<'s> {
         }
         let numbered = (1_u64..).zip(&requests);
         let (of, seed) = self.sample;
-        // Diagonals: the next request fails in the ways that this one did not.
+        // Diagonals: successive requests fail in different ways.
         let is_chosen = |number: u64, way: u64| (number + way) % of == seed % of;
         let runs = numbered.flat_map(|(number, operation)| {
             let faults = (0..).zip(&self.faults).filter(move |(way, _)| is_chosen(number, *way));
@@ -267,7 +268,7 @@ impl<'s> Sweep<'s> {
         if failures.is_empty() { Ok(swept) } else { Err(SweepError(failures)) }
     }
 
-    /// One run; gives the requests of the scenario.
+    /// Makes one run; returns the requests of the scenario.
     #[expect(clippy::future_not_send, reason = "closures of tests hold what they like")]
     async fn one<A, T>(
         &self,
@@ -279,11 +280,11 @@ impl<'s> Sweep<'s> {
         check: &impl AsyncFn(&Server, &A, Option<&T>) -> Result<(), AnyError>,
     ) -> Result<Vec<String>, String> {
         let forked = |error| format!("the server cannot be forked: {error}");
-        // An error only of a semaphore that is closed, which this one never is.
+        // The semaphore is never closed, so this does not fail.
         let place = places.acquire().await.ok();
         let mut server = self.server.fork().await.map_err(forked)?;
         let started = setup(&server).await.map_err(|error| format!("setup: {error}"))?;
-        // What setting up sends is no part of the scenario.
+        // The requests of the setup are not part of the scenario.
         let before = server.journal();
         let behind = self.lags.then(|| server.hold_back_secondary());
         let injected = fault.map(|(request, fault)| server.inject(fault.of(request)));
@@ -292,7 +293,7 @@ impl<'s> Sweep<'s> {
                 let (stop, run) = (pin!(held.wait_until_held()), pin!(act(&started)));
                 match select(stop, run).await {
                     Either::Left(_) => None,
-                    // Scenarios that send several requests at a time may end earlier.
+                    // A scenario with concurrent requests may end earlier.
                     Either::Right((result, _)) => Some(result),
                 }
             }
@@ -307,8 +308,8 @@ impl<'s> Sweep<'s> {
             return Err("the scenario does not send this request every time".to_owned());
         }
         if result.is_none() {
-            // The request that is held is not executed on the other server, however late this one learns
-            // that its caller is gone.
+            // The held request must not be executed on the other server, even if this server learns
+            // late that its caller is gone.
             server = server.fork().await.map_err(forked)?;
         }
         drop((started, injected, behind, place));
@@ -327,19 +328,19 @@ impl<'s> Sweep<'s> {
     }
 }
 
-/// A request as a failure names it.
+/// The request as shown in a failure.
 fn shown(entry: &JournalEntry) -> String {
     format!("{:?} {}", entry.operation(), entry.resource())
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 impl SweepError {
-    /// The runs, in the order of their requests.
+    /// The failed runs, in the order of their requests.
     pub fn failures(&self) -> &[SweepFailure] {
         &self.0
     }
@@ -359,7 +360,7 @@ impl fmt::Display for SweepError {
 
 impl fmt::Debug for SweepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Tests that return it print this.
+        // A test that returns this error prints it with `Debug`.
         fmt::Display::fmt(self, f)
     }
 }

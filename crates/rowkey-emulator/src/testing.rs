@@ -1,4 +1,4 @@
-//! What a server made for testing can do besides serving.
+//! The methods of [`Server`] that are for tests.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use crate::server::Server;
 use crate::snapshot::Snapshot;
 use crate::state::Holdings;
 
-/// For tests.
+/// Methods for tests.
 impl Server {
-    /// Makes something go wrong, until the result is dropped.
+    /// Injects a fault, which is active until the result is dropped.
     ///
-    /// Faults are asked in the order in which they were injected, and a request meets the first
-    /// that fits.
+    /// Faults are matched in the order in which they were injected. The first match applies to the
+    /// request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -32,25 +32,25 @@ impl Server {
         self.state.control.rules.inject(fault)
     }
 
-    /// Cuts pages of queries for entities and of listings of tables, until the result is dropped.
+    /// Cuts pages of entity queries and of listings, until the result is dropped.
     pub fn chaos(&self, pages: Pages) -> Chaos {
         self.state.control.pages.begin(pages)
     }
 
-    /// The requests that came so far. Empty if the server was started without a journal.
+    /// The requests received so far. Empty if the server was started without a journal.
     pub fn journal(&self) -> Journal {
         self.state.control.record.as_ref().map(Record::journal).unwrap_or_default()
     }
 
-    /// How many connections are open now, of clients that use them and of those that keep them.
+    /// The number of open connections, in use or idle.
     pub fn connections(&self) -> usize {
         self.state.connections.count()
     }
 
-    /// What the server holds at this instant.
+    /// A copy of everything the server contains now.
     ///
-    /// Tables cost next to nothing until one is changed: then it is copied, once, while the
-    /// snapshot is there. Queues are copied at once; of blobs all but their content is.
+    /// Tables cost almost nothing until one is changed: it is then copied once, while the snapshot
+    /// exists. Queues are copied at once, and so are blobs, except for their content.
     pub fn snapshot(&self) -> Snapshot {
         let accounts = &self.state.accounts;
         Snapshot::new(
@@ -58,10 +58,10 @@ impl Server {
         )
     }
 
-    /// Another server, on ports of its own, that holds what this one holds now and shows the same
-    /// time. From here on neither knows of the other.
+    /// Starts another server, on its own ports, with the same contents and the same time. From then
+    /// on the two are independent.
     ///
-    /// It is started as this one was; faults, chaos and the journal are not taken over.
+    /// It has the options of this server; faults, chaos and the journal are not copied.
     #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
@@ -75,7 +75,7 @@ impl Server {
         })
     }
 
-    /// Forgets everything: data, faults, chaos and the journal. The clock stays as it is.
+    /// Deletes everything: data, faults, chaos and the journal. The clock keeps its time.
     pub fn reset(&self) {
         let now = self.state.now();
         for account in &self.state.accounts {
@@ -86,7 +86,7 @@ impl Server {
         self.state.control.clear();
     }
 
-    /// Puts back what the server held when the snapshot was taken. Nothing else changes.
+    /// Restores the contents that the server had when the snapshot was taken. Nothing else changes.
     pub fn restore(&self, snapshot: &Snapshot) {
         for account in &self.state.accounts {
             if let Some(holdings) = snapshot.holdings(&account.name) {

@@ -1,4 +1,4 @@
-//! What a request is allowed, by whom it comes from.
+//! The permissions of a request, by its credentials.
 
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
@@ -6,20 +6,20 @@ use rowkey_wire::error::Rejection;
 
 use crate::store::query::Window;
 
-/// What the maker of a request may do.
+/// The permissions of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// What a container lets everybody do.
+    /// Anonymous: what a public container permits.
     Anonymous,
     /// Everything: it was signed with an account key.
     Key,
-    /// What a shared access signature opens.
+    /// What a shared access signature permits.
     Sas(Box<Grant>),
-    /// All that tokens may do: everything but stored access policies of tables.
+    /// What a bearer token permits: everything except stored access policies of tables.
     Token,
 }
 
-/// What a shared access signature opens.
+/// The permissions of a shared access signature.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) scope: Scope,
@@ -27,15 +27,15 @@ pub(crate) struct Grant {
     pub(super) permissions: String,
 }
 
-/// How much it opens.
+/// The scope of a shared access signature.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
     Account {
         services: String,
         resource_types: String,
     },
-    /// The queue, container or blob that the request is about: for another one the signature
-    /// would not have been genuine.
+    /// The queue, container or blob of the request. For any other resource the signature would have
+    /// been invalid.
     Resource,
     Table {
         name: String,
@@ -43,26 +43,27 @@ pub(crate) enum Scope {
     },
 }
 
-/// What an operation needs of a shared access signature.
+/// The permissions that an operation requires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
-    /// The letter of `srt` that an account's signature has to have: `s`, `c` or `o`.
+    /// The letter of `srt` that an account SAS must have: `s`, `c` or `o`.
     pub(crate) resource_type: char,
-    /// The letters of `sp` that one has to have: all of any of these. None: it is never enough.
+    /// The letters of `sp` that an account SAS must have: all letters of any one entry. If empty,
+    /// no account SAS is sufficient.
     pub(crate) account: &'static [&'static str],
-    /// The same of a signature for the table, queue, container or blob.
+    /// The same for a signature for a table, queue, container or blob.
     pub(crate) resource: &'static [&'static str],
-    /// Whether everybody may do it.
+    /// Whether anonymous requests may perform it.
     pub(crate) public: bool,
 }
 
 impl Access {
-    /// Refuses an operation that the maker of the request may not do, by what it needs.
+    /// Rejects an operation for which the request lacks the permissions.
     pub(crate) fn allow(&self, service: Service, need: &Need) -> Result<(), Rejection> {
         let grant = match self {
             Self::Key | Self::Token => return Ok(()),
             Self::Anonymous if need.public => return Ok(()),
-            // Who may not see it is not told that it is there.
+            // A caller without access must not learn that the resource exists.
             Self::Anonymous => return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)),
             Self::Sas(grant) => grant,
         };
@@ -93,7 +94,7 @@ impl Access {
         Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
     }
 
-    /// Whether all these permissions are given.
+    /// Whether all these permissions are granted.
     pub(crate) fn has(&self, letters: &str) -> bool {
         match self {
             Self::Anonymous => false,
@@ -102,7 +103,7 @@ impl Access {
         }
     }
 
-    /// The part of the table that may be seen.
+    /// The part of the table that is accessible.
     pub(crate) fn window(&self) -> Window {
         match self {
             Self::Sas(grant) => match &grant.scope {

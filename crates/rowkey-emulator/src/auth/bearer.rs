@@ -1,7 +1,7 @@
-//! Bearer tokens of Microsoft Entra ID: whether one is for this account and good now.
+//! Bearer tokens of Microsoft Entra ID: whether one is for this account and valid now.
 //!
-//! As Azurite's `--oauth basic` does, this believes what a token says: its signature is not
-//! checked, for that takes the keys of those who issue tokens. Anybody can make one.
+//! As with Azurite's `--oauth basic`, the signature of a token is not verified, because that
+//! requires the issuers' keys. Anyone can make a token.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -18,7 +18,7 @@ use crate::clock::unix_seconds;
 use crate::state::Account;
 use crate::tls::Https;
 
-/// What a token says, as far as it matters here.
+/// The claims of a token that are used here.
 #[derive(Deserialize)]
 struct Claims {
     aud: String,
@@ -29,7 +29,7 @@ struct Claims {
     tid: Option<String>,
 }
 
-/// Who issues tokens, in Azure's clouds.
+/// The issuers of tokens, in Azure's clouds.
 const ISSUERS: [&str; 5] = [
     "https://sts.windows.net/",
     "https://sts.chinacloudapi.cn/",
@@ -38,14 +38,14 @@ const ISSUERS: [&str; 5] = [
     "https://login.microsoftonline.com/",
 ];
 
-/// For whom tokens for all accounts are: Azure Storage, by its address and by its id.
+/// The audiences of tokens for all accounts: Azure Storage, by its address and by its id.
 const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-90b6-c2b029497af1"];
 
-/// The first version that takes tokens. It is the same for all services: the official table libraries
-/// send `2019-02-02` with theirs.
+/// The first version that accepts tokens. It is the same for all services: the official table
+/// libraries send `2019-02-02` with theirs.
 const FIRST_VERSION: &str = "2017-11-09";
 
-/// Checks a token. A good one permits all that tokens may.
+/// Checks a token. A valid one permits everything that tokens can.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
@@ -88,7 +88,8 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// The user whose token came with a request, and the directory; zeros, if it does not say.
+/// The user of the token that came with a request, and the user's directory. Zeros if the token
+/// does not name them.
 pub(super) fn user(request: &Parts) -> (String, String) {
     let value = request.headers.get(http::header::AUTHORIZATION);
     let claims = value
@@ -112,7 +113,7 @@ fn read(token: &str) -> Option<Claims> {
     serde_json::from_slice(&decode(claims)?).ok()
 }
 
-/// Whether a token is for all accounts, or for this service of this one.
+/// Whether a token is for all accounts, or for this service of this account.
 fn is_for(audience: &str, account: &Account, service: Service) -> bool {
     let audience = audience.trim_end_matches('/');
     if AUDIENCES.contains(&audience) {
@@ -129,7 +130,7 @@ fn is_for(audience: &str, account: &Account, service: Service) -> bool {
         .is_some_and(|host| host.starts_with(".core."))
 }
 
-/// 401, with a challenge to get a better token.
+/// 401, with a challenge that tells the client where to get a valid token.
 fn invalid(why: &'static str) -> Rejection {
     let message = "Server failed to authenticate the request. Please refer to the information in \
                    the www-authenticate header.";

@@ -1,11 +1,11 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization of requests.
 //!
 //! - [`shared_key`]: requests signed with an account key
-//! - [`sas`]: shared access signatures: what they open, and for how long
+//! - [`sas`]: shared access signatures: what they permit, and for how long
 //! - [`bearer`]: tokens of Microsoft Entra ID
-//! - [`access`]: [`Access`], what a request is allowed
+//! - [`access`]: [`Access`], the permissions of a request
 //!
-//! A request is authenticated before its body is looked at, and authorized when it is understood.
+//! A request is authenticated before its body is read, and authorized after it has been parsed.
 
 mod access;
 mod bearer;
@@ -28,24 +28,23 @@ use tracing::info;
 
 use crate::state::Account;
 
-/// Where a request came in, as far as that decides who may make it.
+/// The facts about a request and its connection that authentication uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     pub(crate) service: Service,
-    /// The queue, container or blob that the request is about, for which a shared access signature
-    /// must be. One for a table says itself for which.
+    /// The queue, container or blob of the request, which a shared access signature must match. A
+    /// signature for a table names its table itself.
     pub(crate) resource: Option<Resource<'a>>,
     pub(crate) address: std::net::IpAddr,
     pub(crate) now: DateTime,
     /// Whether the path begins with the account's name and `-secondary`.
     pub(crate) secondary: bool,
-    /// The request's name in the log, if strings to sign are logged.
+    /// The request id for the log, if strings to sign are logged.
     pub(crate) signing_log: Option<&'a HeaderValue>,
 }
 
 impl Caller<'_> {
-    /// Logs the string to sign of a refused request, if that is asked for: it holds the keys of
-    /// entities.
+    /// Logs the string to sign of a rejected request, if enabled: it contains the keys of entities.
     fn log_signing(&self, text: &str) {
         if let Some(id) = self.signing_log {
             info!(?id, string_to_sign = text, "the signature does not match the string to sign");
@@ -58,8 +57,8 @@ pub(crate) fn failed(rule: &'static str, detail: impl Into<String>) -> Rejection
     explain(Rejection::new(ErrorCode::AUTHENTICATION_FAILED).because(rule), detail)
 }
 
-/// Adds why a request is not authenticated. It may quote the request; what cannot stand in XML is
-/// replaced.
+/// Adds the reason why a request is not authenticated. It may quote the request; characters that
+/// XML does not allow are replaced.
 pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Rejection {
     let mut detail = detail.into();
     let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
@@ -69,7 +68,7 @@ pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Reject
     rejection.detail(AUTHENTICATION_ERROR_DETAIL, detail)
 }
 
-/// The key for the user whose token came with a request.
+/// The delegation key for the user whose token came with a request.
 pub(crate) fn delegation_key(
     account: &Account,
     request: &Parts,
@@ -92,7 +91,7 @@ pub(crate) fn delegation_key(
     key
 }
 
-/// Finds out what the maker of a request may do.
+/// Authenticates a request, and returns its permissions.
 pub(crate) fn authenticate(
     account: &Account,
     caller: Caller<'_>,
@@ -115,8 +114,8 @@ pub(crate) fn authenticate(
     }
     match request.uri.query().filter(|query| sas::is_signed(query)) {
         Some(query) => sas::verify(account, caller, request, query),
-        // Containers can be open to everybody; whether this one is, is checked when the request is
-        // understood.
+        // Containers can be public. Whether this one is public is checked after the request has
+        // been parsed.
         None if caller.service == Service::Blob => Ok(Access::Anonymous),
         None => Err(Rejection::new(ErrorCode::NO_AUTHENTICATION_INFORMATION)),
     }

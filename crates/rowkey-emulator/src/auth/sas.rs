@@ -1,4 +1,4 @@
-//! Shared access signatures: whether one is genuine and good now, and what it opens.
+//! Shared access signatures: whether one is genuine and valid now, and what it permits.
 
 use std::borrow::Cow;
 
@@ -19,16 +19,16 @@ use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
 
-/// What signatures have besides their [`PARTS`]: the signature itself, and a directory's depth. Each
-/// parameter stands at most once.
+/// The parameters of signatures besides [`PARTS`]: the signature itself, and a directory's depth.
+/// Each parameter may occur once.
 const OTHER_PARAMETERS: [&str; 2] = ["sig", "sdd"];
 
-/// Whether a query carries a signature, its name in any spelling.
+/// Whether a query carries a signature, in any case of the parameter's name.
 pub(super) fn is_signed(query: &str) -> bool {
     query.split('&').any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
 }
 
-/// Checks the signature in a query, and gives what it opens.
+/// Verifies the signature in a query, and returns what it permits.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
@@ -41,7 +41,7 @@ pub(super) fn verify(
     if sas.version.is_none() {
         return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
     }
-    // A line break in one part would pass for several parts of what was signed.
+    // A line break in one part would pass for several parts of the string to sign.
     if sas.check().is_err() {
         return Err(failed(
             "a part of the signature holds a control character",
@@ -95,14 +95,14 @@ pub(super) fn verify(
     Ok(Access::Sas(Box::new(Grant { scope, permissions })))
 }
 
-/// The value of a user delegation key. It is made of what the key is for, so that no key has to be
-/// kept.
+/// The value of a user delegation key. It is derived from the key's description, so that no key has
+/// to be stored.
 pub(super) fn delegated_value(signer: &SigningKey, key: &DelegationKey) -> String {
     let DelegationKey { oid, tid, start, expiry, service, version, .. } = key;
     signer.sign(&["delegation", oid, tid, start, expiry, service, version].join("\n"))
 }
 
-/// The key that a signature says to be made with.
+/// The delegation key that a signature claims to be made with.
 fn claimed_key(delegation: &Delegation) -> DelegationKey {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     DelegationKey {
@@ -116,8 +116,8 @@ fn claimed_key(delegation: &Delegation) -> DelegationKey {
     }
 }
 
-/// Refuses a key that is not good now or not for blobs, and a policy, which such a signature cannot
-/// have.
+/// Rejects a delegation key that is not valid now or not for blobs, and a stored access policy,
+/// which such a signature cannot have.
 fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(), Rejection> {
     let begun = time(key.start.as_deref())?.is_some_and(|start| start <= caller.now);
     let ended = time(key.expiry.as_deref())?.is_none_or(|expiry| expiry <= caller.now);
@@ -133,7 +133,7 @@ fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(
     ))
 }
 
-/// What the signature is for, if it can be for anything. (An account's is for everything.)
+/// The resource that the signature is for, if any. (An account SAS is for all resources.)
 fn resource<'a>(sas: &'a Sas, caller: Caller<'a>) -> Option<Resource<'a>> {
     if caller.service == Service::Table {
         let table = sas.table.as_deref().filter(|table| !table.is_empty());
@@ -152,8 +152,8 @@ fn resource<'a>(sas: &'a Sas, caller: Caller<'a>) -> Option<Resource<'a>> {
     }
 }
 
-/// Refuses a signature that is not good now. A policy fills what the signature leaves open; both
-/// must not say the same thing.
+/// Rejects a signature that is not valid now. A policy supplies what the signature leaves out; both
+/// must not specify the same value.
 fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<(), Rejection> {
     let twice = sas.start.is_some() && policy.start.is_some()
         || sas.expiry.is_some() && policy.expiry.is_some()
@@ -167,7 +167,7 @@ fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<()
     let start = time(sas.start.as_deref())?.or(policy.start);
     let expiry = time(sas.expiry.as_deref())?.or(policy.expiry);
     let begun = start.is_none_or(|start| start <= now);
-    // Without an end in either place the signature is for nothing.
+    // A signature without an expiry in either place is invalid.
     let ended = expiry.is_none_or(|expiry| expiry <= now);
     if begun && !ended {
         return Ok(());
@@ -220,7 +220,8 @@ fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Re
     }
 }
 
-/// The keys that a signature opens. A `RowKey` only counts together with its `PartitionKey`.
+/// The range of keys that a signature permits. A `RowKey` counts only together with its
+/// `PartitionKey`.
 fn window(sas: &Sas) -> Result<Window, Rejection> {
     let end = |partition_key: &Option<String>, row_key: &Option<String>| {
         let row_key = row_key.as_deref().map(Key::from);
@@ -236,8 +237,8 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
     })
 }
 
-/// Refuses a parameter that comes twice, or in a spelling that is not signed: another reader of the
-/// query might take it for the one that counts.
+/// Rejects a parameter that is repeated, or spelled in a way that is not signed: another reader of
+/// the query might use the wrong one.
 fn check_parameters(query: &str) -> Result<(), Rejection> {
     let mut seen: Vec<&'static str> = Vec::with_capacity(16);
     for pair in query.split('&') {
@@ -246,7 +247,7 @@ fn check_parameters(query: &str) -> Result<(), Rejection> {
         let mut names = PARTS.iter().chain(&OTHER_PARAMETERS);
         let known = names.find(|known| known.eq_ignore_ascii_case(&name));
         let Some(known) = known else { continue };
-        // What addresses a blob's snapshot or version is no part of every signature.
+        // The address of a blob's snapshot or version is not part of every signature.
         if written != *known && !matches!(*known, "snapshot" | "versionid") {
             return Err(failed(
                 "a parameter of the shared access signature is misspelled",
@@ -264,13 +265,13 @@ fn check_parameters(query: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// The name in a pair of a query, decoded.
+/// The decoded name of a parameter in a query.
 fn parameter(pair: &str) -> Cow<'_, str> {
     let name = pair.split_once('=').map_or(pair, |(name, _)| name);
     percent_decode_str(name).decode_utf8_lossy()
 }
 
-/// The resource that the signature is for is not said, or not the one of the request.
+/// The error if the signature names no resource, or not the resource of the request.
 fn not_for_this(sas: &Sas, caller: Caller<'_>) -> Rejection {
     match caller.service {
         Service::Table => failed("tn is missing", "tn is mandatory. Cannot be empty"),

@@ -14,10 +14,10 @@ use super::{Caller, failed};
 use crate::clock::unix_seconds;
 use crate::state::Account;
 
-/// The first version that signs nothing in place of a length of 0.
+/// The first version that signs an empty line instead of a length of 0.
 const NO_ZERO: &[u8] = b"2015-02-21";
 
-/// Checks a signature and the date that it covers.
+/// Verifies a signature and the date that it covers.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
@@ -51,7 +51,7 @@ pub(super) fn verify(
             || content_length == Some(0)
                 && scheme == Scheme::SharedKey
                 && caller.service != Service::Table
-                // Without a version the service takes one of its oldest.
+                // A request without a version is treated as one of the oldest.
                 && request.headers.get(VERSION).is_none_or(|version| version.as_bytes() < NO_ZERO)
                 && signed(&with_zero(text))
     };
@@ -70,8 +70,8 @@ pub(super) fn verify(
     ))
 }
 
-/// What libraries sign in place of a path that names the secondary: the primary's path, or, where
-/// they put the secondary's name before it (`/acc-secondary/acc/table`), what they began with.
+/// The paths that libraries sign instead of a path that names the secondary: the primary's path,
+/// or, if they put the secondary's name in front (`/acc-secondary/acc/table`), the path without it.
 fn secondary_paths(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let below = path.get(1..).and_then(|path| path.find('/')).map(|at| &path[at + 1..]);
     [Some(Cow::Owned(path.replacen("-secondary", "", 1))), below.map(Cow::Borrowed)]
@@ -79,12 +79,12 @@ fn secondary_paths(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
         .flatten()
 }
 
-/// The length that the request says its body has.
+/// The length of the body according to the request.
 fn content_length(request: &Parts) -> Option<u64> {
     request.headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The text with a length of 0 in the line that is for it, the fourth.
+/// The string to sign with a length of 0 in the fourth line, `Content-Length`.
 fn with_zero(text: &str) -> String {
     let mut lines: Vec<&str> = text.splitn(5, '\n').collect();
     if let Some(length) = lines.get_mut(3) {
@@ -93,7 +93,7 @@ fn with_zero(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A request that is signed is good for a quarter of an hour.
+/// A signed request is valid for 15 minutes.
 fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     let headers = &request.headers;
     let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
@@ -115,7 +115,7 @@ fn check_date(caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
     }
 }
 
-/// The second that a date names. All requests of a second say the same, so it is read once.
+/// The second in a date. Cached, because all requests within a second have the same date.
 fn seconds(date: &HeaderValue) -> Option<i64> {
     thread_local! {
         static LAST: RefCell<(HeaderValue, i64)> =
@@ -126,7 +126,7 @@ fn seconds(date: &HeaderValue) -> Option<i64> {
             let read = httpdate::parse_http_date(date.to_str().ok()?).ok()?;
             let since = read.duration_since(std::time::UNIX_EPOCH).ok()?;
             *seconds = i64::try_from(since.as_secs()).ok()?;
-            // Of its own: the value is a piece of all that came with it.
+            // A copy: the value is a slice of the whole request head.
             *last = HeaderValue::from_bytes(date.as_bytes()).ok()?;
         }
         Some(*seconds)

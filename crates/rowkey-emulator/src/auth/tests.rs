@@ -1,4 +1,4 @@
-//! Shared access signatures as clients make them: what they open, when, and from where.
+//! Shared access signatures as clients make them: what they permit, when, and from which address.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,8 @@ fn caller() -> Caller<'static> {
     }
 }
 
-/// A query with these parameters, over `changes` to a signature that opens everything in `Things`.
+/// A signed query that permits everything in `Things`, with these changes to its parameters. An
+/// empty value removes a parameter.
 fn signed(changes: &[(&str, &str)]) -> String {
     let usual =
         [("sv", "2019-02-02"), ("tn", "Things"), ("sp", "raud"), ("se", "2026-01-01T13:00:00Z")];
@@ -71,7 +72,7 @@ fn code_of(state: &State, query: &str) -> Option<ErrorCode> {
     authenticate(&state.accounts[0], caller(), &request(query)).err().map(|r| r.code)
 }
 
-/// What an operation gets that is asked for with this signature.
+/// The result of an operation that is requested with this signature.
 fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode> {
     let state = state();
     let access = authenticate(&state.accounts[0], caller(), &request(query)).unwrap();
@@ -234,8 +235,8 @@ fn an_account_signature_is_for_services_and_types_of_resources() {
     assert_eq!(asked(&acl, "GET", "/Things", "{}"), refused, "policies are never opened");
 }
 
-/// A signer who lets a tenant choose a key signs what the tenant then says in another way: the
-/// text is the same, and so is the signature.
+/// A tenant who chooses a key could otherwise split the signed text differently: the text is the
+/// same, and so is the signature.
 #[test]
 fn a_line_break_in_a_part_opens_no_other_partition() {
     let key = SigningKey::from_base64(KEY).unwrap();
@@ -246,7 +247,7 @@ fn a_line_break_in_a_part_opens_no_other_partition() {
         (Some(chosen.to_owned()), Some(chosen.to_owned()));
     let text = theirs.string_to_sign("acc", Resource::Table("Things"));
     let signature = key.sign(&text).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-    // The first lines as keys of their own, all others in the last of them.
+    // The first lines become keys of their own, and all others belong to the last of them.
     let claimed = "sv=2019-02-02&tn=Things&sp=r&se=2026-01-01T13:00:00Z&spk=victim&srk=&epk=victim\
                    &erk=%0A%0A%0Avictim%0A%0Avictim%0A%0A%0A";
     let sas = Sas::from_query(&format!("{claimed}&sig=x")).unwrap();

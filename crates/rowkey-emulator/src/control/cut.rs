@@ -1,4 +1,4 @@
-//! An answer that breaks off: its head announces more than comes.
+//! Truncated responses: the head announces a longer body than is sent.
 
 use std::io;
 use std::pin::Pin;
@@ -11,26 +11,26 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::respond::{Answer, AnswerBody};
 
-/// What is sent: an answer, or a part of one.
+/// A whole or truncated response.
 pub(crate) type Sent = Response<Either<AnswerBody, Cut>>;
 
 /// The beginning of a body.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// What is still to be given to the connection.
+    /// The bytes still to be handed to the connection.
     data: Bytes,
-    /// How long the whole body is.
+    /// The announced length of the whole body.
     announced: u64,
     paused: bool,
 }
 
-/// All of an answer.
+/// A whole response.
 pub(crate) fn whole(answer: Answer) -> Sent {
     answer.map(Either::Left)
 }
 
-/// The head of an answer and at most `bytes` of its body, at least one fewer than it has. `None`
-/// for an answer without a body, of which nothing can be cut off.
+/// Truncates a response to its head and at most `bytes` of its body, always less than the whole
+/// body. `None` for a response without a body, which cannot be truncated.
 pub(crate) async fn cut(answer: Answer, bytes: usize) -> Option<Sent> {
     let (head, body) = answer.into_parts();
     let mut data = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) async fn cut(answer: Answer, bytes: usize) -> Option<Sent> {
     Some(Response::from_parts(head, Either::Right(cut)))
 }
 
-/// The error that makes the connection end.
+/// The error that closes the connection.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "closed by an injected fault")
 }
@@ -57,8 +57,8 @@ impl Body for Cut {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.data)))));
         }
         if !self.paused {
-            // An error makes hyper forget what it has not written yet; while nothing comes, it
-            // writes.
+            // On an error, hyper discards bytes it has not written yet. While the body is pending,
+            // it writes them.
             self.paused = true;
             context.waker().wake_by_ref();
             return Poll::Pending;

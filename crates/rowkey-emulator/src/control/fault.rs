@@ -1,4 +1,4 @@
-//! Faults: which requests they meet, and what happens to those.
+//! Faults: which requests they match, and what happens to those requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use rowkey_wire::code::ErrorCode;
 
 use crate::operation::{Operation, Subject};
 
-/// Something that goes wrong with certain requests, for [`Server::inject`](crate::Server::inject).
+/// A failure of certain requests, for [`Server::inject`](crate::Server::inject).
 ///
-/// First come the requests, then what happens to them:
+/// Select the requests first, then what happens to them:
 ///
 /// ```
 /// # use rowkey_emulator::{Fault, Operation};
@@ -23,7 +23,7 @@ pub struct Fault {
     pub(super) action: Action,
 }
 
-/// The requests that a [`Fault`] meets. It becomes one when it is said what happens to them.
+/// The requests that a [`Fault`] matches. Choosing an action turns it into a `Fault`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "say what happens to these requests"]
 pub struct Matching {
@@ -46,25 +46,25 @@ pub(crate) enum Action {
 }
 
 impl Fault {
-    /// Requests of one operation.
+    /// Matches requests of one operation.
     pub fn on(operation: Operation) -> Matching {
         Matching { operation: Some(operation), ..Self::any() }
     }
 
-    /// Requests to one service.
+    /// Matches requests to one service.
     pub fn service(service: Service) -> Matching {
         Matching { service: Some(service), ..Self::any() }
     }
 
-    /// All requests.
+    /// Matches all requests.
     pub fn any() -> Matching {
         Matching { operation: None, service: None, resource: None, nth: None, times: None }
     }
 }
 
 impl Matching {
-    /// Only requests about this table, queue or container (with everything in it), or, written
-    /// `container/name`, this blob. Names are compared without case.
+    /// Matches only requests about this table, queue or container (including everything in it), or
+    /// about this blob, written `container/name`. Names are compared without case.
     ///
     /// An entity group transaction is about the table that its first part names.
     pub fn resource(mut self, name: impl Into<String>) -> Self {
@@ -72,58 +72,58 @@ impl Matching {
         self
     }
 
-    /// Only the `k`-th of these requests, counted from 1. With [`times`](Self::times): from the
-    /// `k`-th on.
+    /// Matches only the `k`-th of these requests, counted from 1; with [`times`](Self::times), from
+    /// the `k`-th on.
     ///
-    /// Requests that an earlier fault met are not counted.
+    /// Requests that an earlier fault matched are not counted.
     pub fn nth(mut self, k: u64) -> Self {
         self.nth = Some(k);
         self
     }
 
-    /// At most this many of them. Without this, and without [`nth`](Self::nth), it is all.
+    /// Matches at most `n` of them. Without this and without [`nth`](Self::nth), it matches all.
     pub fn times(mut self, n: u64) -> Self {
         self.times = Some(n);
         self
     }
 
-    /// They are refused with this code and the status that goes with it, and change nothing.
+    /// Rejects them with this code and its status. Nothing is changed.
     pub fn reject(self, code: ErrorCode) -> Fault {
         self.then(Action::Reject(code))
     }
 
-    /// They are answered when the server's clock is this much past their arrival. What they change is
-    /// changed at once, and no other request waits.
+    /// Delays their responses until the server's clock is this much past their arrival. Changes
+    /// take effect at once, and no other request waits.
     pub fn delay(self, duration: Duration) -> Fault {
         self.then(Action::Delay(duration))
     }
 
-    /// The connection is closed and nothing is changed.
+    /// Closes the connection without executing them.
     pub fn close_before_commit(self) -> Fault {
         self.then(Action::CloseBeforeCommit)
     }
 
-    /// They are executed, their answers are made, and the connection is closed without sending
-    /// them.
+    /// Executes them, and closes the connection without sending the response.
     pub fn close_after_commit(self) -> Fault {
         self.then(Action::CloseAfterCommit)
     }
 
-    /// They are executed, and the connection is closed after the head of the answer and this number of
-    /// bytes of its body. An answer without a body is closed before its head.
+    /// Executes them, and closes the connection after the head of the response and this number of
+    /// bytes of its body. If the response has no body, the connection is closed before the head.
     pub fn truncate(self, bytes: usize) -> Fault {
         self.then(Action::Truncate(bytes))
     }
 
-    /// They wait, before they are executed, until [`Injected::release`](crate::Injected::release).
+    /// Holds them before they are executed, until [`Injected::release`](crate::Injected::release).
     ///
-    /// One whose client closes the connection meanwhile is not executed, unless the server had
+    /// A held request whose client closes the connection is not executed, unless the server had
     /// neither a journal nor a fault when the connection was made.
     pub fn hold(self) -> Fault {
         self.then(Action::Hold)
     }
 
-    /// Whether the request that matched as number `count` is met, after `hits` were.
+    /// Whether the fault applies to the matching request number `count`, after it has applied
+    /// `hits` times.
     pub(super) fn meets(&self, count: u64, hits: u64) -> bool {
         let times = self.times.unwrap_or(if self.nth.is_some() { 1 } else { u64::MAX });
         count >= self.nth.unwrap_or(1) && hits < times
@@ -154,7 +154,7 @@ impl fmt::Display for Matching {
     }
 }
 
-/// Whether a resource is this one, or lies in it.
+/// Whether a resource is this one, or is contained in it.
 pub(super) fn is_about(resource: &str, name: &str) -> bool {
     let (resource, name) = (resource.as_bytes(), name.as_bytes());
     resource.len() >= name.len()

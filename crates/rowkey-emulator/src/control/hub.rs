@@ -1,4 +1,4 @@
-//! What is asked of the server, and the way of a request through it.
+//! [`Control`]: the features that a test has enabled, and their hooks around each request.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::operation::{Operation, Subject};
 use crate::respond::Answer;
 use crate::table::wire::batch;
 
-/// How many things are asked for that concern every request.
+/// The number of enabled features that affect every request.
 #[derive(Debug, Default)]
 pub(crate) struct Active(AtomicU32);
 
@@ -35,7 +35,7 @@ impl Active {
     }
 }
 
-/// All that a test may ask for.
+/// All features for tests.
 #[derive(Debug)]
 pub(crate) struct Control {
     active: Arc<Active>,
@@ -45,8 +45,8 @@ pub(crate) struct Control {
     pub(crate) pages: Arc<Disorder>,
 }
 
-/// In the extensions of an answer that says it succeeded although nothing was changed: that of a
-/// transaction which was refused.
+/// Marks, in its extensions, a successful response to a request that changed nothing: the response
+/// to a failed transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotCommitted;
 
@@ -62,12 +62,12 @@ impl Control {
         Self { active, rules, record, throttle, pages: Arc::default() }
     }
 
-    /// Whether a request need not pass here at all.
+    /// Whether requests need none of these hooks.
     pub(crate) fn is_idle(&self) -> bool {
         self.active.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Ends faults and chaos, and forgets what came.
+    /// Removes faults and chaos, and clears the journal.
     pub(crate) fn clear(&self) {
         self.rules.clear();
         self.pages.clear();
@@ -79,7 +79,8 @@ impl Control {
         }
     }
 
-    /// A request has come, and nothing has happened. `batch` is the body of one that is a batch.
+    /// Starts the visit of a request that has arrived and has not been executed. `batch` is the
+    /// body of a batch request.
     pub(crate) fn arrive<'a>(
         &'a self,
         service: Service,
@@ -118,12 +119,12 @@ fn throttle_request(
     throttle.request(subject.account, now)
 }
 
-/// How long a client that is told to slow down is to wait: a second makes up for everything.
+/// Sets `Retry-After` on a throttled response. One second is enough to refill every limit.
 pub(crate) fn ask_to_wait(answer: &mut Answer) {
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
 }
 
-/// A request on its way.
+/// A request between its arrival and its response.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
     arrived: DateTime,
@@ -134,8 +135,8 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// What happens before the request is executed. An error closes the connection; a rejection
-    /// is the answer.
+    /// Applies everything that happens before the request is executed. An error closes the
+    /// connection; a rejection is the response.
     pub(crate) async fn before(&mut self) -> io::Result<Option<Rejection>> {
         match self.rule.as_deref().map(Rule::action) {
             Some(Action::CloseBeforeCommit) => Err(cut::closed()),
@@ -151,7 +152,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What happens with the answer. An error closes the connection.
+    /// Applies everything that happens to the response. An error closes the connection.
     pub(crate) async fn after(self, answer: Answer, clock: &ServerClock) -> io::Result<Sent> {
         let status = answer.status();
         let committed = self.is_write

@@ -11,50 +11,50 @@ use super::fault::{Action, Fault};
 use super::hub::Active;
 use crate::operation::{Operation, Subject};
 
-/// A fault that is in force until this is dropped.
+/// A fault that is active until this is dropped.
 ///
-/// Dropping it lets requests go on that it holds. If no request met it and [`hits`](Self::hits) was
-/// never asked, dropping it prints the fault, and the requests that came instead, to standard error:
-/// a test whose fault names the wrong operation would otherwise pass for the wrong reason.
+/// Dropping it releases the requests that it holds. If no request matched and [`hits`](Self::hits)
+/// was never called, dropping it prints the fault, and the requests that came instead, to standard
+/// error: a test whose fault names the wrong operation would otherwise pass for the wrong reason.
 #[must_use = "the fault is removed when this is dropped: keep it in a variable with a name"]
 pub struct Injected {
     rule: Arc<Rule>,
     rules: Arc<Rules>,
 }
 
-/// The faults in force, in the order in which they were injected.
+/// The active faults, in the order in which they were injected.
 #[derive(Debug)]
 pub(crate) struct Rules {
     list: Mutex<Vec<Arc<Rule>>>,
     active: Arc<Active>,
 }
 
-/// A fault, and what became of it.
+/// A fault, and the requests it has matched.
 #[derive(Debug)]
 pub(crate) struct Rule {
     fault: Fault,
     matched: AtomicU64,
-    /// The requests that came and were others, by operation.
+    /// The requests that did not match, by operation.
     others: Mutex<BTreeMap<Operation, u64>>,
-    /// Whether the test has looked at what the fault met.
+    /// Whether the test has asked for the number of matches.
     is_observed: AtomicBool,
     hits: watch::Sender<u64>,
-    /// Requests that are held now.
+    /// The number of requests held now.
     held: watch::Sender<u64>,
     released: watch::Sender<bool>,
 }
 
 impl Injected {
-    /// How many requests met it.
+    /// The number of requests that matched.
     pub fn hits(&self) -> u64 {
         self.rule.is_observed.store(true, Ordering::Relaxed);
         *self.rule.hits.borrow()
     }
 
-    /// Waits until at least `n` requests have met it.
+    /// Waits until at least `n` requests have matched.
     pub async fn wait_until_hit(&self, n: u64) {
         self.rule.is_observed.store(true, Ordering::Relaxed);
-        // The sender is ours, so a value is all that can come.
+        // The sender is alive, so waiting cannot fail.
         let _ = self.rule.hits.subscribe().wait_for(|hits| *hits >= n).await;
     }
 
@@ -64,7 +64,7 @@ impl Injected {
         let _ = self.rule.held.subscribe().wait_for(|held| *held > 0).await;
     }
 
-    /// Lets the requests go on that are held. Later ones pass without being held.
+    /// Lets the held requests continue. Later ones are not held.
     pub fn release(&self) {
         self.rule.released.send_replace(true);
     }
@@ -75,7 +75,7 @@ impl Drop for Injected {
         let mut list = self.rules.list();
         let before = list.len();
         list.retain(|rule| !Arc::ptr_eq(rule, &self.rule));
-        // After `Server::reset` it is not in the list any more.
+        // After `Server::reset` the fault is no longer in the list.
         for _ in list.len()..before {
             self.rules.active.leave();
         }
@@ -103,7 +103,7 @@ impl Rules {
         Arc::new(Self { list: Mutex::default(), active })
     }
 
-    /// Puts a fault behind those that are there.
+    /// Appends a fault to the list.
     pub(crate) fn inject(self: &Arc<Self>, fault: Fault) -> Injected {
         let rule = Arc::new(Rule {
             fault,
@@ -119,7 +119,7 @@ impl Rules {
         Injected { rule, rules: Arc::clone(self) }
     }
 
-    /// Removes all faults; what they hold goes on.
+    /// Removes all faults, and releases the requests that they hold.
     pub(crate) fn clear(&self) {
         for rule in self.list().drain(..) {
             self.active.leave();
@@ -127,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// The fault that this request meets: the first in the list, and it has been counted.
+    /// The fault that applies to this request: the first match in the list. It counts the match.
     pub(crate) fn meet(&self, subject: &Subject<'_>) -> Option<Arc<Rule>> {
         // The lock makes counting and deciding one step.
         let list = self.list();
@@ -157,7 +157,7 @@ impl Rule {
         &self.fault.action
     }
 
-    /// What to say of a fault that met no request, if the test did not look.
+    /// The warning for a fault that no request matched, if the test did not look.
     fn missed(&self) -> Option<String> {
         if *self.hits.borrow() > 0 || self.is_observed.load(Ordering::Relaxed) {
             return None;
@@ -186,7 +186,7 @@ impl Rule {
     }
 }
 
-/// Counts a held request, also when its connection ends meanwhile.
+/// Counts a held request, and also uncounts it if its connection ends.
 struct Held<'a>(&'a watch::Sender<u64>);
 
 impl<'a> Held<'a> {

@@ -1,4 +1,4 @@
-//! The requests that came, in order, for tests to assert on.
+//! The journal: the requests received, in order, for tests to assert on.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use rowkey_wire::edm::DateTime;
 use super::fault::is_about;
 use crate::operation::{Operation, Subject};
 
-/// How many requests a server remembers.
+/// The number of requests that a server remembers.
 const CAPACITY: usize = 10_000;
 
-/// The requests that a server got, oldest first, as they were when
-/// [`Server::journal`](crate::Server::journal) was called.
+/// The requests that a server received, oldest first, up to the call of
+/// [`Server::journal`](crate::Server::journal).
 ///
-/// A server remembers the last 10,000 of them.
+/// A server remembers the last 10,000 requests.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     entries: Vec<JournalEntry>,
@@ -36,7 +36,7 @@ pub struct JournalEntry {
 }
 
 impl Journal {
-    /// How many requests there were of this operation, successful or not.
+    /// The number of requests of this operation, successful or not.
     pub fn count(&self, operation: Operation) -> usize {
         self.iter().filter(|entry| entry.operation == operation).count()
     }
@@ -46,38 +46,38 @@ impl Journal {
         self.entries.iter()
     }
 
-    /// Only requests of this operation.
+    /// Keeps only requests of this operation.
     #[must_use = "the journal itself does not change"]
     pub fn of(self, operation: Operation) -> Self {
         self.filter(|entry| entry.operation == operation)
     }
 
-    /// Only requests about this table, queue or container (with everything in it), or, written
-    /// `container/name`, this blob.
+    /// Keeps only requests about this table, queue or container (including everything in it), or
+    /// about this blob, written `container/name`.
     #[must_use = "the journal itself does not change"]
     pub fn about(self, name: &str) -> Self {
         self.filter(|entry| is_about(&entry.resource, name))
     }
 
-    /// Only requests that came after the last of an earlier journal.
+    /// Keeps only requests that came after the last request of an earlier journal.
     #[must_use = "the journal itself does not change"]
     pub fn since(self, earlier: &Self) -> Self {
         let last = earlier.entries.last().map_or(0, |entry| entry.number);
         self.filter(|entry| entry.number > last)
     }
 
-    /// Only requests that changed something.
+    /// Keeps only requests that changed something.
     #[must_use = "the journal itself does not change"]
     pub fn committed(self) -> Self {
         self.filter(JournalEntry::is_committed)
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -98,12 +98,12 @@ impl<'a> IntoIterator for &'a Journal {
 }
 
 impl JournalEntry {
-    /// Its place among all requests that the server got, from 1.
+    /// Its position among all requests that the server received, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// When it came, by the server's clock.
+    /// When it arrived, by the server's clock.
     pub fn at(&self) -> DateTime {
         self.at
     }
@@ -113,7 +113,7 @@ impl JournalEntry {
         self.operation.service()
     }
 
-    /// What it asked for.
+    /// The operation that it requested.
     pub fn operation(&self) -> Operation {
         self.operation
     }
@@ -124,36 +124,36 @@ impl JournalEntry {
     }
 
     /// The table, the queue, the container, or `container/blob`. Empty for a service, and for an
-    /// entity group transaction whose body is none.
+    /// entity group transaction whose body is invalid.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// The status of its answer; `None` while there is none, and when the connection was closed
+    /// The status of its response; `None` before the response, and when the connection was closed
     /// instead of sending it.
     pub fn status(&self) -> Option<u16> {
         self.status.map(|status| status.as_u16())
     }
 
-    /// Whether it changed something. It may have done so although no answer said so.
+    /// Whether it changed something, even if no response reported it.
     pub fn is_committed(&self) -> bool {
         self.committed
     }
 }
 
-/// Where requests are written down.
+/// Records requests.
 #[derive(Debug, Default)]
 pub(crate) struct Record(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Requests that came before the first that is kept.
+    /// The number of requests before the first that is kept.
     forgotten: u64,
     kept: VecDeque<JournalEntry>,
 }
 
 impl Record {
-    /// Writes down that a request came; gives its number.
+    /// Records a new request, and returns its number.
     pub(crate) fn begin(&self, subject: &Subject<'_>, at: DateTime) -> u64 {
         let mut entries = self.entries();
         if entries.kept.len() == CAPACITY {
@@ -173,7 +173,7 @@ impl Record {
         number
     }
 
-    /// Writes down what became of it.
+    /// Records the result of a request.
     pub(crate) fn end(&self, number: u64, status: Option<StatusCode>, committed: bool) {
         let mut entries = self.entries();
         let index = number.checked_sub(entries.forgotten + 1);
@@ -184,12 +184,12 @@ impl Record {
         }
     }
 
-    /// What is written down now.
+    /// The requests recorded so far.
     pub(crate) fn journal(&self) -> Journal {
         Journal { entries: self.entries().kept.iter().cloned().collect() }
     }
 
-    /// Forgets everything. Numbers go on.
+    /// Forgets all requests. Numbering continues.
     pub(crate) fn clear(&self) {
         let mut entries = self.entries();
         entries.forgotten += entries.kept.len() as u64;

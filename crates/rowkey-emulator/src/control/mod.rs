@@ -1,16 +1,16 @@
-//! What a test asks of the server besides answering: faults, cut pages, throttling, a journal.
+//! Server features for tests: faults, cut pages, throttling and a journal.
 //!
-//! A server that is asked for none of it pays one load of an atomic number a request.
+//! Without any of them, a request costs one load of an atomic number.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`hub`] | [`Control`]: what is asked for, and the way of a request through it |
+//! | [`hub`] | [`Control`]: the enabled features, and their hooks around each request |
 //! | [`fault`] | [`Fault`]: which requests, and what happens to them |
 //! | [`injected`] | [`Injected`]: the guard of a fault; the ordered list of all |
-//! | [`journal`] | [`Journal`]: the requests that came |
+//! | [`journal`] | [`Journal`]: the requests received |
 //! | [`pages`] | [`Pages`]: pages of queries that end early |
-//! | [`throttle`] | [`Targets`]: how much the server takes in a second |
-//! | [`cut`] | an answer that breaks off |
+//! | [`throttle`] | [`Targets`]: request rates above which the server throttles |
+//! | [`cut`] | truncated responses |
 
 pub(crate) mod cut;
 pub(crate) mod fault;

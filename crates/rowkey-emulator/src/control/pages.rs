@@ -1,4 +1,4 @@
-//! Page chaos: the service may end any page anywhere, and clients had better know.
+//! Page chaos: pages that end early, as the service may end any page anywhere.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,30 +6,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::store::query::Cut;
 
-/// Cut pages look at this number of rows, at most.
+/// The most rows that a cut page looks at.
 const MOST_ROWS: u64 = 12;
 
-/// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos): of queries for entities,
-/// and of listings of queues, containers and blobs.
+/// How pages of results are cut, for [`Server::chaos`](crate::Server::chaos): pages of entity
+/// queries, and of listings of queues, containers and blobs.
 ///
-/// All of it is what the service does when a query takes long, crosses partitions, or just so. The
-/// same seed cuts the same requests in the same order at the same places.
+/// The service does all of this when a query takes long, crosses partitions, or for no apparent
+/// reason. The same seed cuts the same sequence of requests at the same places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// What the random choices begin with.
+    /// The seed of the random choices.
     pub seed: u64,
-    /// Pages end after a few rows, wherever that is, whether or not the rows match.
+    /// Pages end after a few rows, whether or not the rows match.
     pub cut: bool,
-    /// First pages have no entities, but a token. Later ones never are empty by themselves, because
-    /// they would repeat the token that they began with; a page of rows that do not match is.
+    /// First pages have no entities, but a continuation token. Later pages are never emptied,
+    /// because they would repeat the token that they began with; they can still be empty if no row
+    /// matches.
     pub empty: bool,
-    /// Pages end with their partition, with a token that has a `NextPartitionKey` and no
+    /// Pages end at the end of their partition, with a token that has a `NextPartitionKey` and no
     /// `NextRowKey`.
     pub partition_only: bool,
 }
 
 impl Pages {
-    /// All of it.
+    /// Enables all of it.
     pub const fn seeded(seed: u64) -> Self {
         Self { seed, cut: true, empty: true, partition_only: true }
     }
@@ -43,7 +44,8 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// How many pages were told to end early. Those that had less to show anyway are counted.
+    /// The number of pages that were told to end early, including those that had no more rows
+    /// anyway.
     pub fn cuts(&self) -> u64 {
         self.disorder.choices().as_ref().map_or(0, |choices| choices.cuts)
     }
@@ -52,7 +54,7 @@ impl Chaos {
 impl Drop for Chaos {
     fn drop(&mut self) {
         let mut choices = self.disorder.choices();
-        // Another one may have taken its place.
+        // Another `Chaos` may have replaced this one.
         if choices.as_ref().is_some_and(|choices| choices.number == self.number) {
             *choices = None;
             self.disorder.is_on.store(false, Ordering::Relaxed);
@@ -66,7 +68,7 @@ impl fmt::Debug for Chaos {
     }
 }
 
-/// The chaos that is in force.
+/// The active chaos.
 #[derive(Debug, Default)]
 pub(crate) struct Disorder {
     is_on: AtomicBool,
@@ -82,7 +84,7 @@ struct Choices {
 }
 
 impl Disorder {
-    /// Begins chaos, in the place of what was there.
+    /// Starts chaos, replacing any other.
     pub(crate) fn begin(self: &Arc<Self>, pages: Pages) -> Chaos {
         let mut choices = self.choices();
         let number = choices.as_ref().map_or(0, |choices| choices.number + 1);
@@ -91,14 +93,14 @@ impl Disorder {
         Chaos { disorder: Arc::clone(self), number }
     }
 
-    /// Ends it.
+    /// Stops chaos.
     pub(crate) fn clear(&self) {
         *self.choices() = None;
         self.is_on.store(false, Ordering::Relaxed);
     }
 
-    /// How many entries the next page of a listing has, of `room` that it might have. Listings have
-    /// no partitions to end with. `resumes` is whether the request has a token.
+    /// The number of entries on the next page of a listing, at most `room`. Listings have no
+    /// partitions to end with. `resumes` is whether the request has a token.
     pub(crate) fn room(&self, room: u32, resumes: bool) -> usize {
         let cut = match self.next(resumes) {
             Some(Cut::Rows(rows)) => rows,
@@ -107,8 +109,8 @@ impl Disorder {
         cut.min(room) as usize
     }
 
-    /// Where the next page is to end; `None` leaves it as it is. `resumes` is whether the request has
-    /// a token.
+    /// Where the next page ends; `None` leaves it unchanged. `resumes` is whether the request has a
+    /// token.
     pub(crate) fn next(&self, resumes: bool) -> Option<Cut> {
         if !self.is_on.load(Ordering::Relaxed) {
             return None;

@@ -1,4 +1,4 @@
-//! Throttling: how much an account, a partition and a queue take in a second.
+//! Throttling: request rates of an account, a partition and a queue.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,23 +10,23 @@ use rowkey_wire::error::Rejection;
 
 /// A second in ticks.
 const SECOND: i64 = 10_000_000;
-/// How many limits may be remembered before those that are not used any more are looked for.
+/// The number of remembered limits at which unused ones are removed.
 const SWEEP_AT: usize = 4096;
 
-/// How much a server takes in a second before it answers 503 `ServerBusy` with `Retry-After`, for
+/// The rates per second above which a server answers 503 `ServerBusy` with `Retry-After`, for
 /// [`ServerBuilder::throttle`](crate::ServerBuilder::throttle).
 ///
 /// The default is the service's documented
-/// [targets](https://learn.microsoft.com/azure/storage/tables/scalability-targets). Each may be
-/// used up at once; then it fills again by the server's clock.
+/// [targets](https://learn.microsoft.com/azure/storage/tables/scalability-targets). A second's
+/// worth may be used at once; it refills continuously by the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Targets {
-    /// Requests of an account. Default: 20,000.
+    /// Requests per second to an account. Default: 20,000.
     pub requests_per_account: u32,
-    /// Entities of a partition that are read or written, those in transactions and in pages of
-    /// queries included. Default: 2,000.
+    /// Entities per second that are read or written in a partition, including those in transactions
+    /// and in pages of queries. Default: 2,000.
     pub entities_per_partition: u32,
-    /// Requests about the messages of a queue. Default: 2,000.
+    /// Requests per second about the messages of a queue. Default: 2,000.
     pub messages_per_queue: u32,
 }
 
@@ -40,7 +40,7 @@ impl Default for Targets {
     }
 }
 
-/// What is limited.
+/// The unit that a limit applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Limited {
     Account(CompactString),
@@ -48,7 +48,7 @@ enum Limited {
     Queue(CompactString, CompactString),
 }
 
-/// What has been taken lately: for each limit the instant at which it will be unused again.
+/// The current use: for each limit, the instant at which it will be unused again.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     targets: Targets,
@@ -60,13 +60,13 @@ impl Throttle {
         Self { targets, unused_at: Mutex::default() }
     }
 
-    /// Takes a request of an account.
+    /// Counts a request to an account.
     pub(crate) fn request(&self, account: &str, now: DateTime) -> Result<(), Rejection> {
         let limited = Limited::Account(account.into());
         self.take(limited, self.targets.requests_per_account, 1, now)
     }
 
-    /// Takes a request about messages.
+    /// Counts a request about messages.
     pub(crate) fn message(
         &self,
         account: &str,
@@ -77,7 +77,8 @@ impl Throttle {
         self.take(limited, self.targets.messages_per_queue, 1, now)
     }
 
-    /// Takes `count` entities of a partition. None asks whether the partition takes any.
+    /// Counts `count` entities of a partition. A count of 0 only checks whether the partition
+    /// accepts any.
     pub(crate) fn entities(
         &self,
         (account, table, partition_key): (&str, &str, &str),
@@ -88,7 +89,7 @@ impl Throttle {
         self.take(limited, self.targets.entities_per_partition, count, now)
     }
 
-    /// Notes entities that were read: how many a query finds is known when it has.
+    /// Counts entities that were read. Their number is known only after the query.
     pub(crate) fn note_entities(
         &self,
         (account, table, partition_key): (&str, &str, &str),
@@ -100,7 +101,7 @@ impl Throttle {
         *unused_at = now.ticks().max(*unused_at) + cost(self.targets.entities_per_partition, count);
     }
 
-    /// Forgets what has been taken.
+    /// Resets all limits.
     pub(crate) fn clear(&self) {
         self.unused_at.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -135,8 +136,7 @@ fn partition(account: &str, table: &str, partition_key: &str) -> Limited {
     Limited::Partition(account.into(), table.to_ascii_lowercase().into(), partition_key.into())
 }
 
-/// How long it takes until so much is there again. More than a second's worth never is, so it
-/// counts as a second's.
+/// The time that `count` units take to refill, at most one second.
 fn cost(rate: u32, count: usize) -> i64 {
     let ticks = SECOND.checked_div(i64::from(rate)).unwrap_or(SECOND + 1);
     ticks.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)).min(SECOND.max(ticks))
@@ -161,12 +161,12 @@ mod tests {
         assert_eq!((busy.code, busy.status.as_u16()), (ErrorCode::SERVER_BUSY, 503));
         throttle.entities(("a", "t", "q"), 10, at(0)).unwrap();
         throttle.entities(("b", "t", "p"), 10, at(0)).unwrap();
-        // A tenth of a second brings one back, and only one.
+        // A tenth of a second refills one unit.
         assert!(throttle.entities(place, 1, at(SECOND / 10 - 1)).is_err());
         throttle.entities(place, 1, at(SECOND / 10)).unwrap();
         assert!(throttle.entities(place, 1, at(SECOND / 10)).is_err());
         throttle.entities(place, 10, at(2 * SECOND)).unwrap();
-        // A page may have more than a second's worth, and is paid for later.
+        // A page may exceed a second's worth; later requests wait for it.
         throttle.note_entities(place, 1000, at(2 * SECOND));
         assert!(throttle.entities(place, 0, at(3 * SECOND - 1)).is_err());
         throttle.entities(place, 0, at(3 * SECOND)).unwrap();
