@@ -1,8 +1,8 @@
-//! Blob batches: up to 256 deletions or changes of tiers in one request.
+//! Blob batches: up to 256 deletions or tier changes in one request.
 //!
-//! Each request in a batch is authorized by itself and answered by itself: some may fail while
-//! others succeed. A batch that cannot be read is answered with one part that belongs to none of
-//! them, as the service does.
+//! Each request in a batch is authorized and answered separately: some may fail while others
+//! succeed. As in the service, a batch that cannot be parsed is answered with one part that belongs
+//! to none of its requests.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,8 @@ use crate::tls::Https;
 const SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Blob/1.0");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// Blob Batch, on the account or on a container, outside of which no request in it may reach.
+/// Blob Batch, on the account or on a container. On a container, all its requests must be for that
+/// container.
 pub(super) async fn submit(
     call: &Call<'_>,
     container: Option<&str>,
@@ -74,7 +75,7 @@ pub(super) async fn submit(
     Ok(answer)
 }
 
-/// The requests in a batch: all of one operation.
+/// Parses the requests in a batch, all of one operation.
 fn read<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Subrequest<'a>>, Rejection> {
     let subrequests = parse_batch(body, boundary).map_err(|error| {
         let message = format!("One of the request inputs is not valid: {error}.");
@@ -147,7 +148,7 @@ fn perform(
     }
 }
 
-/// The request as if it had come by itself.
+/// The request as if it had been sent separately.
 fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Parts {
     let Subrequest { method, uri, headers, .. } = subrequest;
     let (mut parts, ()) = Request::new(()).into_parts();
@@ -155,8 +156,8 @@ fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Parts {
     if let Some(https) = call.request.extensions.get::<Https>() {
         parts.extensions.insert(*https);
     }
-    // The version is the batch's. A token needs one, and does not sign it; a signature with the key
-    // would cover it.
+    // The version is the batch's. A token requires a version and does not sign it; a Shared Key
+    // signature would cover it.
     let scheme = parts.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let is_token = scheme
         .and_then(|text| text.get(..7))
@@ -175,7 +176,7 @@ fn not_allowed() -> Rejection {
     )
 }
 
-/// Writes a part, its headers in the service's order.
+/// Writes a part, with its headers in the service's order.
 fn write(
     writer: &mut ResponseWriter,
     content_id: Option<&str>,
@@ -211,7 +212,7 @@ fn write(
         headers.insert(header::CONTENT_TYPE, XML);
     }
     headers.insert(header::SERVER, SERVER);
-    // The message may hold line breaks; this is one line.
+    // The message may have several lines; the reason phrase is one line.
     let reason = reason.lines().next().unwrap_or_default();
     writer.add(content_id, status, reason, &headers, body.as_bytes());
 }

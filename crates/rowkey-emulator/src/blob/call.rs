@@ -1,4 +1,4 @@
-//! One request to the Blob service, from its address to the operation that answers it.
+//! One request to the Blob service: parses its address, and calls the operation that answers it.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use crate::route::Place;
 use crate::state::{Account, State};
 use crate::store::blob::Version;
 
-/// A request whose maker is known, and may do what it asks for.
+/// A request that is authenticated and authorized.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
@@ -30,12 +30,12 @@ pub(super) struct Call<'a> {
     pub(super) address: IpAddr,
     pub(super) access: &'a Access,
     pub(super) stamps: &'a Stamps,
-    /// The version that answers.
+    /// The version used for the response.
     pub(super) version: &'a str,
 }
 
-/// Authenticates, understands, authorizes and answers a request. Its body is read only when all
-/// that came before it is right.
+/// Authenticates, parses, authorizes and answers a request. Its body is read only if everything
+/// before it is valid.
 pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,
@@ -83,7 +83,7 @@ pub(crate) async fn answer(
     Ok(answer)
 }
 
-/// A container's name and a blob's.
+/// The names of a container and a blob.
 pub(super) type Names<'a> = (&'a str, &'a str);
 
 impl Call<'_> {
@@ -101,7 +101,7 @@ impl Call<'_> {
             (Target::Blob { container, blob }, Op::Blob(op)) => {
                 self.perform_on_blob((container, blob), op, body).await
             }
-            // An operation is on what its address names.
+            // The target of an operation is the one in its address.
             (Target::Account, Op::Container(_) | Op::Blob(_))
             | (Target::Container(_), Op::Blob(_)) => {
                 Err(Rejection::new(ErrorCode::INVALID_URI).into())
@@ -209,7 +209,7 @@ impl Call<'_> {
     }
 }
 
-/// A signature may name headers that blobs are to answer with instead of their own.
+/// Applies the response headers in a shared access signature, which override the blob's.
 fn override_headers(options: &Options<'_>, headers: &mut HeaderMap) {
     for (option, name) in [
         ("rscc", header::CACHE_CONTROL),
@@ -225,7 +225,7 @@ fn override_headers(options: &Options<'_>, headers: &mut HeaderMap) {
     }
 }
 
-/// An empty answer that says which version there is now.
+/// An empty response with the current version of the resource.
 pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
     let mut answer = respond::empty(status);
     write_version(answer.headers_mut(), version);
@@ -238,10 +238,10 @@ pub(super) fn write_version(headers: &mut HeaderMap, version: Version) {
     headers.insert(header::LAST_MODIFIED, respond::instant(version.modified));
 }
 
-/// A header that is yes.
+/// A header value for true.
 pub(super) const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// The version that a request gets which names none: the account's default, if it has one.
+/// The version for a request that names none: the account's default, if set.
 fn default_version(account: &Account, request: &Parts, options: &Options<'_>) -> Option<String> {
     let named = request.headers.contains_key(headers::VERSION)
         || options.get("api-version").is_some()

@@ -1,4 +1,5 @@
-//! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
+//! Operations that change a blob but not its content: headers, metadata, leases, snapshots,
+//! deletion.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
@@ -44,7 +45,7 @@ pub(super) fn set_metadata(
     Ok(answer)
 }
 
-/// Set Blob Tier: done at once, or begun when the blob is archived.
+/// Set Blob Tier: completed at once, or started if the blob is archived.
 pub(super) fn set_tier(
     call: &Call<'_>,
     (container, blob): Names<'_>,
@@ -107,7 +108,7 @@ pub(super) fn delete(
     let (container, _) = blobs.container_mut(container, now)?;
     container.delete(blob, what, guard, now)?;
     let mut answer = respond::empty(StatusCode::ACCEPTED);
-    // There is no soft delete.
+    // This server has no soft delete.
     answer.headers_mut().insert(names::DELETE_TYPE_PERMANENT, TRUE);
     Ok(answer)
 }
@@ -144,7 +145,7 @@ pub(super) fn lease(
     Ok(answer)
 }
 
-/// Adds what a lease operation answers; gives its status.
+/// Adds the headers of a lease operation's response, and returns its status.
 pub(super) fn write_lease(headers: &mut HeaderMap, leased: Leased) -> StatusCode {
     let (status, id) = match leased {
         Leased::Acquired(id) => (StatusCode::CREATED, Some(id)),

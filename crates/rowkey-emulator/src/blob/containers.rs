@@ -1,4 +1,4 @@
-//! Containers, lists of them and of blobs, and the service's documents.
+//! Containers, listings of containers and blobs, and the service's documents.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
@@ -24,7 +24,7 @@ use crate::store::properties;
 const FALSE: HeaderValue = HeaderValue::from_static("false");
 const SKU: HeaderValue = HeaderValue::from_static("Standard_RAGRS");
 const KIND: HeaderValue = HeaderValue::from_static("StorageV2");
-/// From this many names on a deleted container is freed on a thread of its own.
+/// A deleted container with at least this many names is freed on another thread.
 const LARGE: usize = 10_000;
 
 /// Create Container.
@@ -42,7 +42,7 @@ pub(super) fn create(
 pub(super) fn delete(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
     let container = call.account.blobs().delete(name, guard, call.stamps.now)?;
     if container.names() > LARGE {
-        // Freeing a million blobs takes a while; no request waits for it.
+        // Freeing a million blobs takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(container));
     }
     Ok(respond::empty(StatusCode::ACCEPTED))
@@ -163,7 +163,7 @@ pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
     documents::document(render::containers(endpoint, account, options, views, next))
 }
 
-/// How many entries a page has, of the most that were asked for.
+/// The number of entries on a page, given the requested maximum.
 fn room(call: &Call<'_>, most: Option<u32>, resumes: bool) -> usize {
     call.state.control.pages.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE), resumes)
 }
@@ -243,7 +243,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> Answer {
     documents::properties(call.account.blobs().properties())
 }
 
-/// Set Blob Service Properties: sections that are not sent stay as they are.
+/// Set Blob Service Properties: sections that are not sent remain unchanged.
 pub(super) async fn set_properties(
     call: &Call<'_>,
     body: &mut Incoming,

@@ -1,4 +1,4 @@
-//! Copies within an account. They are done when the answer is given, for both kinds of copy.
+//! Copies within an account. Both kinds of copy are complete when the response is sent.
 
 use http::uri::Uri;
 use http::{HeaderValue, Request, StatusCode, header};
@@ -43,12 +43,12 @@ pub(super) fn copy(
         &copy.source_guard,
         now,
     )?;
-    // Its pieces are shared, not copied.
+    // The content is shared, not copied.
     let original = original.clone();
     let Copy { source: address, .. } = copy;
     let copied = Copied {
         id: id.clone(),
-        // Without the signature, which is a secret.
+        // The query is dropped, because the signature in it is a secret.
         source: address.split('?').next().unwrap_or_default().to_owned(),
         completed: now,
         length: original.content.len(),
@@ -64,7 +64,7 @@ pub(super) fn copy(
     Ok(answer)
 }
 
-/// Abort Copy Blob: there is never one to abort.
+/// Abort Copy Blob: there is never a pending copy.
 pub(super) fn abort(
     call: &Call<'_>,
     (container, name): Names<'_>,
@@ -75,7 +75,7 @@ pub(super) fn abort(
     Err(Rejection::new(ErrorCode::NO_PENDING_COPY_OPERATION))
 }
 
-/// The blob that a copy is made of.
+/// The source of a copy.
 struct Source {
     container: String,
     blob: String,
@@ -83,7 +83,7 @@ struct Source {
 }
 
 impl Source {
-    /// Reads the address of the source, and finds out whether the caller may read it.
+    /// Parses the address of the source, and checks that the caller may read it.
     fn find(call: &Call<'_>, address: &str) -> Result<Self, Rejection> {
         let invalid = || {
             Rejection::new(ErrorCode::INVALID_HEADER_VALUE)
@@ -110,8 +110,8 @@ impl Source {
         let Target::Blob { container, blob } = target else { return Err(invalid()) };
         let op = parse::op(&parts.method, target, &options, &parts.headers)?;
         let Op::Blob(BlobOp::Read(Read { snapshot, .. }, _)) = op else { return Err(invalid()) };
-        // The holder of the account's key may read all of it. Others need a signature or a public
-        // container for the source, too.
+        // A caller with the account's key may read the whole account. Others need a signature or a
+        // public container for the source, too.
         if !matches!(call.access, Access::Key | Access::Token) {
             let caller = Caller {
                 service: Service::Blob,

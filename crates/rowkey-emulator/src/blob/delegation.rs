@@ -1,4 +1,4 @@
-//! Get User Delegation Key: a key to sign with, for the holder of a token.
+//! Get User Delegation Key: a signing key for the holder of a token.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::documents;
 use crate::rejection::invalid_document;
 use crate::respond::{Answer, Refused};
 
-/// How long a key is good, at most.
+/// The maximum validity of a key.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Get User Delegation Key.
@@ -33,7 +33,7 @@ pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answ
     let (Some(begin), Some(end)) = (begin, parse_time(&info.expiry)) else {
         return Err(Rejection::new(ErrorCode::INVALID_XML_NODE_VALUE).into());
     };
-    // A start that is past counts as now.
+    // A start in the past counts as now.
     let lasts = (end - begin.max(now)).to_std().unwrap_or_default();
     if lasts.is_zero() || lasts > LONGEST {
         return Err(Rejection::new(ErrorCode::INVALID_XML_NODE_VALUE).into());

@@ -1,18 +1,19 @@
-//! The Blob service over HTTP: requests to operations on the store, and back.
+//! The Blob service over HTTP: turns requests into operations on the store, and results into
+//! responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
+//! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
 //! | [`batch`] | several requests in one |
-//! | [`upload`] | bodies: in pieces, with their checksums |
-//! | [`write`](mod@write) | what puts bytes into a blob |
+//! | [`upload`] | request bodies: received in pieces, with their checksums |
+//! | [`write`](mod@write) | operations that write the content of a blob |
 //! | [`delegation`] | keys for user delegation signatures |
 //! | [`copy`] | copies within an account |
-//! | [`read`] | blobs and what describes them, in headers |
+//! | [`read`] | blobs, their properties and metadata |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
-//! | [`containers`] | containers, lists, and the service's documents |
-//! | [`wire`] | the formats: operations, requests, answers |
-//! | [`permit`] | what each operation needs of a shared access signature |
+//! | [`containers`] | containers, listings, and the service's documents |
+//! | [`wire`] | the formats: operations, requests, responses |
+//! | [`permit`] | the permissions that each operation requires |
 
 mod batch;
 pub(crate) mod call;

@@ -1,4 +1,4 @@
-//! What each operation needs of a shared access signature, and what everybody may do.
+//! The permissions that each operation requires of a shared access signature, and public access.
 
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::PublicAccess;
@@ -8,12 +8,12 @@ use super::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 use crate::auth::{Access, Need};
 use crate::state::Account;
 
-/// Any permission at all.
+/// Any permission is sufficient.
 const ANY: &[&str] = &[""];
-/// To put a blob with tags.
+/// The permissions to put a blob with tags.
 const TAGGED: &[&str] = &["wt", "ct"];
 
-/// Refuses an operation that the maker of the request may not do.
+/// Rejects an operation for which the request lacks the permissions.
 pub(super) fn check(
     access: &Access,
     account: &Account,
@@ -24,18 +24,19 @@ pub(super) fn check(
     access.allow(Service::Blob, &need(op, public))
 }
 
-/// The letters that an operation needs.
+/// The permissions that an operation requires.
 fn need(op: &Op<'_>, public: bool) -> Need {
     let need = |resource_type, account, resource| Need { resource_type, account, resource, public };
     match op {
         Op::Account(op) => match op {
-            // The batch itself needs a genuine signature, each request in it what it needs.
+            // The batch itself requires only a genuine signature; each request in it requires its
+            // permissions.
             AccountOp::Batch => need('s', ANY, ANY),
             AccountOp::FindByTags(_) => need('o', &["f"], &[]),
             AccountOp::GetInformation => {
                 need('s', &["r", "w", "d", "l", "c", "a"], &["r", "l", "w"])
             }
-            // Tokens alone.
+            // Available only with a token.
             AccountOp::GetUserDelegationKey => need('s', &[], &[]),
             AccountOp::GetProperties | AccountOp::GetStats => need('s', &["r"], &[]),
             AccountOp::ListContainers(_) => need('s', &["l"], &[]),
@@ -68,8 +69,8 @@ fn need(op: &Op<'_>, public: bool) -> Need {
             BlobOp::Copy(copy, _) if copy.tags.as_ref().is_none_or(|tags| !tags.is_empty()) => {
                 need('o', TAGGED, TAGGED)
             }
-            // Whether there is something to overwrite, for which `c` is not enough, is found out
-            // when it is done.
+            // Whether a blob would be overwritten, for which `c` is not sufficient, is checked when
+            // the operation is executed.
             BlobOp::Copy(..)
             | BlobOp::Put(..)
             | BlobOp::PutBlock(..)
@@ -84,7 +85,7 @@ fn need(op: &Op<'_>, public: bool) -> Need {
     }
 }
 
-/// Whether the container lets everybody do this.
+/// Whether the container permits this anonymously.
 fn is_public(account: &Account, target: Target<'_>, op: &Op<'_>) -> bool {
     let (Target::Container(name) | Target::Blob { container: name, .. }) = target else {
         return false;

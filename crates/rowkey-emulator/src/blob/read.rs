@@ -1,4 +1,4 @@
-//! Blobs and what describes them: Get Blob, its properties, its metadata, its blocks.
+//! Read operations: Get Blob, its properties, metadata, tags and blocks.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use rowkey_wire::blob::BlobType;
@@ -23,7 +23,7 @@ use crate::table::wire::parse::Wanted;
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const BLOCK_BLOB: HeaderValue = HeaderValue::from_static(BlobType::Block.as_str());
 const APPEND_BLOB: HeaderValue = HeaderValue::from_static(BlobType::Append.as_str());
-/// The longest range that is summed up.
+/// The longest range for which a checksum is computed.
 const MAX_SUMMED: u64 = 4 * 1024 * 1024;
 
 /// Get Blob and Get Blob Properties.
@@ -51,7 +51,7 @@ pub(super) fn read(
     let sums = range_sums(&what, blob, first, end)?;
     let mut answer = Response::new(body);
     let headers = answer.headers_mut();
-    // Enough for every blob without metadata, so that the map never grows.
+    // Room for every blob without metadata, so that the map never grows.
     headers.reserve(24);
     describe(headers, call, blob, what.snapshot);
     if let Some(md5) = &blob.headers.md5 {
@@ -80,7 +80,7 @@ pub(super) fn read(
     Ok(answer)
 }
 
-/// Adds what Get Blob Properties says of the access tier; Get Blob says nothing of it.
+/// Adds the access tier for Get Blob Properties; Get Blob does not return it.
 fn write_tier(headers: &mut HeaderMap, blob: &Blob, now: DateTime) {
     let Some(view) = blob.tier(now) else { return };
     headers.insert(names::ACCESS_TIER, HeaderValue::from_static(view.tier.as_str()));
@@ -95,7 +95,8 @@ fn write_tier(headers: &mut HeaderMap, blob: &Blob, now: DateTime) {
     }
 }
 
-/// What Get Blob Tags and Get Blob Metadata have in common: `answer` is made of the blob.
+/// The common part of Get Blob Tags and Get Blob Metadata; `answer` builds the response from the
+/// blob.
 pub(super) fn part(
     call: &Call<'_>,
     (container, name): Names<'_>,
@@ -112,7 +113,7 @@ pub(super) fn tags(blob: &Blob) -> Answer {
     documents::document(blob.tags.render())
 }
 
-/// What Get Blob Tags answers instead of 304: its conditions are for writers that read tags first.
+/// The error of Get Blob Tags in place of 304: its conditions are for writers that read tags first.
 pub(super) fn not_met(rejection: Rejection) -> Rejection {
     match rejection.status {
         StatusCode::NOT_MODIFIED => Rejection::new(ErrorCode::CONDITION_NOT_MET),
@@ -143,7 +144,7 @@ pub(super) fn block_list(
     let staged = entry.into_iter().flat_map(|entry| entry.staged(now)).collect::<Vec<_>>();
     let blob = match container.read(name, snapshot, guard, now) {
         Ok(blob) => Some(blob),
-        // Blocks without a list are there, though the blob is not.
+        // Uncommitted blocks exist even though the blob does not.
         Err(rejection)
             if rejection.code == ErrorCode::BLOB_NOT_FOUND
                 && snapshot.is_none()
@@ -173,7 +174,7 @@ pub(super) fn block_list(
     Ok(answer)
 }
 
-/// Adds what every answer says of a blob that was read.
+/// Adds the headers that every response about a blob has.
 fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Option<DateTime>) {
     write_version(headers, blob.version);
     headers.insert(header::ACCEPT_RANGES, BYTES);
@@ -204,7 +205,7 @@ fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Opt
         }
     }
     match snapshot {
-        // Recorded: this version alone repeats it.
+        // Recorded: only this version repeats it.
         Some(snapshot) if call.version == "2018-11-09" => {
             headers.insert(names::SNAPSHOT, respond::value(snapshot.to_iso7()));
         }
@@ -228,14 +229,14 @@ fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Opt
     }
 }
 
-/// The bytes from the first up to the end that a range means.
-/// `None` for one that begins after the last byte.
+/// The first byte of a range, and its end (exclusive). `None` for a range that begins after the
+/// last byte.
 fn cut(range: Range, length: u64) -> Option<(u64, u64)> {
     let end = range.last.map_or(length, |last| last.saturating_add(1).min(length));
     (range.first < length).then_some((range.first, end))
 }
 
-/// The answer to a range that begins after the last byte: a refusal that says how many there are.
+/// The response to a range that begins after the last byte: an error with the blob's length.
 fn out_of_range(call: &Call<'_>, length: u64) -> Answer {
     let failure = Failure::front_end(Rejection::new(ErrorCode::INVALID_RANGE));
     let wanted = Wanted { json: false, level: Metadata::None, atom: false };
@@ -245,7 +246,7 @@ fn out_of_range(call: &Call<'_>, length: u64) -> Answer {
     answer
 }
 
-/// The sums of a range, in the headers that carry them.
+/// The checksums of a range, in their headers.
 fn range_sums(
     what: &Read,
     blob: &Blob,

@@ -1,4 +1,4 @@
-//! Bodies of requests: taken in the pieces that they come in, summed up on the way.
+//! Request bodies: received in pieces, with their checksums computed on the way.
 
 use std::io;
 
@@ -14,15 +14,15 @@ use rowkey_wire::error::Rejection;
 use crate::respond::Refused;
 use crate::store::blob::Content;
 
-/// Bodies up to this many bytes are copied into memory of their own: pieces of connections'
-/// buffers would keep the whole buffer, a multiple of a small blob.
+/// Bodies up to this many bytes are copied into their own memory. A slice of the connection's
+/// buffer would keep the whole buffer, which is many times larger than a small blob.
 const SMALL: usize = 64 * 1024;
-/// The most bytes that one request may bring, for any purpose: all of it is kept in memory.
+/// The most bytes in the body of any request, because all of it is kept in memory.
 pub(super) const MAX_BODY: u64 = 1024 * 1024 * 1024;
-/// The most bytes of a document.
+/// The most bytes in an XML document.
 const MAX_DOCUMENT: u64 = 8 * 1024 * 1024;
 
-/// A body, and the sums over it that were wanted.
+/// A body, and the requested checksums of it.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) content: Content,
@@ -60,7 +60,7 @@ pub(super) async fn receive(
         if !is_small {
             content.push(piece);
         } else if length == expected && small.is_empty() {
-            // The usual case: all in one piece.
+            // The usual case: the body is one piece.
             content = Content::from(Bytes::copy_from_slice(&piece));
         } else {
             small.extend_from_slice(&piece);
@@ -73,7 +73,7 @@ pub(super) async fn receive(
     Ok(Upload { content, md5, crc64 })
 }
 
-/// Reads a document whole.
+/// Reads a whole document.
 pub(super) async fn receive_document(
     body: &mut Incoming,
     headers: &HeaderMap,
@@ -89,7 +89,7 @@ pub(super) async fn receive_document(
     Ok((document, upload))
 }
 
-/// Refuses a body that is not what its sums say.
+/// Rejects a body that does not match its checksums.
 pub(super) fn verify(sent: Sums, upload: &Upload) -> Result<(), Rejection> {
     verify_md5(sent.md5.as_ref().map(<[u8; 16]>::as_slice), upload)?;
     match (sent.crc64, upload.crc64) {
@@ -102,7 +102,7 @@ pub(super) fn verify(sent: Sums, upload: &Upload) -> Result<(), Rejection> {
     }
 }
 
-/// Refuses a body whose MD5 is another one.
+/// Rejects a body that does not match its MD5.
 pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rejection> {
     match (sent, upload.md5) {
         (Some(sent), Some(found)) if sent != found => Err(Rejection::new(ErrorCode::MD5_MISMATCH)
@@ -115,7 +115,7 @@ pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rej
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(io::Error::other)?;
-        // Trailers say nothing.
+        // Trailers are ignored.
         if let Ok(piece) = frame.into_data() {
             return Ok(Some(piece));
         }

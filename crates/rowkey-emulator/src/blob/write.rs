@@ -1,4 +1,4 @@
-//! What puts bytes into a blob: Put Blob, Put Block, Put Block List, Append Block.
+//! Operations that write the content of a blob: Put Blob, Put Block, Put Block List, Append Block.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
@@ -18,7 +18,7 @@ use crate::rejection::invalid_document;
 use crate::respond::{self, Answer, Refused};
 use crate::store::blob::Container;
 
-/// The first version that has CRC64.
+/// The first version with CRC64.
 const CRC64: &str = "2019-02-02";
 /// The first version with blocks of 4000 MiB.
 const LARGE_BLOCKS: &str = "2019-12-12";
@@ -114,7 +114,8 @@ pub(super) async fn put_block_list(
     container.put_block_list(blob, &list, description, &guard, version)?;
     drop(blobs);
     let mut answer = versioned(StatusCode::CREATED, version);
-    // Recorded: unlike blocks, lists are answered with this sum even if the client sent the other.
+    // Recorded: unlike for blocks, the response has this checksum even if the client sent the other
+    // one.
     let md5 = upload.md5.filter(|_| !has_crc64);
     write_sums(answer.headers_mut(), md5, upload.crc64);
     Ok(answer)
@@ -150,7 +151,7 @@ pub(super) async fn append(
     Ok(answer)
 }
 
-/// Refuses to overwrite a blob for a caller that may only create blobs.
+/// Rejects overwriting a blob if the caller may only create blobs.
 pub(super) fn check_overwrite(
     call: &Call<'_>,
     container: &Container,
@@ -162,7 +163,8 @@ pub(super) fn check_overwrite(
     Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
 }
 
-/// Blocks are answered with one sum: the MD5 if the client sent it or knows no other.
+/// The checksum in the response to a block: the MD5 if the client sent it or the version has no
+/// other.
 fn block_checksum(call: &Call<'_>, sums: Sums) -> Checksum {
     let crc64 = sums.md5.is_none() && call.version >= CRC64 || sums.crc64.is_some();
     Checksum::new(!crc64, crc64)

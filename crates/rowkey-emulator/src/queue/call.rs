@@ -1,4 +1,4 @@
-//! One request to the Queue service, from its address to the operation that answers it.
+//! One request to the Queue service: parses its address, and calls the operation that answers it.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ use crate::route::Place;
 use crate::service::too_large;
 use crate::state::{Account, State};
 
-/// A request whose maker is known, and may do what it asks for.
+/// A request that is authenticated and authorized.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
@@ -27,14 +27,14 @@ pub(super) struct Call<'a> {
     pub(super) place: &'a Place<'a>,
     pub(super) body: &'a Bytes,
     pub(super) stamps: &'a Stamps,
-    /// The version that answers.
+    /// The version used for the response.
     pub(super) version: &'a str,
 }
 
-/// The longest body of a request: a message all of whose characters are escaped.
+/// The longest body of a request: a message in which every character is escaped.
 const MAX_BODY: usize = 8 * MAX_MESSAGE;
 
-/// Authenticates, understands and authorizes a request by its head, reads its body and answers it.
+/// Authenticates, parses and authorizes a request by its head, reads its body and answers it.
 pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,

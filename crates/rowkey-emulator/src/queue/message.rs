@@ -1,4 +1,4 @@
-//! Messages: put, get, peek, update, delete, clear.
+//! Operations on messages: put, get, peek, update, delete, clear.
 
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
@@ -14,11 +14,11 @@ use crate::queue::wire::{parse, receipt};
 use crate::respond::{self, Answer};
 use crate::store::queue::Message;
 
-/// The first version whose answer to Put Message shows the message.
+/// The first version in which the response to Put Message contains the message.
 const SHOWS_PUT: &str = "2016-05-31";
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// What of a message an answer shows.
+/// The parts of a message that a response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Gotten,
@@ -33,7 +33,7 @@ pub(super) fn put(
     lifetime: Option<u32>,
     visibility: u32,
 ) -> Result<Answer, Rejection> {
-    // A missing queue is reported rather than a wrong body, as everywhere.
+    // As everywhere, a missing queue is reported before an invalid body.
     let mut queues = call.account.queues();
     queues.queue(queue)?;
     let text = parse::message(call.body)?.into_boxed_str();

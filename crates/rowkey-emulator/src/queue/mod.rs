@@ -1,12 +1,13 @@
-//! The Queue service over HTTP: requests to operations on the store, and back.
+//! The Queue service over HTTP: turns requests into operations on the store, and results into
+//! responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
+//! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
 //! | [`message`] | messages: put, get, peek, update, delete, clear |
 //! | [`queues`] | the queues themselves, and the service's documents |
-//! | [`wire`] | the formats: operations, requests, answers |
-//! | [`permit`] | what each operation needs of a shared access signature |
+//! | [`wire`] | the formats: operations, requests, responses |
+//! | [`permit`] | the permissions that each operation requires |
 
 pub(crate) mod call;
 mod message;

@@ -1,4 +1,4 @@
-//! What each operation needs of a shared access signature.
+//! The permissions that each operation requires of a shared access signature.
 
 use rowkey_wire::auth::Service;
 use rowkey_wire::error::Rejection;
@@ -6,12 +6,12 @@ use rowkey_wire::error::Rejection;
 use super::wire::op::Op;
 use crate::auth::{Access, Need};
 
-/// Refuses an operation that the maker of the request may not do.
+/// Rejects an operation for which the request lacks the permissions.
 pub(super) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
     access.allow(Service::Queue, &need(op))
 }
 
-/// The letters that an operation needs.
+/// The permissions that an operation requires.
 fn need(op: &Op<'_>) -> Need {
     let need =
         |resource_type, account, resource| Need { resource_type, account, resource, public: false };

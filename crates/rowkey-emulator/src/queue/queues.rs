@@ -1,4 +1,4 @@
-//! The queues themselves: create, delete, list, metadata, policies; and the service's documents.
+//! Operations on queues: create, delete, list, metadata, policies; and the service's documents.
 
 use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
@@ -16,7 +16,7 @@ use crate::store::properties;
 use crate::store::queue::Queue;
 use crate::store::queue::account::Created;
 
-/// From this many messages on a deleted queue is freed on a thread of its own.
+/// A deleted queue with at least this many messages is freed on another thread.
 const LARGE: usize = 10_000;
 
 /// Create Queue.
@@ -39,7 +39,7 @@ pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> 
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// Frees a queue. No request waits for a million messages.
+/// Frees a queue without delaying requests, even if it has a million messages.
 pub(super) fn drop_apart(queue: Queue) {
     if queue.kept() > LARGE {
         tokio::task::spawn_blocking(move || drop(queue));
@@ -96,7 +96,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> Answer {
     documents::properties(call.account.queues().properties())
 }
 
-/// Set Queue Service Properties: sections that are not sent stay as they are.
+/// Set Queue Service Properties: sections that are not sent remain unchanged.
 pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
     let sent = documents::read_properties(call.body)?;
     let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };

@@ -1,4 +1,4 @@
-//! Entity group transactions: many changes in one request, made together or not at all.
+//! Entity group transactions: several changes in one request, applied together or not at all.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
 const CONTINUATION: [&str; 2] =
     ["x-ms-continuation-NextPartitionKey", "x-ms-continuation-NextRowKey"];
 
-/// About how long the answer to a change is.
+/// The approximate length of the response to one change.
 const ANSWER_LEN: usize = 640;
 
-/// What the transaction failed at: the place of the part, and why.
+/// The failure of a transaction: the index of the part, and the error.
 type Failed = (usize, Rejection);
 
 /// Perform Entity Group Transaction.
@@ -66,8 +66,8 @@ pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// The answer to a changeset: one part for each change, or one that says what failed. And whether
-/// the changes were made.
+/// The response to a changeset: one part for each change, or one part with the error. The flag
+/// tells whether the changes were made.
 fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes), bool), Failure> {
     let (batch_id, changeset_id) = (call.state.ids.next(), call.state.ids.next());
     let mut writer = ResponseWriter::new(
@@ -78,12 +78,12 @@ fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes
     if let Err((_, rejection)) = &result
         && rejection.code == ErrorCode::SERVER_BUSY
     {
-        // Recorded for no transaction; but it is the whole request that is to come again.
+        // Not recorded for a transaction, but the whole request has to be repeated.
         return Err(Failure::data(rejection.clone()));
     }
     let committed = result.is_ok();
     if let Err((index, rejection)) = result {
-        // A single change is not numbered, unless there is no table for it.
+        // The error of a single change is not numbered, unless its table does not exist.
         let numbered = parts.len() > 1 || rejection.code == ErrorCode::TABLE_NOT_FOUND;
         let number = numbered.then_some(index);
         fail(call, parts.get(index), number, &rejection, &mut writer);
@@ -91,7 +91,7 @@ fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes
     Ok((writer.finish(), committed))
 }
 
-/// Makes the changes and writes their answers.
+/// Applies the changes and writes their responses.
 fn apply(
     call: &Call<'_>,
     parts: &[PartRequest<'_>],
@@ -102,7 +102,7 @@ fn apply(
         let rejection = Rejection::with_message(ErrorCode::INVALID_INPUT, message);
         return Err((MAX_BATCH_OPERATIONS - 1, rejection));
     }
-    // Each borrows from the one before: addresses, bodies, changes.
+    // Each of these borrows from the one before: addresses, bodies, changes.
     let addresses = each(parts, |part| Address::of(part, call.place.prefix))?;
     let mut checked: Option<&Arc<PartHead>> = None;
     let bodies = each(parts, |part| {
@@ -143,7 +143,7 @@ fn apply(
     Ok(())
 }
 
-/// Does something with every part, and says at which one it failed.
+/// Applies a function to every part; an error tells which part failed.
 fn each<'a, T>(
     parts: &'a [PartRequest<'a>],
     mut with: impl FnMut(&'a PartRequest<'a>) -> Result<T, Rejection>,
@@ -155,7 +155,7 @@ fn each<'a, T>(
         .collect()
 }
 
-/// The address of a part, decoded.
+/// The decoded address of a part.
 struct Address<'a> {
     path: Cow<'a, str>,
     options: Options<'a>,
@@ -188,15 +188,15 @@ fn understand<'a>(
     }
 }
 
-/// Writes the answers to changes that were made.
+/// Writes the responses to changes that were made.
 struct Answers<'a> {
     call: &'a Call<'a>,
     writer: &'a mut ResponseWriter,
     table: &'a Table,
-    /// The level that the last head asked for.
+    /// The metadata level that the previous head asked for.
     level: Option<(&'a Arc<PartHead>, Metadata)>,
     instants: IsoWriter,
-    // Kept from one answer to the next for their memory.
+    // Buffers, reused for every response.
     tag: Vec<u8>,
     location: String,
 }
@@ -247,7 +247,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Writes the one part of a batch that failed. `number` is what its message begins with.
+/// Writes the one part of a batch that failed. `number` is the prefix of its message.
 fn fail(
     call: &Call<'_>,
     part: Option<&PartRequest<'_>>,
@@ -278,7 +278,7 @@ fn fail(
     writer.part(status.as_u16(), reason, &headers, body.as_bytes());
 }
 
-/// The answer to a batch that is one query. Its failures are numbered.
+/// The response to a batch that is one query. Its errors are numbered.
 async fn query(call: &Call<'_>, part: &PartRequest<'_>) -> (String, Bytes) {
     let batch_id = call.state.ids.next();
     let mut writer = ResponseWriter::query(batch_id.to_str().unwrap_or_default());
@@ -322,7 +322,7 @@ fn content_id<'a>(part: &'a PartRequest<'_>) -> Option<(&'a str, &'a str)> {
     part.head.content_id.as_deref().map(|id| ("Content-ID", id))
 }
 
-/// Parts have a metadata level of their own.
+/// Each part has its own metadata level.
 fn level_of(part: &PartRequest<'_>) -> Metadata {
     parse::wanted(&Options::default(), &part.head.headers).level
 }

@@ -1,4 +1,4 @@
-//! One request to the Table service, from its address to the operation that answers it.
+//! One request to the Table service: parses its address, and calls the operation that answers it.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -23,7 +23,7 @@ use crate::table::wire::entity as odata;
 use crate::table::wire::op::{Address, Op, Target};
 use crate::table::wire::parse::{self, Wanted};
 
-/// A request whose maker is known.
+/// An authenticated request, with everything needed to answer it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(super) state: &'a State,
@@ -36,7 +36,7 @@ pub(crate) struct Call<'a> {
     pub(super) access: &'a Access,
 }
 
-/// A request whose maker is known by its head.
+/// A request that was authenticated by its head.
 pub(crate) struct Admitted<'a> {
     served: Served<'a>,
     options: Options<'a>,
@@ -65,7 +65,7 @@ pub(crate) fn admit<'a>(
     Ok(Admitted { served, options, access })
 }
 
-/// Authenticates a request, reads its body, understands, authorizes and answers it.
+/// Authenticates a request, reads its body, then parses, authorizes and answers it.
 pub(crate) async fn answer(
     state: &State,
     place: &Place<'_>,
@@ -82,7 +82,7 @@ pub(crate) async fn answer(
 }
 
 impl Admitted<'_> {
-    /// Refuses by the head what the sender may not do.
+    /// Rejects by the head what the request is not permitted to do.
     fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
         if let Access::Sas(_) = &self.access {
             let path = options::decode_path(place.path).map_err(Failure::front_end)?;
@@ -117,7 +117,7 @@ impl Admitted<'_> {
         let table = if let Target::Entities(table) = target { Some(table) } else { None };
         let op = parse::op(&method, target, options, &request.headers, &fields, state.strict);
         let op = op.map_err(|rejection| match table {
-            // That there is no table is noticed before what is missing in the entity (recorded).
+            // A missing table is reported before missing parts of the entity (recorded).
             Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
                 account.store().table(table).err().unwrap_or(rejection)
             }
@@ -159,7 +159,7 @@ impl Call<'_> {
         }
     }
 
-    /// Takes entities out of what their partition takes in a second, if the server counts that.
+    /// Counts entities towards their partition's throughput target, if the server throttles.
     pub(super) fn take_entities(
         &self,
         address: &Address<'_>,
@@ -170,18 +170,18 @@ impl Call<'_> {
         throttle.entities(place, count, self.stamps.now)
     }
 
-    /// What addresses in the answer are built from.
+    /// The base of the addresses in the response.
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin { account: &self.account.name, endpoint: &self.place.endpoint }
     }
 }
 
-/// Which part of the service refuses a request for this.
+/// The part of the service that rejects requests for this target.
 fn layer(target: &Target<'_>) -> fn(Rejection) -> Failure {
     if is_document(target) { Failure::front_end } else { Failure::data }
 }
 
-/// Whether errors are those of documents rather than of entities.
+/// Whether errors have the format used for XML documents rather than for entities.
 fn is_document(target: &Target<'_>) -> bool {
     matches!(target, Target::Acl(_) | Target::Batch | Target::Properties | Target::Stats)
 }

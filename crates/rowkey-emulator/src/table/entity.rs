@@ -1,4 +1,4 @@
-//! One entity: get, insert, update, delete.
+//! Operations on one entity: get, insert, update, delete.
 
 use http::StatusCode;
 use http::header::{self, HeaderValue};
@@ -84,14 +84,14 @@ pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Fai
     }
 }
 
-/// The tag of an entity written at this instant.
+/// The ETag of an entity written at this instant.
 pub(super) fn etag(timestamp: DateTime) -> HeaderValue {
     let mut text = Vec::with_capacity(ETAG_LEN);
     write_etag(&mut text, b"\"", &timestamp.iso());
     respond::value(text)
 }
 
-/// How entities of a table are to be shown.
+/// Options for rendering entities of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub(super) origin: Origin<'a>,
@@ -111,7 +111,7 @@ impl View<'_> {
         out
     }
 
-    /// The members of an entity, after the opening brace. `timestamp` is the row's.
+    /// Writes the members of an entity, after the opening brace. `timestamp` is the row's.
     pub(super) fn members(
         &self,
         out: &mut Vec<u8>,
@@ -136,8 +136,8 @@ impl View<'_> {
         }
     }
 
-    /// The selected properties: keys and Timestamp first, the others by name, and those that the
-    /// entity does not have as null.
+    /// Writes the selected properties: keys and Timestamp first, the others by name. Properties
+    /// that the entity does not have are null.
     fn selected(
         &self,
         out: &mut Vec<u8>,
@@ -147,7 +147,7 @@ impl View<'_> {
     ) {
         let has = |name: &str| select.names.iter().any(|selected| selected == name);
         let shape = row.shape();
-        // All members come with a comma before them, so the head's is one too many.
+        // All members come with a leading comma, so the trailing one of the head is removed.
         let after_head = out.pop_if(|last| *last == b',').is_some();
         let start = out.len();
         if has("PartitionKey") {

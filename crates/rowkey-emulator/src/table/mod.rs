@@ -1,14 +1,15 @@
-//! The Table service over HTTP: requests to operations on the store, and back.
+//! The Table service over HTTP: turns requests into operations on the store, and results into
+//! responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`call`] | [`Call`](call::Call): one request, authorized; which operation it is |
+//! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
 //! | [`entity`] | one entity: get, insert, update, delete |
-//! | [`page`] | queries for entities, in steps |
+//! | [`page`] | entity queries, in steps |
 //! | [`batch`] | entity group transactions |
-//! | [`tables`] | the tables themselves |
-//! | [`permit`] | what each operation needs of a shared access signature |
-//! | [`wire`] | the formats: operations, requests, answers |
+//! | [`tables`] | operations on tables |
+//! | [`permit`] | the permissions that each operation requires |
+//! | [`wire`] | the formats: operations, requests, responses |
 //! | [`service`] | access policies, service properties, statistics |
 
 mod batch;

@@ -1,4 +1,4 @@
-//! Queries for entities: one page, made in steps between which other requests are answered.
+//! Entity queries: builds one page in steps, so that other requests are answered in between.
 
 use http::StatusCode;
 use rowkey_wire::edm::{DateTime, IsoWriter};
@@ -15,7 +15,7 @@ use crate::store::filter::Compiled;
 use crate::store::query::{Cut, Scan, Step};
 use crate::table::wire::op::EntityQuery;
 
-/// How long the service looks for the rows of one page: 5 s in ticks.
+/// The time limit of the service for one page: 5 s, in ticks.
 const PAGE_TIME: i64 = 5 * 10_000_000;
 
 /// Query Entities.
@@ -72,21 +72,21 @@ fn is_late(begun: DateTime, now: DateTime) -> bool {
     now.ticks() - begun.ticks() > PAGE_TIME
 }
 
-/// Rows of a short range.
+/// The number of rows of a short range.
 const SHORT: usize = 128;
 
-/// A page in the making.
+/// A page that is being built.
 struct Page {
     scan: Scan,
     body: Vec<u8>,
     rows: usize,
-    /// Partitions and how many rows of each were taken, if the server counts that.
+    /// Partitions and the number of rows read from each, if the server throttles.
     read: Vec<(Key, usize)>,
     instants: IsoWriter,
 }
 
 impl Page {
-    /// Adds rows. The tables are locked for one step, not for the page.
+    /// Adds rows. The tables are locked for one step, not for the whole page.
     fn step(&mut self, call: &Call<'_>, table: &str, query: &EntityQuery) -> Result<Step, Failure> {
         let store = call.account.store();
         let table = store.table(table).map_err(Failure::data)?;
@@ -100,8 +100,8 @@ impl Page {
             render::begin_list(body, level, origin, table.name(), select);
         }
         Ok(scan.step(table, |partition_key, row_key, row| {
-            // It is known how long a row is: make room for those of a short range, and when it is no
-            // such range for all that may come.
+            // The length of a row is known now: reserve memory for a short range after the first
+            // row, and for the whole page once the range is no longer short.
             if *rows == 1 || *rows == SHORT {
                 let most = expected(query).min(table.rows());
                 let room = if *rows == 1 { most.min(SHORT) } else { most };
@@ -122,7 +122,7 @@ impl Page {
     }
 }
 
-/// How many rows a page will have, at most.
+/// The maximum number of rows on the page.
 fn expected(query: &EntityQuery) -> usize {
     query.top.unwrap_or(MAX_PAGE) as usize
 }

@@ -1,4 +1,5 @@
-//! What each operation needs of a shared access signature, and which entities one opens.
+//! The permissions that each operation requires of a shared access signature, and the entities that
+//! a signature makes accessible.
 
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
@@ -9,17 +10,17 @@ use crate::auth::{Access, Need, Scope};
 use crate::store::Key;
 use crate::store::query::Window;
 
-/// Refuses an operation that the maker of the request may not do.
+/// Rejects an operation for which the request lacks the permissions.
 pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
     let grant = match access {
         Access::Sas(grant) => grant,
-        // Recorded: with a token there is no such resource.
+        // Recorded: for a request with a token, this resource does not exist.
         Access::Token if matches!(op, Op::GetAcl(_) | Op::SetAcl(_)) => {
             return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND));
         }
         Access::Anonymous | Access::Key | Access::Token => return Ok(()),
     };
-    // Its parts are checked one by one.
+    // The parts of a batch are checked one by one.
     if *op == Op::Batch {
         return Ok(());
     }
@@ -35,7 +36,7 @@ pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
     }
 }
 
-/// Refuses by the head what the signature does not allow, before the body is read.
+/// Rejects by the head what the signature does not permit, before the body is read.
 pub(super) fn check_target(access: &Access, target: &Target<'_>) -> Result<(), Rejection> {
     let Access::Sas(grant) = access else { return Ok(()) };
     match (&grant.scope, target) {
@@ -55,8 +56,8 @@ pub(super) fn check_target(access: &Access, target: &Target<'_>) -> Result<(), R
     }
 }
 
-/// Outside its range a signature writes nothing, and sees nothing: an entity there is not found,
-/// and a query leaves it out.
+/// Outside its key range a signature permits no access: writes are rejected, an entity is not
+/// found, and a query leaves it out.
 fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
     let (address, code) = match op {
         Op::Change(change) => (&change.address, ErrorCode::AUTHORIZATION_FAILURE),
@@ -74,7 +75,7 @@ fn other_table() -> Rejection {
         .because("the shared access signature is for another table")
 }
 
-/// The letters that an operation needs.
+/// The permissions that an operation requires.
 fn need(op: &Op<'_>) -> Need {
     let need =
         |resource_type, account, resource| Need { resource_type, account, resource, public: false };

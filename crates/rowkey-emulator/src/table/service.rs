@@ -1,4 +1,4 @@
-//! Access policies, service properties, statistics: what is said in XML.
+//! Access policies, service properties and statistics: the operations with XML documents.
 
 use http::{StatusCode, header};
 use rowkey_wire::code::ErrorCode;
@@ -21,8 +21,8 @@ pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
 
 /// Set Table ACL. It takes effect at once; the service takes up to 30 s.
 pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
-    // Recorded: requests that accept anything are refused, those that accept XML are not, and
-    // neither are those that do not say.
+    // Recorded: requests that accept anything are rejected; those that accept XML, or have no
+    // `Accept`, are not.
     if call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*") {
         return Err(Failure::front_end(Rejection::new(ErrorCode::MEDIA_TYPE_NOT_SUPPORTED)));
     }
@@ -39,7 +39,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> Answer {
     respond::xml(StatusCode::OK, render_properties(call.account.store().properties()))
 }
 
-/// Set Table Service Properties: sections that are not sent stay as they are.
+/// Set Table Service Properties: sections that are not sent remain unchanged.
 pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
     let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
     let mut store = call.account.store();
@@ -50,7 +50,7 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(respond::empty(StatusCode::ACCEPTED))
 }
 
-/// Get Table Service Stats. The copy is the original, so it is never behind.
+/// Get Table Service Stats. The secondary is the primary itself, so it never lags.
 pub(super) fn get_stats(call: &Call<'_>) -> Answer {
     documents::stats(call.account, call.stamps)
 }

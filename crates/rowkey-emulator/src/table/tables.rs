@@ -1,4 +1,4 @@
-//! The tables themselves: create, delete, get, list.
+//! Operations on tables: create, delete, get, list.
 
 use http::StatusCode;
 use http::header;
@@ -10,7 +10,7 @@ use super::wire::location;
 use crate::respond::{self, Answer, Failure};
 use crate::table::wire::op::{Prefer, TableQuery};
 
-/// From this many entities on a deleted table is freed on a thread of its own.
+/// A deleted table with at least this many entities is freed on another thread.
 const LARGE: usize = 10_000;
 
 /// Create Table.
@@ -40,7 +40,7 @@ pub(super) fn create(
 pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
     let table = call.account.store().delete_table(name, call.stamps.now).map_err(Failure::data)?;
     if table.rows() > LARGE {
-        // Freeing a million rows takes a while; no request waits for it.
+        // Freeing a million rows takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(table));
     }
     Ok(respond::data_empty(StatusCode::NO_CONTENT))

@@ -1,4 +1,4 @@
-//! A certificate and its key: made at the start, or given in PEM and checked.
+//! A certificate and its key: generated at the start, or given in PEM and checked.
 
 use std::io;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use tokio_rustls::rustls::{self, InconsistentKeys, ServerConfig};
 
 use crate::clock::ServerClock;
 
-/// How long a certificate of the server's own is valid: what the strictest clients take, which are
-/// Apple's.
+/// How long a generated certificate is valid: the maximum that the strictest clients, Apple's,
+/// accept.
 const LIFETIME_DAYS: i64 = 825;
 const TICKS_A_DAY: i64 = 86_400 * 10_000_000;
 
-/// A certificate, with those that vouch for it, and its key, in PEM.
+/// A certificate, its chain and its key, in PEM.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(super) certificate: String,
@@ -32,9 +32,9 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A new one for these hosts and for `localhost`, which no authority vouches for.
+    /// Generates a self-signed certificate for these hosts and for `localhost`.
     pub(super) fn self_signed(hosts: &[String]) -> io::Result<Self> {
-        // Hosts may begin with the account's name, and a `*` stands for one label alone.
+        // Hosts may begin with the account's name, and a `*` stands for one label only.
         let usual = [
             "localhost",
             "*.localhost",
@@ -53,7 +53,7 @@ impl Identity {
         params.distinguished_name.push(DnType::CommonName, "rowkey-server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Clients compare with real clocks, also when the server's clock is manual.
+        // Clients compare with real time, even when the server's clock is manual.
         let now = ServerClock::real().now();
         let day = |days: i64| -> io::Result<_> {
             let ticks = now.ticks() + days * TICKS_A_DAY;
@@ -73,7 +73,7 @@ impl Identity {
         })
     }
 
-    /// What makes connections secure with it.
+    /// The TLS acceptor with this certificate.
     pub(super) fn acceptor(&self) -> io::Result<TlsAcceptor> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain: Vec<_> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
@@ -111,9 +111,9 @@ impl Identity {
     }
 }
 
-/// Refuses a key that is not the certificate's. Certificates of version 1, such as the one that
-/// Azurite's tests have, are not read by the TLS library, which servers need not; their key is
-/// somewhere in them all the same.
+/// Rejects a key that does not belong to the certificate. The TLS library does not parse
+/// certificates of version 1, such as the one in Azurite's tests, and a server does not need to.
+/// For those, this only checks that the certificate contains the public key.
 fn check_match(identity: &CertifiedKey) -> io::Result<()> {
     let mismatch = || wrong("the certificate's key is the key of another certificate");
     match identity.keys_match() {
@@ -137,10 +137,10 @@ fn unusable(error: &rustls::Error) -> io::Error {
     wrong(&format!("the certificate cannot be used: {error}"))
 }
 
-/// The usual text form: base64 in lines of 64 characters between two that say what it is.
+/// The PEM form: base64 in lines of 64 characters between two lines with the label.
 fn pem(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
-    // 48 bytes are 64 characters.
+    // 48 bytes are 64 characters in base64.
     for line in der.chunks(48) {
         text.push_str(&BASE64_STANDARD.encode(line));
         text.push('\n');

@@ -1,4 +1,4 @@
-//! HTTPS: which certificate the server shows, if any. Without the feature `tls`, servers speak HTTP.
+//! HTTPS and the server's certificate. Without the feature `tls`, servers speak HTTP.
 
 #[cfg(feature = "tls")]
 mod identity;
@@ -7,11 +7,11 @@ use std::io;
 
 #[cfg(feature = "tls")]
 use identity::Identity;
-/// What makes a connection secure.
+/// Accepts TLS connections.
 #[cfg(feature = "tls")]
 pub(crate) use tokio_rustls::TlsAcceptor as Acceptor;
 
-/// What makes a connection secure: without the feature `tls` there is none.
+/// Accepts TLS connections. Without the feature `tls` there is no acceptor.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
 pub(crate) enum Acceptor {}
@@ -27,16 +27,16 @@ impl Acceptor {
     }
 }
 
-/// What requests that came over HTTPS carry.
+/// Marks requests that came over HTTPS, in their extensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Https;
 
-/// What a server speaks.
+/// The scheme that a server speaks.
 #[derive(Clone, Default)]
 pub(crate) enum Scheme {
     #[default]
     Http,
-    /// HTTPS, with a certificate that is made at the start.
+    /// HTTPS, with a certificate that is generated at the start.
     #[cfg(feature = "tls")]
     Made,
     /// HTTPS, with this certificate.
@@ -51,7 +51,7 @@ impl Scheme {
         Self::Given(Identity { certificate, key })
     }
 
-    /// The certificate in PEM, when there is one.
+    /// The certificate in PEM, if there is one.
     #[cfg(feature = "tls")]
     pub(crate) fn certificate(&self) -> Option<&str> {
         match self {
@@ -60,7 +60,7 @@ impl Scheme {
         }
     }
 
-    /// Makes the certificate that is to be made, for these hosts.
+    /// Generates the certificate, if one is to be generated, for these hosts.
     #[cfg_attr(not(feature = "tls"), expect(clippy::unnecessary_wraps, reason = "as with `tls`"))]
     pub(crate) fn make(
         &mut self,
@@ -76,7 +76,7 @@ impl Scheme {
         Ok(())
     }
 
-    /// What makes connections secure, when the certificate is there.
+    /// The TLS acceptor, if there is a certificate.
     #[cfg_attr(not(feature = "tls"), expect(clippy::unnecessary_wraps, reason = "as with `tls`"))]
     pub(crate) fn acceptor(&self) -> io::Result<Option<Acceptor>> {
         match self {

@@ -1,9 +1,8 @@
-//! Blob batches: several requests in one `multipart/mixed` body, and their responses
-//! (the server's half).
+//! Blob batches: several requests in one `multipart/mixed` body, and their responses.
 //!
-//! Each part of the request holds an HTTP request without a body; a `Content-ID` in the part's own
-//! head says which response belongs to it. Nothing but `Content-ID` and the media type are read of
-//! a part's head.
+//! Each part of the request holds an HTTP request without a body. A `Content-ID` in the part's own
+//! head tells which response belongs to it. Only `Content-ID` and the media type are read from a
+//! part's head.
 //!
 //! Reference: [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch).
 
@@ -11,37 +10,37 @@ use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
-/// Subrequests of a batch.
+/// The most subrequests in a batch.
 pub(crate) const MAX_SUBREQUESTS: usize = 256;
-/// Bytes of the body of a batch.
+/// The most bytes in the body of a batch.
 pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of the content id of a part.
+/// The most bytes in the `Content-ID` of a part.
 const MAX_CONTENT_ID: usize = 64;
 
 /// A request in a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Subrequest<'a> {
-    /// What the part is called.
+    /// The `Content-ID` of the part.
     pub(crate) content_id: &'a str,
     /// The method.
     pub(crate) method: Method,
-    /// The address: a path and a query, exactly as they were written.
+    /// The address: a path and a query, exactly as sent.
     pub(crate) uri: Uri,
     /// The headers.
     pub(crate) headers: HeaderMap,
 }
 
-/// The body is not a batch.
+/// The error for a body that is not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidBatch {
-    /// Where in the body, in bytes from its start.
+    /// The position in the body, in bytes from its start.
     pub(crate) at: usize,
-    /// What is wrong there.
+    /// What is wrong at that position.
     pub(crate) problem: &'static str,
 }
 
 impl std::fmt::Display for InvalidBatch {
-    /// Never shows any of the body.
+    /// Shows no part of the body.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (at byte {})", self.problem, self.at)
     }
@@ -49,13 +48,14 @@ impl std::fmt::Display for InvalidBatch {
 
 impl std::error::Error for InvalidBatch {}
 
-/// Reads the subrequests of a batch: at least one. Stops after one more than may be in a batch.
+/// Parses the subrequests of a batch, of which there is at least one. Stops after one more than the
+/// maximum.
 pub(crate) fn parse<'a>(
     body: &'a [u8],
     boundary: &str,
 ) -> Result<Vec<Subrequest<'a>>, InvalidBatch> {
     let mut lines = Lines { body, at: 0 };
-    // What comes before the first delimiter is no part of it.
+    // Text before the first delimiter is ignored.
     let mut is_open = loop {
         if let Some(closes) = delimiter(lines.require()?, boundary) {
             break !closes;
@@ -73,7 +73,7 @@ pub(crate) fn parse<'a>(
     Ok(subrequests)
 }
 
-/// Reads a part and the delimiter behind it; tells whether that closes the batch.
+/// Parses a part and the delimiter after it; returns whether that delimiter closes the batch.
 fn read_part<'a>(
     lines: &mut Lines<'a>,
     boundary: &str,
@@ -137,7 +137,7 @@ fn delimiter(line: &[u8], boundary: &str) -> Option<bool> {
 /// The name and the value of a header.
 type Header<'a> = (&'a [u8], &'a [u8]);
 
-/// The lines of a body; they end with CRLF or with LF alone.
+/// The lines of a body, which end with CRLF or with LF.
 struct Lines<'a> {
     body: &'a [u8],
     at: usize,
@@ -158,7 +158,7 @@ impl<'a> Lines<'a> {
         Ok(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// The next header; none at the empty line that ends a head.
+    /// The next header; `None` at the empty line that ends a head.
     fn header(&mut self) -> Result<Option<Header<'a>>, InvalidBatch> {
         let line = self.require()?;
         if line.is_empty() {
@@ -182,12 +182,13 @@ pub(crate) struct ResponseWriter {
 }
 
 impl ResponseWriter {
-    /// Begins a body; `id` makes its boundary.
+    /// Starts a body, whose boundary contains `id`.
     pub(crate) fn new(id: &str) -> Self {
         Self { boundary: format!("batchresponse_{id}"), body: String::new() }
     }
 
-    /// Adds a response. One without `content_id` is about the whole batch, and the only one.
+    /// Adds a response. A response without `content_id` is about the whole batch, and is the only
+    /// one.
     pub(crate) fn add(
         &mut self,
         content_id: Option<&str>,
@@ -247,7 +248,7 @@ mod tests {
         for text in ["multipart/mixed", "multipart/mixed; boundary=", "text/plain; boundary=b"] {
             assert_eq!(boundary(text), None, "{text}");
         }
-        // Line ends of LF alone, text before the first delimiter, no line end behind the last.
+        // Line ends of LF only, text before the first delimiter, no line end after the last.
         let bare = PYTHON.replace("\r\n", "\n");
         let framed = format!("before\r\n{}", PYTHON.trim_end());
         for body in [PYTHON, &bare, &framed] {

@@ -1,4 +1,4 @@
-//! Which blocks make up a blob: the bodies of Put Block List and Get Block List.
+//! The bodies of Put Block List and Get Block List.
 //!
 //! Reference: [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list).
 
@@ -6,7 +6,7 @@ use rowkey_wire::blob::BlockSource;
 use rowkey_wire::limits::MAX_BLOCKS;
 use rowkey_wire::xml::{Element, Writer, XmlError};
 
-/// The body of Put Block List.
+/// Parses the body of Put Block List.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<(BlockSource, String)>, XmlError> {
     let mut blocks = Vec::new();
     let root = Element::read_children(body, "BlockList", |child| {
@@ -25,7 +25,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<(BlockSource, String)>, XmlError>
     Ok(blocks)
 }
 
-/// The answer to Get Block List. Lists that were not asked for are `None`.
+/// The response to Get Block List. Lists that were not requested are `None`.
 pub(crate) fn render<'a, C, U>(committed: Option<C>, uncommitted: Option<U>) -> String
 where
     C: ExactSizeIterator<Item = (&'a str, u64)>,

@@ -1,8 +1,8 @@
-//! Where a list of blobs goes on: opaque to clients, `2!length!base64` to those who look.
+//! The continuation marker of a listing: opaque to clients, `2!length!base64` inside.
 //!
-//! Recorded: `2!68!MDAwMDA2IWJsb2JhMyEwMDAwMjghOTk5OS0xMi0zMVQyMzo1OTo1OS45OTk5OTk5WiE-` holds
+//! Recorded: `2!68!MDAwMDA2IWJsb2JhMyEwMDAwMjghOTk5OS0xMi0zMVQyMzo1OTo1OS45OTk5OTk5WiE-` contains
 //! `000006!bloba3!000028!9999-12-31T23:59:59.9999999Z!`: a name and a snapshot, each after its
-//! length; the end of time stands for the blob itself.
+//! length. The latest possible time stands for the blob itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,12 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-/// What a list goes on with.
+/// The entry at which a listing continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// The name of a blob, or what a prefix begins with.
+    /// The name of a blob, or a prefix in a listing with a delimiter.
     pub(crate) name: String,
-    /// The snapshot; none for the blob itself.
+    /// The snapshot; `None` for the blob itself.
     pub(crate) snapshot: Option<DateTime>,
 }
 
@@ -29,7 +29,7 @@ impl Marker {
         format!("2!{}!{text}", text.len())
     }
 
-    /// Reads the option `marker`.
+    /// Decodes the option `marker`.
     pub(crate) fn decode(text: &str) -> Result<Self, Rejection> {
         Self::read(text).ok_or_else(|| Rejection::new(ErrorCode::INVALID_MARKER))
     }
@@ -49,7 +49,7 @@ impl Marker {
     }
 }
 
-/// What follows a length, and what comes after it.
+/// The text after a length, and the rest after it.
 fn sized(text: &str) -> Option<(&str, &str)> {
     let (length, rest) = text.split_once('!')?;
     let length: usize = length.parse().ok()?;

@@ -1,14 +1,14 @@
-//! The Blob service's half of the wire: requests to operations, and operations' results to answers.
+//! The Blob service's formats: parses requests into operations, and renders responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`op`] | [`Op`](op::Op): the closed set of operations |
-//! | [`parse`] | a request to an operation, or the rejection that the service would give |
-//! | [`values`] | single headers and options to what they mean |
-//! | [`unsupported`] | which features are refused, and how |
+//! | [`op`] | [`Op`](op::Op): the operations, as a closed set |
+//! | [`parse`] | requests to operations, or to the service's errors |
+//! | [`values`] | single headers and options |
+//! | [`unsupported`] | unsupported features, and their error |
 //! | [`render`] | lists of containers and blobs |
-//! | [`marker`] | where a list goes on |
-//! | [`block_list`] | which blocks make up a blob |
+//! | [`marker`] | continuation markers of listings |
+//! | [`block_list`] | the bodies of Put Block List and Get Block List |
 //! | [`batch`] | several requests in one, and their responses |
 //! | [`tag`] | entity tags, and the conditions that requests carry |
 //! | [`tags`], [`tag_filter`] | blob index tags, and expressions over them |

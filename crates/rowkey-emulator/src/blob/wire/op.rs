@@ -1,7 +1,7 @@
-//! The closed set of what can be asked of the Blob service.
+//! The operations of the Blob service, as a closed set.
 //!
-//! As for tables, an address names a [`Target`], and all of a request together an [`Op`]. Bodies
-//! are not looked at here: those of blobs are as long as they like, and come a piece at a time.
+//! As for tables, an address names a [`Target`], and the whole head of a request an [`Op`]. Bodies
+//! are not parsed here: those of blobs may be very long, and arrive in pieces.
 
 use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders, LeaseAction, PublicAccess, Sums};
 use rowkey_wire::edm::DateTime;
@@ -14,7 +14,7 @@ use super::tag_filter::TagFilter;
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
 
-/// What an address names.
+/// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// The account.
@@ -25,7 +25,7 @@ pub(crate) enum Target<'a> {
     Blob {
         /// The container.
         container: &'a str,
-        /// The blob, with all slashes of its name.
+        /// The blob, including all slashes in its name.
         blob: &'a str,
     },
 }
@@ -85,16 +85,16 @@ pub(crate) enum AccountOp {
     SetProperties,
 }
 
-/// The options of a list of containers.
+/// The options of List Containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListContainers {
-    /// What names begin with.
+    /// The prefix of the names to list.
     pub(crate) prefix: String,
-    /// The name to go on with.
+    /// The name at which to continue.
     pub(crate) marker: String,
-    /// The most in a page, as the client said.
+    /// The maximum number of entries on a page, as sent.
     pub(crate) max_results: Option<u32>,
-    /// Whether metadata is wanted.
+    /// Whether to include metadata.
     pub(crate) metadata: bool,
 }
 
@@ -127,51 +127,51 @@ pub(crate) enum ContainerOp {
     SetMetadata(Metadata, Guard),
 }
 
-/// The options of a list of blobs.
+/// The options of List Blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct ListBlobs {
-    /// What names begin with.
+    /// The prefix of the names to list.
     pub(crate) prefix: String,
-    /// What ends the part of a name that is listed, `/`; none: whole names are.
+    /// The delimiter, `/`, after which names are collapsed into prefixes; `None` lists whole names.
     pub(crate) delimiter: Option<String>,
-    /// Where to go on.
+    /// The entry at which to continue.
     pub(crate) marker: Option<Marker>,
-    /// The first name to list, `startFrom`; empty: the first there is.
+    /// The first name to list, `startFrom`; empty for the beginning.
     pub(crate) start_from: String,
-    /// The first name not to list, `endBefore`.
+    /// The first name after the listing, `endBefore`.
     pub(crate) end_before: Option<String>,
-    /// The most in a page, as the client said.
+    /// The maximum number of entries on a page, as sent.
     pub(crate) max_results: Option<u32>,
-    /// Whether copies are described.
+    /// Whether to include the properties of copies.
     pub(crate) copy: bool,
-    /// Whether metadata is wanted.
+    /// Whether to include metadata.
     pub(crate) metadata: bool,
-    /// Whether snapshots are listed, too.
+    /// Whether to include snapshots.
     pub(crate) snapshots: bool,
-    /// Whether tags are wanted.
+    /// Whether to include tags.
     pub(crate) tags: bool,
-    /// Whether blobs are listed that so far are blocks without a list.
+    /// Whether to include blobs that have only uncommitted blocks.
     pub(crate) uncommitted: bool,
 }
 
-/// The options of a search for blobs by their tags.
+/// The options of Find Blobs by Tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FindByTags {
-    /// The expression as it was sent.
+    /// The expression as sent.
     pub(crate) text: String,
     /// The expression.
     pub(crate) filter: TagFilter,
-    /// Where to go on: a container and a blob, with a slash between.
+    /// The entry at which to continue: a container and a blob, separated by a slash.
     pub(crate) marker: Option<Marker>,
-    /// The most in a page, as the client said.
+    /// The maximum number of entries on a page, as sent.
     pub(crate) max_results: Option<u32>,
 }
 
-/// What is required before something is read or changed.
+/// The lease and the conditions that an operation requires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Guard {
-    /// The lease that the client says it holds.
+    /// The lease id that the client sent.
     pub(crate) lease: Option<Uuid>,
     /// The conditions.
     pub(crate) conditions: Conditions,
@@ -227,16 +227,16 @@ pub(crate) enum BlobOp<'a> {
     Snapshot(Metadata, Guard),
 }
 
-/// What a blob is described with when it is written.
+/// The properties of a blob that are set when it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Description {
-    /// The headers of HTTP.
+    /// The HTTP headers.
     pub(crate) headers: ContentHeaders,
     /// The metadata.
     pub(crate) metadata: Metadata,
     /// The tags.
     pub(crate) tags: Tags,
-    /// The access tier; none: that of the blob that is overwritten, or else the default.
+    /// The access tier; `None` keeps that of an overwritten blob, or uses the default.
     pub(crate) tier: Option<AccessTier>,
 }
 
@@ -245,24 +245,24 @@ pub(crate) struct Description {
 pub(crate) struct SetTier {
     /// The tier.
     pub(crate) tier: AccessTier,
-    /// How urgently an archived blob is wanted back.
+    /// The priority of rehydrating an archived blob.
     pub(crate) priority: RehydratePriority,
-    /// The snapshot; none: the blob itself.
+    /// The snapshot; `None` for the blob itself.
     pub(crate) snapshot: Option<DateTime>,
 }
 
-/// A blob that is put at once.
+/// A blob that is written in one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Put {
-    /// Its sort.
+    /// The blob's type.
     pub(crate) kind: BlobType,
-    /// What it is described with.
+    /// Its headers, metadata, tags and tier.
     pub(crate) description: Description,
-    /// The sums of the body.
+    /// The checksums of the body.
     pub(crate) sums: Sums,
 }
 
-/// What is deleted.
+/// What Delete Blob deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delete {
     /// The blob, if it has no snapshots.
@@ -275,29 +275,29 @@ pub(crate) enum Delete {
     Snapshots,
 }
 
-/// Which blocks are listed.
+/// Which blocks Get Block List returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockLists {
     /// Both.
     All,
-    /// Those that the blob is made of.
+    /// The blocks that the blob consists of.
     Committed,
-    /// Those that were put since.
+    /// The blocks that are not committed.
     Uncommitted,
 }
 
-/// What is read.
+/// What Get Blob or Get Blob Properties reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// The snapshot; none: the blob itself.
+    /// The snapshot; `None` for the blob itself.
     pub(crate) snapshot: Option<DateTime>,
-    /// Whether the content is wanted, not only what describes it.
+    /// Whether the content is returned, not only the properties.
     pub(crate) content: bool,
-    /// The part that is wanted.
+    /// The requested range.
     pub(crate) range: Option<Range>,
-    /// Whether the MD5 of that part is wanted.
+    /// Whether the MD5 of the range is requested.
     pub(crate) range_md5: bool,
-    /// Whether the CRC64 of that part is wanted.
+    /// Whether the CRC64 of the range is requested.
     pub(crate) range_crc64: bool,
 }
 
@@ -306,27 +306,27 @@ pub(crate) struct Read {
 pub(crate) struct Range {
     /// The first byte, counted from 0.
     pub(crate) first: u64,
-    /// The last byte; none: the end.
+    /// The last byte; `None` for the end.
     pub(crate) last: Option<u64>,
 }
 
 /// A copy of another blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copy<'a> {
-    /// The address of the other blob.
+    /// The address of the source.
     pub(crate) source: &'a str,
-    /// What is required of the other blob.
+    /// The lease and conditions on the source.
     pub(crate) source_guard: Guard,
-    /// Metadata; none: that of the other blob.
+    /// The metadata; if empty, that of the source.
     pub(crate) metadata: Metadata,
-    /// The tags; none: those of the other blob.
+    /// The tags; `None` keeps those of the source.
     pub(crate) tags: Option<Tags>,
-    /// The access tier; none: that of the blob that is overwritten, or else the default.
+    /// The access tier; `None` keeps that of an overwritten blob, or uses the default.
     pub(crate) tier: Option<AccessTier>,
-    /// How urgently the content of an archived blob is wanted.
+    /// The priority of rehydrating an archived source.
     pub(crate) priority: RehydratePriority,
     /// Whether the copy of an append blob is sealed.
     pub(crate) seal: bool,
-    /// Whether the copy must be done when the answer comes.
+    /// Whether the copy must be complete when the response is sent.
     pub(crate) sync: bool,
 }

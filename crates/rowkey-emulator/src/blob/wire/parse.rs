@@ -1,4 +1,4 @@
-//! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
+//! Parses requests into [`Op`]s, or into the errors that the service would return.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,16 +21,16 @@ use super::unsupported::{self, unsupported};
 use super::values;
 use crate::options::Options;
 
-/// Bytes in the id of a block, before base64.
+/// The most bytes in the id of a block, before base64.
 const MAX_BLOCK_ID: usize = 64;
 
-/// What a decoded path below the account's endpoint, and the query, name.
+/// The resource named by the query and by the decoded path below the account's endpoint.
 pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if path.is_empty() {
         return match options.get("restype") {
-            // The JavaScript library takes the account in a path-style address for a container when it
-            // sends a batch to the account.
+            // The JavaScript library treats the account in a path-style address as a container when
+            // it sends a batch to the account.
             Some("container") if options.get("comp") != Some("batch") => Target::Container(ROOT),
             _ => Target::Account,
         };
@@ -43,7 +43,7 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Target<'a> {
     }
 }
 
-/// Everything that a request says but its body, put together.
+/// Parses everything in a request except its body.
 pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
@@ -158,7 +158,7 @@ fn list_blobs(options: &Options<'_>) -> Result<ListBlobs, Rejection> {
             "snapshots" => list.snapshots = true,
             "tags" => list.tags = true,
             "uncommittedblobs" => list.uncommitted = true,
-            // Nothing turns these features on, so there is nothing to include.
+            // These features cannot be enabled, so there is nothing to include.
             "deleted"
             | "deletedwithversions"
             | "immutabilitypolicy"
@@ -190,7 +190,7 @@ fn find_by_tags(options: &Options<'_>) -> Result<FindByTags, Rejection> {
     })
 }
 
-/// An option that is there and not empty.
+/// The value of an option that is present and not empty.
 fn option<'a>(options: &'a Options<'_>, name: &str) -> Option<&'a str> {
     options.get(name).filter(|text| !text.is_empty())
 }
@@ -341,7 +341,7 @@ fn put(headers: &HeaderMap) -> Result<BlobOp<'_>, Rejection> {
     Ok(BlobOp::Put(put, values::guard(headers)?))
 }
 
-/// What a blob that is put is described with besides its headers.
+/// The properties of a blob that is written, besides its HTTP headers.
 fn description(content: ContentHeaders, headers: &HeaderMap) -> Result<Description, Rejection> {
     Ok(Description {
         headers: content,
@@ -351,7 +351,7 @@ fn description(content: ContentHeaders, headers: &HeaderMap) -> Result<Descripti
     })
 }
 
-/// The tags of a copy: those that are sent, unless the other blob's are asked for.
+/// The tags of a copy: those in the request, unless it asks for those of the source.
 fn copy_tags(headers: &HeaderMap) -> Result<Option<Tags>, Rejection> {
     let tags = values::tags(headers)?;
     match values::text(headers, &names::COPY_SOURCE_TAG_OPTION)? {
@@ -370,7 +370,7 @@ fn put_block<'a>(options: &Options<'_>, headers: &HeaderMap) -> Result<BlobOp<'a
         Rejection::new(ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER)
             .detail("QueryParameterName", "blockid")
     })?;
-    // Clients that do not encode `+` mean it.
+    // A `+` that a client did not encode arrives as a space.
     let id = id.replace(' ', "+");
     let length = STANDARD.decode(&id).map_err(|_| {
         values::invalid_option("blockid", &id).detail("Reason", "Not a valid base64 string.")

@@ -1,4 +1,4 @@
-//! Lists of containers and of blobs as the service writes them (the server's half).
+//! Renders lists of containers and of blobs as the service writes them.
 
 use std::fmt::Write as _;
 
@@ -15,105 +15,105 @@ use super::tag::Tag;
 use super::tags::{self, Tags};
 use super::tier::{AccessTier, TierView};
 
-/// The first version that lists when a blob was created.
+/// The first version in which listings contain the creation time of a blob.
 const CREATION_TIME: &str = "2017-11-09";
-/// The first version that lists whether a blob is encrypted.
+/// The first version in which listings tell whether a blob is encrypted.
 const ENCRYPTED: &str = "2016-05-31";
-/// The first version that lists a checksum that no blob has.
+/// The first version in which listings contain a CRC64, which is always empty.
 const CRC64: &str = "2019-02-02";
-/// The first version that has access tiers.
+/// The first version with access tiers.
 pub(crate) const TIERS: &str = "2017-04-17";
-/// The first version that has tags.
+/// The first version with tags.
 pub(crate) const TAGS: &str = "2019-12-12";
-/// The first version whose searches answer with all tags that were searched for.
+/// The first version in which a search returns all tags that were searched for.
 const FOUND_TAGS: &str = "2020-04-08";
 
-/// What a list says of a lease.
+/// A lease in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseView {
     /// `unlocked` or `locked`
     pub(crate) status: &'static str,
     /// `available`, `leased`, `expired`, `breaking` or `broken`
     pub(crate) state: &'static str,
-    /// `fixed` or `infinite`, of a lease that is held
+    /// `fixed` or `infinite`, if the lease is held
     pub(crate) duration: Option<&'static str>,
 }
 
-/// A container in a list.
+/// A container in a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContainerView<'a> {
     /// Its name.
     pub(crate) name: &'a str,
-    /// When it was changed.
+    /// When it was last modified.
     pub(crate) modified: DateTime,
-    /// Its tag.
+    /// Its ETag.
     pub(crate) tag: Tag,
     /// Its lease.
     pub(crate) lease: LeaseView,
-    /// Who may read it.
+    /// Its public access level.
     pub(crate) access: Option<PublicAccess>,
-    /// Its metadata, if that is wanted.
+    /// Its metadata, if requested.
     pub(crate) metadata: Option<&'a Metadata>,
 }
 
-/// A copy that a blob came from.
+/// The copy operation that created a blob.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyView<'a> {
     /// The copy's id.
     pub(crate) id: &'a str,
-    /// Where from.
+    /// The address of the source.
     pub(crate) source: &'a str,
-    /// Bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
-    /// When it was done.
+    /// When the copy was completed.
     pub(crate) completed: DateTime,
 }
 
-/// A blob, a snapshot or a prefix in a list.
+/// An entry in a listing of blobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item<'a> {
     /// A blob or a snapshot.
     Blob(BlobView<'a>),
-    /// Names that begin alike.
+    /// The common prefix of names, up to the delimiter.
     Prefix(&'a str),
-    /// Blocks without a list so far, by the name of the blob that they may become.
+    /// The name of a blob that has only uncommitted blocks.
     Uncommitted(&'a str),
 }
 
-/// A blob in a list.
+/// A blob in a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlobView<'a> {
     /// Its name.
     pub(crate) name: &'a str,
-    /// Which snapshot it is, if one.
+    /// The snapshot, if it is one.
     pub(crate) snapshot: Option<DateTime>,
     /// When it was created.
     pub(crate) created: DateTime,
-    /// When it was changed.
+    /// When it was last modified.
     pub(crate) modified: DateTime,
-    /// Its tag.
+    /// Its ETag.
     pub(crate) tag: Tag,
-    /// Bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
-    /// Its headers.
+    /// Its HTTP headers.
     pub(crate) headers: &'a ContentHeaders,
-    /// Its sort.
+    /// Its type.
     pub(crate) kind: BlobType,
     /// Its lease; snapshots have none.
     pub(crate) lease: Option<LeaseView>,
-    /// Whether it was sealed.
+    /// Whether it is sealed.
     pub(crate) sealed: bool,
-    /// Where it came from, if that is wanted.
+    /// The copy that created it, if requested.
     pub(crate) copy: Option<CopyView<'a>>,
     /// Its access tier, if it is a block blob.
     pub(crate) tier: Option<TierView<DateTime>>,
     /// Its tags.
     pub(crate) tags: &'a Tags,
-    /// Its metadata, if that is wanted.
+    /// Its metadata, if requested.
     pub(crate) metadata: Option<&'a Metadata>,
 }
 
-/// A blob that was found by its tags.
+/// A blob that Find Blobs by Tags returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundView<'a> {
     /// Its container.
@@ -124,7 +124,7 @@ pub(crate) struct FoundView<'a> {
     pub(crate) tags: &'a Tags,
 }
 
-/// The answer to List Containers. `next` is the name to go on with.
+/// The response to List Containers. `next` is the name at which the next page starts.
 pub(crate) fn containers<'a>(
     endpoint: &str,
     account: &str,
@@ -150,7 +150,8 @@ pub(crate) fn containers<'a>(
     writer.finish()
 }
 
-/// The answer to List Blobs. `next` is the marker to go on with; versions list different things.
+/// The response to List Blobs. `next` is the marker of the next page. The elements depend on the
+/// version.
 pub(crate) fn blobs<'a>(
     endpoint: &str,
     container: &str,
@@ -187,7 +188,7 @@ pub(crate) fn blobs<'a>(
     writer.finish()
 }
 
-/// The answer to Find Blobs by Tags. `next` is the marker to go on with.
+/// The response to Find Blobs by Tags. `next` is the marker of the next page.
 pub(crate) fn found<'a>(
     endpoint: &str,
     container: Option<&str>,
@@ -273,7 +274,7 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, options: &ListBlobs, ver
     header("Cache-Control", &headers.cache_control);
     header("Content-Disposition", &headers.disposition);
     writer.leaf("BlobType", blob.kind.as_str());
-    // Recorded: of snapshots only in later versions.
+    // Recorded: for snapshots only in later versions.
     let since = if blob.snapshot.is_some() { CRC64 } else { TIERS };
     if let Some(tier) = blob.tier.filter(|_| version >= since) {
         write_tier(writer, &tier);
@@ -299,8 +300,8 @@ fn write_blob(writer: &mut Writer, blob: &BlobView<'_>, options: &ListBlobs, ver
         writer.leaf("TagCount", &tags.iter().len().to_string());
     }
     writer.end("Properties");
-    // Of a blob without metadata there is no element, from which libraries make an empty map, as
-    // of the empty element that a container and a queue have.
+    // A blob without metadata has no element, while a container and a queue have an empty one.
+    // Libraries turn both into an empty map.
     write_metadata(writer, blob.metadata.filter(|metadata| !metadata.is_empty()));
     if let Some(tags) = tags.filter(|_| options.tags) {
         tags::write(writer, tags.iter());
@@ -356,7 +357,7 @@ fn write_metadata(writer: &mut Writer, metadata: Option<&Metadata>) {
     });
 }
 
-/// The document's beginning. Its root is the only element with attributes.
+/// Writes the start of the document. Only the root element has attributes.
 fn results(endpoint: &str, container: Option<&str>) -> Writer {
     let mut root = "EnumerationResults ServiceEndpoint=\"".to_owned();
     push_attribute(endpoint, &mut root);
@@ -371,7 +372,8 @@ fn results(endpoint: &str, container: Option<&str>) -> Writer {
     writer
 }
 
-/// Attributes stand in quotes, and the `Host` header, which is in one, may have some.
+/// Escapes an attribute. It is quoted, and the `Host` header, which is part of one, may contain
+/// quotes.
 fn push_attribute(text: &str, out: &mut String) {
     let mut escaped = String::with_capacity(text.len());
     push_escaped(text, &mut escaped);

@@ -8,19 +8,19 @@ use rowkey_wire::error::Rejection;
 use super::tag_filter::TagFilter;
 use super::tags::Tags;
 
-/// What a tag is made of: a number that grows with every change, in the service an instant.
+/// The value of an ETag: a number that grows with every change. In the service it is an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag(pub(crate) u64);
 
 impl Tag {
-    /// The text without quotes, as lists of blobs have it.
+    /// The text without quotes, as in listings of blobs.
     pub(crate) fn unquoted(self) -> String {
         let mut text = String::with_capacity(18);
         self.write(&mut text);
         text
     }
 
-    /// The text with quotes, as headers have it.
+    /// The text with quotes, as in headers.
     pub(crate) fn quoted(self) -> String {
         let mut text = String::with_capacity(20);
         text.push('"');
@@ -39,11 +39,11 @@ impl Tag {
         }
     }
 
-    /// Reads a tag with or without quotes.
+    /// Parses an ETag with or without quotes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-        // `from_str_radix` would also take a sign.
+        // `from_str_radix` would also accept a sign.
         if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
@@ -57,19 +57,19 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What `If-Match` or `If-None-Match` names.
+/// The value of `If-Match` or `If-None-Match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// Whatever exists: `*`.
+    /// Any existing version: `*`.
     Any,
-    /// One tag.
+    /// One ETag.
     Tag(Tag),
-    /// Something that the service never gave.
+    /// A value that the service never issues.
     Unknown,
 }
 
 impl Match {
-    /// Reads the value of a header.
+    /// Parses the value of a header.
     pub(crate) fn parse(text: &str) -> Self {
         match text.trim() {
             "*" => Self::Any,
@@ -86,7 +86,7 @@ impl Match {
     }
 }
 
-/// The conditions of a request (the server's half). Times are seconds since 1970.
+/// The conditions of a request. Times are seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
     /// `If-Match`
@@ -101,14 +101,14 @@ pub(crate) struct Conditions {
     pub(crate) tags: Option<Box<TagFilter>>,
 }
 
-/// How the conditions of a request turned out.
+/// The result of evaluating the conditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All are met.
     Met,
     /// `If-Match`, `If-Unmodified-Since` or `x-ms-if-tags` is not met.
     Failed,
-    /// `If-None-Match` or `If-Modified-Since` is not met: a reader has what there is.
+    /// `If-None-Match` or `If-Modified-Since` is not met: the reader has the current version.
     Unchanged,
 }
 
@@ -122,7 +122,8 @@ impl Conditions {
         tags: None,
     };
 
-    /// Compares with what there is. Where an entity tag is given, the time beside it does not count.
+    /// Evaluates the conditions against the current version. If an ETag is given, the time next to
+    /// it is ignored.
     pub(crate) fn evaluate(&self, tag: Tag, modified: i64, tags: &Tags) -> Outcome {
         if self.tags.as_ref().is_some_and(|filter| !filter.matches(tags, "")) {
             return Outcome::Failed;
@@ -139,7 +140,7 @@ impl Conditions {
         }
     }
 
-    /// Refuses combinations that mean nothing to the service.
+    /// Rejects combinations that the service does not support.
     pub(crate) fn check(&self) -> Result<(), Rejection> {
         if self.matches.is_some() && self.none_match.is_some() {
             return Err(Rejection::new(ErrorCode::MULTIPLE_CONDITION_HEADERS_NOT_SUPPORTED));

@@ -1,22 +1,22 @@
 //! Expressions over blob index tags: `x-ms-if-tags`, and `where` of Find Blobs by Tags.
 //!
-//! A comparison names a tag and a value in single quotes, `"date created" >= '2026-01'`; values
-//! compare as texts. A tag that a blob does not have makes every comparison with it false.
+//! A comparison names a tag and a value in single quotes, `"date created" >= '2026-01'`; values are
+//! compared as text. Every comparison with a tag that a blob does not have is false.
 //!
 //! Reference: [Find Blobs by Tags](https://learn.microsoft.com/rest/api/storageservices/find-blobs-by-tags).
 
 use super::tags::Tags;
 
-/// Parentheses that may stand inside one another.
+/// The maximum nesting depth of parentheses.
 const MAX_DEPTH: usize = 16;
-/// Comparisons of an expression.
+/// The maximum number of comparisons in an expression.
 const MAX_COMPARISONS: usize = 64;
 
 /// A compiled expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TagFilter(Node);
 
-/// Where an expression stands, which decides what it may contain.
+/// Where an expression occurs, which decides what it may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In `x-ms-if-tags`: `<>`, `OR` and parentheses are allowed, `@container` is not.
@@ -25,12 +25,12 @@ pub(crate) enum Place {
     Search,
 }
 
-/// Why a text is not an expression, as an error's `Reason`.
+/// The error for an invalid expression, shown as an error's `Reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidTagFilter {
-    /// Where in the text, in bytes from its start.
+    /// The position in the text, in bytes from its start.
     pub(crate) at: usize,
-    /// What is expected there.
+    /// What is expected at that position.
     pub(crate) expected: &'static str,
 }
 
@@ -51,11 +51,11 @@ enum Operator {
     GreaterOrEqual,
 }
 
-/// The name that stands for the container in a search.
+/// The name of the container in a search.
 const CONTAINER: &str = "@container";
 
 impl TagFilter {
-    /// Reads an expression.
+    /// Parses an expression.
     pub(crate) fn parse(text: &str, place: Place) -> Result<Self, InvalidTagFilter> {
         let mut parser = Parser { text, at: 0, place, comparisons: 0 };
         let node = parser.any(0)?;
@@ -71,7 +71,7 @@ impl TagFilter {
         self.0.matches(tags, container)
     }
 
-    /// Whether the expression compares the tag with this name.
+    /// Whether the expression contains a comparison with this tag.
     pub(crate) fn names(&self, key: &str) -> bool {
         self.0.names(key)
     }
@@ -211,7 +211,7 @@ impl Parser<'_> {
         found.map(|(_, operator)| operator).ok_or_else(|| self.expected("an operator"))
     }
 
-    /// A text in quotes, where two of them stand for one.
+    /// A quoted text, in which a doubled quote stands for one.
     fn quoted(&mut self, quote: char) -> Option<String> {
         self.skip_space();
         let rest = self.text[self.at..].strip_prefix(quote)?;
@@ -231,7 +231,7 @@ impl Parser<'_> {
         None
     }
 
-    /// Takes a word, in any case, that does not go on.
+    /// Consumes this word, in any case, if it is not part of a longer one.
     fn keyword(&mut self, word: &str) -> bool {
         self.skip_space();
         let rest = &self.text.as_bytes()[self.at..];
@@ -260,7 +260,7 @@ impl Parser<'_> {
         self.at = self.text.len().saturating_sub(rest.len());
     }
 
-    /// Passes over bytes that were looked at.
+    /// Skips bytes that were already inspected.
     #[expect(clippy::arithmetic_side_effects, reason = "a place in the text")]
     fn advance(&mut self, bytes: usize) {
         self.at += bytes;

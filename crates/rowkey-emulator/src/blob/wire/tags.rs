@@ -1,4 +1,4 @@
-//! Blob index tags: up to ten names with values, in a header or in a document (the server's half).
+//! Blob index tags: up to ten names with values, in a header or in a document.
 //!
 //! Reference: [Set Blob Tags](https://learn.microsoft.com/rest/api/storageservices/set-blob-tags).
 
@@ -9,11 +9,11 @@ use rowkey_wire::xml::{Element, Writer, XmlError};
 
 use crate::rejection::invalid_document;
 
-/// Tags that a blob may have.
+/// The most tags of a blob.
 const MAX_TAGS: usize = 10;
-/// Characters of a tag's name.
+/// The most characters in a tag's name.
 const MAX_KEY: usize = 128;
-/// Characters of a tag's value.
+/// The most characters in a tag's value.
 const MAX_VALUE: usize = 256;
 
 /// The tags of a blob, in the order of their names.
@@ -21,7 +21,7 @@ const MAX_VALUE: usize = 256;
 pub(crate) struct Tags(Box<[(Box<str>, Box<str>)]>);
 
 impl Tags {
-    /// Reads the value of `x-ms-tags`: `name=value&name=value`, percent-encoded.
+    /// Parses the value of `x-ms-tags`: `name=value&name=value`, percent-encoded.
     ///
     /// Rejects more than 10 tags, names that are empty, repeated or longer than 128 characters,
     /// values longer than 256, and characters that tags may not have.
@@ -40,12 +40,12 @@ impl Tags {
         Self::new(pairs.collect::<Result<_, Rejection>>()?)
     }
 
-    /// Reads the body of Set Blob Tags, with the limits of [`Tags::parse_header`].
+    /// Parses the body of Set Blob Tags, with the limits of [`Tags::parse_header`].
     pub(crate) fn parse_document(body: &[u8]) -> Result<Self, Rejection> {
         Self::new(read_document(body).map_err(|error| invalid_document(&error, body))?)
     }
 
-    /// Tags that were checked before, in the order of their names.
+    /// Creates tags that were checked before and are sorted by name.
     #[cfg(feature = "durable")]
     pub(crate) fn restore(pairs: Vec<(Box<str>, Box<str>)>) -> Self {
         Self(pairs.into_boxed_slice())
@@ -61,7 +61,7 @@ impl Tags {
         self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// Whether there are none.
+    /// Whether there are no tags.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -102,7 +102,7 @@ impl Tags {
     }
 }
 
-/// Writes `<Tags>` as responses and listings have it.
+/// Writes `<Tags>` as in responses and listings.
 pub(super) fn write<'a>(writer: &mut Writer, tags: impl Iterator<Item = (&'a str, &'a str)>) {
     writer.start("Tags");
     writer.start("TagSet");

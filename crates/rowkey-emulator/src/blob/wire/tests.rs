@@ -1,4 +1,4 @@
-//! Requests of recordings read, and answers written.
+//! Parses recorded requests, and compares responses with recorded ones.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rowkey_wire::blob::checksum;
@@ -24,8 +24,8 @@ const SUM: &str = "XrY7u+Ae7tCTyyK7j1rNww==";
 
 const BLOBS: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"https://storagename.blob.core.windows.net/\" ContainerName=\"containerab171296\"><Delimiter>/</Delimiter><Blobs><BlobPrefix><Name>a/</Name></BlobPrefix><Blob><Name>blob4</Name><Properties><Creation-Time>Tue, 07 Apr 2020 18:54:08 GMT</Creation-Time><Last-Modified>Tue, 07 Apr 2020 18:54:08 GMT</Last-Modified><Etag>0x8D7DB250DC88401</Etag><Content-Length>11</Content-Length><Content-Type>application/octet-stream</Content-Type><Content-Encoding /><Content-Language /><Content-CRC64 /><Content-MD5>XrY7u+Ae7tCTyyK7j1rNww==</Content-MD5><Cache-Control /><Content-Disposition /><BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted></Properties></Blob></Blobs><NextMarker /></EnumerationResults>";
 
-/// `test_storage_blob.test_list_containers_with_maxresults_and_marker`, cut to one container; and
-/// the two elements that versions since 2017-11-09 add.
+/// `test_storage_blob.test_list_containers_with_maxresults_and_marker`, reduced to one container,
+/// with the two elements that versions since 2017-11-09 add.
 const CONTAINERS: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"https://storagename.blob.core.windows.net/\"><Prefix>utcontainer77f61af6</Prefix><MaxResults>1</MaxResults><Containers><Container><Name>utcontainer77f61af6a</Name><Properties><Last-Modified>Tue, 23 Jun 2015 00:57:07 GMT</Last-Modified><Etag>\"0x8D27B66A9B58E64\"</Etag><LeaseStatus>locked</LeaseStatus><LeaseState>leased</LeaseState><LeaseDuration>infinite</LeaseDuration><PublicAccess>blob</PublicAccess><HasImmutabilityPolicy>false</HasImmutabilityPolicy><HasLegalHold>false</HasLegalHold></Properties><Metadata><hello>world</hello></Metadata></Container></Containers><NextMarker>/storagename/utcontainer77f61af6b</NextMarker></EnumerationResults>";
 
 const ENDPOINT: &str = "https://storagename.blob.core.windows.net";
@@ -42,7 +42,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         .collect()
 }
 
-/// The operation that a request asks for.
+/// The operation parsed from a request.
 fn op<'a>(
     method: &str,
     path: &'a str,

@@ -1,4 +1,4 @@
-//! Access tiers of block blobs, and how an archived one comes back.
+//! Access tiers of block blobs, and rehydration of archived blobs.
 //!
 //! Reference: [Set Blob Tier](https://learn.microsoft.com/rest/api/storageservices/set-blob-tier).
 
@@ -7,11 +7,11 @@
 pub(crate) enum AccessTier {
     /// Offline: the content must be rehydrated before it can be read.
     Archive,
-    /// For content that is rarely used, and kept for 90 days or longer.
+    /// For rarely used content that is kept for 90 days or longer.
     Cold,
-    /// For content that is seldom used, and kept for 30 days or longer.
+    /// For seldom used content that is kept for 30 days or longer.
     Cool,
-    /// For content that is used often; the default of accounts.
+    /// For frequently used content; the default of accounts.
     Hot,
 }
 
@@ -34,7 +34,7 @@ impl AccessTier {
         Self::ALL.into_iter().find(|tier| tier.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// `x-ms-archive-status` of an archived blob that is on its way to this tier.
+    /// `x-ms-archive-status` of an archived blob that is being rehydrated to this tier.
     pub(crate) const fn archive_status(self) -> &'static str {
         match self {
             Self::Archive => "",
@@ -45,7 +45,7 @@ impl AccessTier {
     }
 }
 
-/// How urgently an archived blob is wanted back.
+/// The priority of rehydrating an archived blob.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RehydratePriority {
     /// Within an hour.
@@ -71,13 +71,13 @@ impl RehydratePriority {
     }
 }
 
-/// What responses say of a blob's tier.
+/// A blob's tier in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TierView<T> {
     /// The tier.
     pub(crate) tier: AccessTier,
-    /// When the tier was set; none: it is the account's default.
+    /// When the tier was set; `None` for the account's default.
     pub(crate) changed: Option<T>,
-    /// Of an archived blob that is being rehydrated: to which tier, and how urgently.
+    /// If an archived blob is being rehydrated: to which tier, and with which priority.
     pub(crate) rehydrating: Option<(AccessTier, RehydratePriority)>,
 }

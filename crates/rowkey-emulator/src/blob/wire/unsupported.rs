@@ -1,9 +1,9 @@
-//! Features of the service that this server does not have, and how requests for them are refused
-//! (the server's half).
+//! Features of the service that this server does not support, and their errors.
 //!
-//! All are refused with one code and status 400: clients do not retry it, unlike 501, which some
-//! retry like every other 5xx, and do not take it for "already exists", unlike 409. A request is
-//! refused as a whole rather than fulfilled in part, so nothing that a client asked for is dropped.
+//! All are rejected with the same code and status 400. Clients do not retry it, as some do with 501
+//! and every other 5xx, and do not mistake it for "already exists", as with 409. A request is
+//! rejected as a whole rather than executed in part, so that nothing a client asked for is silently
+//! dropped.
 
 use http::HeaderMap;
 use rowkey_wire::blob::headers as names;
@@ -13,10 +13,10 @@ use rowkey_wire::xml::Element;
 
 use crate::options::Options;
 
-/// The encryption scope that every account has, and every container uses unless told otherwise.
+/// The encryption scope that every account has, and the default of every container.
 const DEFAULT_SCOPE: &[u8] = b"$account-encryption-key";
 
-/// Refuses a request for a feature. `what` completes "this server does not have …".
+/// The error for an unsupported feature. `what` completes "this server does not have …".
 pub(crate) fn unsupported(what: &str) -> Rejection {
     Rejection::with_message(
         ErrorCode::FEATURE_NOT_SUPPORTED_BY_EMULATOR,
@@ -24,7 +24,7 @@ pub(crate) fn unsupported(what: &str) -> Rejection {
     )
 }
 
-/// Refuses requests about a blob that ask for such a feature by an option or a header.
+/// Rejects requests about a blob that ask for such a feature by an option or a header.
 pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
     let is_set = |name: &str| options.get(name).is_some_and(|value| !value.is_empty());
     if is_set("versionid") {
@@ -34,14 +34,14 @@ pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(
         return Err(unsupported("soft delete"));
     }
     if headers.contains_key(names::STRUCTURED_BODY) {
-        // Its frames would be stored as if they were the content.
+        // The frames would be stored as if they were the content.
         return Err(unsupported("bodies with checksums between their pieces"));
     }
     for name in headers.keys() {
         let Some(rest) = name.as_str().strip_prefix("x-ms-") else { continue };
         let what = match rest {
             "encryption-scope" => "encryption scopes",
-            // An algorithm without a key asks for nothing: old Python libraries always send one.
+            // An algorithm without a key has no effect; old Python libraries always send one.
             "encryption-key"
             | "encryption-key-sha256"
             | "source-encryption-key"
@@ -62,7 +62,7 @@ pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(
     Ok(())
 }
 
-/// Refuses containers with a default encryption scope, and those for immutable versions.
+/// Rejects containers with a default encryption scope or with version-level immutability.
 pub(super) fn check_container(headers: &HeaderMap) -> Result<(), Rejection> {
     let scope = headers.get("x-ms-default-encryption-scope");
     if scope.is_some_and(|scope| !scope.is_empty() && scope.as_bytes() != DEFAULT_SCOPE) {
@@ -75,7 +75,7 @@ pub(super) fn check_container(headers: &HeaderMap) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Refuses listings of what was deleted, or of directories.
+/// Rejects listings of deleted resources or of directories.
 pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
     match options.get("showonly").unwrap_or_default() {
         "" | "files" => Ok(()),
@@ -84,7 +84,8 @@ pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
     }
 }
 
-/// Refuses service properties that turn such a feature on. `body` is a document that was read.
+/// Rejects service properties that enable such a feature. `body` is a document that was parsed
+/// before.
 pub(crate) fn check_properties(body: &[u8]) -> Result<(), Rejection> {
     let Ok(root) = Element::read_small(body, "StorageServiceProperties") else { return Ok(()) };
     let policy = root.child("DeleteRetentionPolicy");

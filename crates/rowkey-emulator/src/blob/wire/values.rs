@@ -1,4 +1,4 @@
-//! Single headers and options of requests to what they mean (the server's half).
+//! Parses single headers and options of requests.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rowkey_wire::blob::checksum;
@@ -17,7 +17,7 @@ use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
 use crate::options::Options;
 
-/// What a blob is that was put without a type.
+/// The content type of a blob that was written without one.
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// A header's text, unless it is missing or empty.
@@ -38,7 +38,7 @@ pub(super) fn number<T: std::str::FromStr>(
     text(headers, name)?.map(|text| text.parse().map_err(|_| invalid(name, text))).transpose()
 }
 
-/// A header that says yes or no.
+/// A boolean header.
 pub(super) fn flag(headers: &HeaderMap, name: &HeaderName) -> Result<bool, Rejection> {
     match text(headers, name)? {
         None => Ok(false),
@@ -60,8 +60,8 @@ pub(super) fn guard(headers: &HeaderMap) -> Result<Guard, Rejection> {
     Ok(Guard { lease: guid(headers, &names::LEASE_ID)?, conditions: conditions(headers)? })
 }
 
-/// The guard of Get and Set Blob Tags, whose conditions on entity tag and time have names of their own
-/// since version 2026-02-06.
+/// The guard of Get and Set Blob Tags. Since version 2026-02-06 their conditions on ETag and time
+/// have separate headers.
 pub(super) fn tags_guard(headers: &HeaderMap) -> Result<Guard, Rejection> {
     let own = [
         &names::BLOB_IF_MATCH,
@@ -155,13 +155,13 @@ pub(super) fn public_access(headers: &HeaderMap) -> Result<Option<PublicAccess>,
     match text(headers, &names::PUBLIC_ACCESS)? {
         None => Ok(None),
         Some("blob") => Ok(Some(PublicAccess::Blob)),
-        // `true` is what versions before 2009-09-19 said.
+        // `true` is the value in versions before 2009-09-19.
         Some("container" | "true") => Ok(Some(PublicAccess::Container)),
         Some(text) => Err(invalid(&names::PUBLIC_ACCESS, text)),
     }
 }
 
-/// The headers that a blob will answer with, as `x-ms-blob-…` name them.
+/// The HTTP headers of a blob, from `x-ms-blob-…`.
 pub(super) fn content_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rejection> {
     let md5 = match text(headers, &names::CONTENT_MD5)? {
         None => None,
@@ -177,7 +177,7 @@ pub(super) fn content_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rej
     })
 }
 
-/// The same for Put Blob, where the request's own headers count when those are missing.
+/// The same for Put Blob, which falls back to the request's own headers.
 pub(super) fn put_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rejection> {
     let mut content = content_headers(headers)?;
     let fall_back = |value: &mut Option<HeaderValue>, name: &HeaderName| {
@@ -193,12 +193,12 @@ pub(super) fn put_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rejecti
     Ok(content)
 }
 
-/// The type of a blob made of blocks that was not told one.
+/// Sets the default type of a block blob without a type.
 pub(super) fn default_type(content: &mut ContentHeaders) {
     content.content_type.get_or_insert(OCTETS);
 }
 
-/// The sums of the body. Only one may be given.
+/// The checksums of the body. Only one may be given.
 pub(super) fn sums(headers: &HeaderMap) -> Result<Sums, Rejection> {
     let md5_header = HeaderName::from_static("content-md5");
     let md5 = match text(headers, &md5_header)? {
@@ -217,7 +217,7 @@ pub(super) fn sums(headers: &HeaderMap) -> Result<Sums, Rejection> {
     Ok(Sums { md5, crc64 })
 }
 
-/// `x-ms-range`, or else `Range`. What is no range of bytes is not looked at, as HTTP has it.
+/// `x-ms-range`, or `Range` if it is missing. As in HTTP, an invalid range is ignored.
 pub(super) fn range(headers: &HeaderMap) -> Option<Range> {
     let value = headers.get(names::RANGE).or_else(|| headers.get(header::RANGE))?;
     let (first, last) = value.to_str().ok()?.trim().strip_prefix("bytes=")?.split_once('-')?;
@@ -238,7 +238,7 @@ pub(super) fn snapshot(options: &Options<'_>) -> Result<Option<DateTime>, Reject
     Ok(Some(instant))
 }
 
-/// The option `maxresults`: more than 5,000 mean 5,000.
+/// The option `maxresults`: values above 5,000 count as 5,000.
 pub(super) fn max_results(options: &Options<'_>) -> Result<Option<u32>, Rejection> {
     let Some(text) = options.get("maxresults").filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -254,7 +254,7 @@ pub(super) fn max_results(options: &Options<'_>) -> Result<Option<u32>, Rejectio
     Ok(Some(number))
 }
 
-/// What is to become of a lease.
+/// The requested action on a lease.
 pub(super) fn lease_action(headers: &HeaderMap) -> Result<LeaseAction, Rejection> {
     let action = required(headers, &names::LEASE_ACTION)?;
     let lease = || guid(headers, &names::LEASE_ID)?.ok_or_else(|| missing(&names::LEASE_ID));
@@ -286,7 +286,7 @@ pub(super) fn lease_action(headers: &HeaderMap) -> Result<LeaseAction, Rejection
     }
 }
 
-/// A header that must be there.
+/// A required header.
 pub(super) fn required<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -314,8 +314,8 @@ fn invalid_md5(text: &str) -> Rejection {
     Rejection::new(ErrorCode::INVALID_MD5).detail("UserSpecifiedMd5", text)
 }
 
-/// A value that outlives its request: a copy, because headers share a buffer with the whole
-/// request, and that would be kept as long.
+/// A copy of a value that outlives its request. A header value shares a buffer with the whole
+/// request, and would keep it alive.
 fn kept(headers: &HeaderMap, name: &HeaderName) -> Option<HeaderValue> {
     let value = headers.get(name).filter(|value| !value.is_empty())?;
     if *value == OCTETS { Some(OCTETS) } else { HeaderValue::from_bytes(value.as_bytes()).ok() }

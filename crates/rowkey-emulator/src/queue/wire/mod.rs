@@ -1,11 +1,11 @@
-//! The Queue service's half of the wire: requests to operations, and operations' results to answers.
+//! The Queue service's formats: parses requests into operations, and renders responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`op`] | [`Op`](op::Op): the closed set of operations |
-//! | [`parse`] | a request to an operation, or the rejection that the service would give |
+//! | [`op`] | [`Op`](op::Op): the operations, as a closed set |
+//! | [`parse`] | requests to operations, or to the service's errors |
 //! | [`render`] | messages and lists of queues |
-//! | [`receipt`] | what pop receipts hold; clients take them as they are |
+//! | [`receipt`] | pop receipts, which are opaque to clients |
 
 pub(crate) mod op;
 pub(crate) mod parse;

@@ -1,12 +1,12 @@
-//! The closed set of what can be asked of the Queue service.
+//! The operations of the Queue service, as a closed set.
 //!
-//! As with tables, a request is understood in two steps: its [`Target`] from the address alone,
-//! then the [`Op`] from everything but the body, so that what it may do can be checked before the
-//! body is read.
+//! As with tables, a request is parsed in two steps: its [`Target`] from the address alone, then
+//! the [`Op`] from everything except the body, so that it can be authorized before the body is
+//! read.
 
 use rowkey_wire::metadata::Metadata;
 
-/// What an address names.
+/// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// `/name?comp=acl`
@@ -27,7 +27,7 @@ pub(crate) enum Target<'a> {
     Stats,
 }
 
-/// An operation, with everything it needs but its body.
+/// An operation with all its parameters except the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op<'a> {
     /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
@@ -42,9 +42,9 @@ pub(crate) enum Op<'a> {
     Get {
         /// The queue.
         queue: &'a str,
-        /// The most messages, 1 to 32.
+        /// The maximum number of messages, 1 to 32.
         count: u32,
-        /// For how many seconds no other receiver gets them, 1 to 604,800.
+        /// For how many seconds the messages are invisible to other receivers, 1 to 604,800.
         visibility: u32,
     },
     /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl)
@@ -61,7 +61,7 @@ pub(crate) enum Op<'a> {
     Peek {
         /// The queue.
         queue: &'a str,
-        /// The most messages, 1 to 32.
+        /// The maximum number of messages, 1 to 32.
         count: u32,
     },
     /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message);
@@ -69,9 +69,9 @@ pub(crate) enum Op<'a> {
     Put {
         /// The queue.
         queue: &'a str,
-        /// For how many seconds the message lives; `None` is for ever.
+        /// For how many seconds the message lives; `None` means that it never expires.
         lifetime: Option<u32>,
-        /// For how many seconds no receiver gets it, 0 to 604,800.
+        /// For how many seconds the message is invisible, 0 to 604,800.
         visibility: u32,
     },
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl);
@@ -87,7 +87,7 @@ pub(crate) enum Op<'a> {
     Update {
         /// The message.
         handle: Handle<'a>,
-        /// For how many seconds no receiver gets it, 0 to 604,800.
+        /// For how many seconds the message is invisible, 0 to 604,800.
         visibility: u32,
     },
 }
@@ -102,14 +102,14 @@ impl Op<'_> {
     }
 }
 
-/// A message that its reader holds.
+/// A message and the pop receipt of its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle<'a> {
     /// The queue.
     pub(crate) queue: &'a str,
     /// The message's id as the client wrote it.
     pub(crate) id: &'a str,
-    /// What the pop receipt holds, see [`super::receipt`].
+    /// The value in the pop receipt; see [`super::receipt`].
     pub(crate) stamp: i64,
 }
 
@@ -122,6 +122,6 @@ pub(crate) struct Listing {
     pub(crate) marker: Option<String>,
     /// `maxresults`, 1 to 5,000.
     pub(crate) max: Option<u32>,
-    /// Whether metadata is to be listed.
+    /// Whether the listing includes metadata.
     pub(crate) metadata: bool,
 }

@@ -1,4 +1,4 @@
-//! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
+//! Parses requests into [`Op`]s, or into the errors that the service would return.
 
 use http::{HeaderMap, Method};
 use rowkey_wire::code::ErrorCode;
@@ -13,12 +13,12 @@ use super::receipt;
 use crate::options::Options;
 use crate::rejection::invalid_document;
 
-/// For how many seconds a message that is gotten is invisible, unless it is said.
+/// The default visibility timeout of a received message, in seconds.
 const VISIBILITY: u32 = 30;
 /// The first version in which messages may live longer than 7 days.
 const LONG_LIVES: &str = "2017-07-29";
 
-/// What a decoded path below the account's endpoint, and the query, name.
+/// The resource named by the query and by the decoded path below the account's endpoint.
 pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -51,7 +51,7 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
     }
 }
 
-/// Everything that a request says but its body, put together. `version` is the one it asks for.
+/// Parses everything in a request except its body. `version` is the requested version.
 pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
@@ -96,7 +96,7 @@ pub(crate) fn op<'a>(
     }
 }
 
-/// The text in the body of Put Message and Update Message, as it was before it was escaped.
+/// The unescaped text in the body of Put Message and Update Message.
 pub(crate) fn message(body: &[u8]) -> Result<String, Rejection> {
     let text = match plain_message(body) {
         Some(text) => text.to_owned(),
@@ -108,13 +108,12 @@ pub(crate) fn message(body: &[u8]) -> Result<String, Rejection> {
     Ok(text)
 }
 
-/// The refusal of a message that is too large.
+/// The error for a message that is too large.
 pub(crate) fn too_large() -> Rejection {
     Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", MAX_MESSAGE.to_string())
 }
 
-/// The text of a body that is written as libraries write it, and holds nothing to resolve or to
-/// refuse.
+/// The text of a body in the form that libraries write, if it needs no unescaping or checks.
 fn plain_message(body: &[u8]) -> Option<&str> {
     let mut rest = body.trim_ascii();
     if rest.starts_with(b"<?xml ") {

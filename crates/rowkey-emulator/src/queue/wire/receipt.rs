@@ -1,4 +1,4 @@
-//! Pop receipts: opaque to clients; in the service's shape to those who look.
+//! Pop receipts: opaque to clients, but in the same format as the service's.
 //!
 //! Recorded: base64 of `02 00 00 00`, `03 00 00 00`, four zeros and an instant; after an update
 //! the first byte is 3 and the dequeue count follows. All numbers are little-endian, the instant
@@ -11,12 +11,12 @@ use rowkey_wire::edm::DateTime;
 /// Ticks from 0001-01-01 to 1601-01-01, where FILETIME begins.
 const FILETIME: i64 = DateTime::MIN.ticks();
 
-/// The receipt of a message that was put or gotten.
+/// The pop receipt of a message that was put or received.
 pub(crate) fn gotten(stamp: i64) -> String {
     BASE64_STANDARD.encode(head(2, stamp))
 }
 
-/// The receipt of a message that was updated.
+/// The pop receipt of a message that was updated.
 pub(crate) fn updated(stamp: i64, dequeue_count: u32) -> String {
     let mut bytes = [0; 24];
     bytes[..20].copy_from_slice(&head(3, stamp));
@@ -24,9 +24,9 @@ pub(crate) fn updated(stamp: i64, dequeue_count: u32) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// The instant in a receipt, in ticks; `None` when it is no receipt.
+/// The instant in a pop receipt, in ticks; `None` if the receipt is invalid.
 pub(crate) fn parse(text: &str) -> Option<i64> {
-    // A `+` that was not encoded came as a space.
+    // A `+` that was not encoded arrives as a space.
     let mut bytes = [0; 26];
     let length = if text.contains(' ') {
         BASE64_STANDARD.decode_slice(text.replace(' ', "+"), &mut bytes)
@@ -79,7 +79,7 @@ mod tests {
         for text in ["", "x", "AgAAAAMAAAAAAAAASV25Xh6J1Q", "AwAAAAMAAAAAAAAASV25Xh6J1QE=", &long] {
             assert_eq!(parse(text), None, "{text}");
         }
-        // An instant that cannot be.
+        // An instant out of range.
         assert_eq!(parse("AgAAAAMAAAAAAAAA/////////38="), None);
     }
 }

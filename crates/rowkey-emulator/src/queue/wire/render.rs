@@ -1,4 +1,4 @@
-//! Answers as the Queue service writes them (the server's half).
+//! Renders responses as the Queue service writes them.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -10,27 +10,27 @@ use rowkey_wire::xml::{Writer, push_escaped};
 
 use super::op::Listing;
 
-/// What every document begins with: a byte order mark and a declaration.
+/// The start of every document: a byte order mark and a declaration.
 const DECLARATION: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
-/// Bytes of a message but for its text, and a little more.
+/// An estimate of the bytes of a message without its text.
 const MESSAGE: usize = 512;
 
-/// A message, or what an operation shows of it: each leaves other parts out.
+/// A message as a response shows it. Each operation leaves out different parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     /// The id, a GUID.
     pub(crate) id: &'a str,
     /// When it was put.
     pub(crate) inserted: DateTime,
-    /// When it ceases to be; [`DateTime::MAX`] is never.
+    /// When it expires; [`DateTime::MAX`] means never.
     pub(crate) expires: DateTime,
-    /// The pop receipt, and when it becomes visible: not when it is peeked at.
+    /// The pop receipt, and when the message becomes visible. Not shown by Peek Messages.
     pub(crate) receipt: Option<(&'a str, DateTime)>,
-    /// How often it was gotten, and its text: not when it is put.
+    /// The dequeue count, and the text. Not shown by Put Message.
     pub(crate) content: Option<(u32, &'a str)>,
 }
 
-/// A list of messages in the making.
+/// Writes a list of messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     out: String,
@@ -52,7 +52,7 @@ impl Messages {
             out.push_str(DECLARATION);
             out.push_str("<QueueMessagesList>");
         }
-        // All but the text is made by the server, and has nothing to escape.
+        // The server generates everything except the text, so nothing else needs escaping.
         out.push_str("<QueueMessage><MessageId>");
         out.push_str(message.id);
         out.push_str("</MessageId><InsertionTime>");
@@ -92,7 +92,7 @@ impl Messages {
     }
 }
 
-/// The answer to List Queues. `next` is the queue with which the next page begins.
+/// The response to List Queues. `next` is the first queue on the next page.
 pub(crate) fn list<'a>(
     endpoint: &str,
     account: &str,
@@ -131,7 +131,7 @@ pub(crate) fn list<'a>(
     writer.finish()
 }
 
-/// The name of a queue in a marker, `/account/queue`.
+/// The name of the queue in a marker, `/account/queue`.
 pub(crate) fn marker_name(marker: &str) -> &str {
     marker.rsplit('/').next().unwrap_or(marker)
 }

@@ -1,6 +1,7 @@
-//! Requests and answers against bytes that official libraries and the service exchanged.
+//! Requests and responses, compared with bytes that official libraries and the service exchanged.
 //!
-//! Recorded by azure-storage-queue (Python) unless it is said: `test_queue`, `test_queue_encodings`.
+//! Recorded by azure-storage-queue (Python) unless stated otherwise: `test_queue`,
+//! `test_queue_encodings`.
 
 use http::{HeaderMap, HeaderValue, Method};
 use rowkey_wire::code::ErrorCode;
@@ -27,7 +28,7 @@ fn instant(text: &str) -> DateTime {
     text.parse().unwrap()
 }
 
-/// What the server understands of a request below the account.
+/// The operation that the server parses from a request below the account.
 fn understood(method: &Method, target: &str, version: &str) -> Result<String, Rejection> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let options = Options::parse(query).unwrap();
@@ -121,7 +122,7 @@ fn the_text_of_a_message_is_what_was_meant() {
     ] {
         assert_eq!(parse::message(body(sent).as_bytes()).unwrap(), meant, "{sent}");
     }
-    // Others leave the declaration out, or put a mark before it.
+    // Some clients leave the declaration out, or put a byte order mark before it.
     for text in ["", "\u{feff}", " "] {
         let body = format!("{text}<QueueMessage><MessageText>a</MessageText></QueueMessage> ");
         assert_eq!(parse::message(body.as_bytes()).unwrap(), "a");
@@ -236,7 +237,7 @@ fn parameters_have_defaults_and_limits() {
         assert_eq!(refused(method, query, version).0, range, "{query}");
     }
     let detail = |name, text: &str| (name, text.to_owned());
-    // queue error of an old .NET library, recorded: numofmessages=100.
+    // Recorded: a queue error of an old .NET library, numofmessages=100.
     assert_eq!(
         refused(&Method::GET, "numofmessages=100", NEW).1,
         [

@@ -1,8 +1,8 @@
-//! An entity out of a request body, with the checks that the service makes before it looks at what
-//! is stored.
+//! Reads an entity from a request body, with the checks that the service makes before it looks at
+//! stored data.
 //!
-//! Reading takes two steps so that nothing is copied: [`fields`] cuts the body into borrowed
-//! fields, [`entity`] types and checks them.
+//! Reading takes two steps so that nothing is copied: [`fields`] splits the body into borrowed
+//! fields, and [`entity`] types and checks them.
 
 use std::borrow::Cow;
 
@@ -15,42 +15,42 @@ use rowkey_wire::limits::{
 };
 use rowkey_wire::odata::{Field, FieldError, Fields, Malformed, Scalar, Scanner};
 
-/// The limits that an emulator may be asked to look away from.
+/// Whether the service's limits on entities are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Strictness {
     /// No limit on the number of properties or on sizes.
     Loose,
-    /// What the service enforces.
+    /// The service's limits.
     #[default]
     Strict,
 }
 
-/// An entity as a client sent it: typed, checked, without nulls and without a Timestamp.
+/// An entity as a client sent it: typed and checked, without nulls and Timestamp.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entity<'a> {
     /// The PartitionKey, if the body has one.
     pub(crate) partition_key: Option<&'a str>,
     /// The RowKey, if the body has one.
     pub(crate) row_key: Option<&'a str>,
-    /// The other properties in the order they came.
+    /// The other properties, in the order of the body.
     pub(crate) properties: Vec<(&'a str, ValueRef<'a>)>,
 }
 
-/// Cuts a JSON body into fields. Anything but one JSON object is refused.
+/// Splits a JSON body into fields. Anything except one JSON object is rejected.
 pub(crate) fn fields(body: &[u8]) -> Result<Fields<'_>, Rejection> {
     let mut fields = Fields::default();
-    // As text from here on: checked at once, which is faster than name by name.
+    // Checking the whole body for UTF-8 once is faster than checking each name.
     let body = std::str::from_utf8(body).map_err(|_| malformed_body())?;
     let mut scanner = Scanner::new(body);
     fields.read(&mut scanner).map_err(|Malformed| malformed_body())?;
     if scanner.is_at_end() { Ok(fields) } else { Err(malformed_body()) }
 }
 
-/// Where the keys of an entity are said.
+/// Where the keys of an entity are specified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// In the address. What the body says of them may be annotated with another type than
-    /// `Edm.String`, which the service passes over; they are strings all the same.
+    /// In the address. The body may annotate its keys with a type other than `Edm.String`; the
+    /// service ignores that, and they are still strings.
     Address,
     /// In the body, where they must be strings.
     Body,
@@ -66,7 +66,7 @@ pub(crate) fn entity<'a>(
         Entity { partition_key: None, row_key: None, properties: Vec::with_capacity(16) };
     for field in fields {
         match field.name.as_ref() {
-            // The service keeps this one itself, whatever the body says.
+            // The service sets Timestamp itself and ignores the body's.
             "Timestamp" => {}
             "PartitionKey" => set_key(&mut entity.partition_key, field, keys)?,
             "RowKey" => set_key(&mut entity.row_key, field, keys)?,
@@ -90,7 +90,7 @@ pub(crate) fn entity<'a>(
     Ok(entity)
 }
 
-/// Refuses more properties than an entity may have.
+/// Rejects an entity with too many properties.
 pub(crate) fn check_count(properties: usize) -> Result<(), Rejection> {
     if properties > MAX_PROPERTIES {
         return Err(Rejection::new(ErrorCode::TOO_MANY_PROPERTIES));
@@ -98,7 +98,7 @@ pub(crate) fn check_count(properties: usize) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Refuses an entity of more bytes, as the service counts them, than it may have.
+/// Rejects an entity that is too large, as the service counts bytes.
 #[expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 pub(crate) fn check_size(
     (partition_key, row_key): (&str, &str),
@@ -107,7 +107,7 @@ pub(crate) fn check_size(
     let sum = |of: fn(&str, &ValueRef<'_>) -> usize| -> usize {
         properties.iter().map(|(name, value)| of(name, value)).sum()
     };
-    // To count the units of all texts takes longer than to see that there cannot be too many.
+    // Counting the UTF-16 units of all texts takes longer than this upper bound.
     let at_most = 4 + 2 * (partition_key.len() + row_key.len()) + sum(size::of_property_at_most);
     if at_most <= MAX_ENTITY {
         return Ok(());
@@ -118,7 +118,7 @@ pub(crate) fn check_size(
     Ok(())
 }
 
-/// Refuses a string that cannot be a PartitionKey or a RowKey.
+/// Rejects a string that is not a valid PartitionKey or RowKey.
 pub(crate) fn check_key(key: &str) -> Result<(), Rejection> {
     key::check(key).map_err(|error| match error {
         KeyError::TooLong { .. } => Rejection::new(ErrorCode::KEY_VALUE_TOO_LARGE),
@@ -130,7 +130,7 @@ pub(crate) fn check_key(key: &str) -> Result<(), Rejection> {
     })
 }
 
-/// What a body gets that is not one JSON object.
+/// The error for a body that is not one JSON object.
 pub(crate) fn malformed_body() -> Rejection {
     Rejection::with_message(
         ErrorCode::INVALID_INPUT,
@@ -161,7 +161,7 @@ fn set_key<'a>(
     Ok(())
 }
 
-/// Names are at most 255 UTF-16 units of what an identifier may hold.
+/// Names have at most 255 UTF-16 units, all of them valid in an identifier.
 fn check_name(name: &str) -> Result<(), Rejection> {
     if name.len() > MAX_PROPERTY_NAME && size::utf16_len(name) > MAX_PROPERTY_NAME {
         return Err(Rejection::new(ErrorCode::PROPERTY_NAME_TOO_LONG));
@@ -172,7 +172,7 @@ fn check_name(name: &str) -> Result<(), Rejection> {
     if valid { Ok(()) } else { Err(Rejection::new(ErrorCode::PROPERTY_NAME_INVALID)) }
 }
 
-/// The bytes that names of properties consist of.
+/// The bytes allowed in names of properties.
 const IN_NAMES: [bool; 256] = {
     let mut known = [false; 256];
     let mut byte = 0;
@@ -198,8 +198,8 @@ fn check_value(value: &ValueRef<'_>) -> Result<(), Rejection> {
 
 fn check_duplicates(properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
     let duplicate = if properties.len() <= 32 {
-        // For the usual handful comparing is cheaper than hashing, and only those are compared whose
-        // length and last byte are the same in five bits.
+        // For a handful of names, comparing is faster than hashing. Only names whose lengths and
+        // last bytes agree in five bits are compared.
         let mut seen = 0_u32;
         properties.iter().enumerate().any(|(i, (name, _))| {
             let last = usize::from(name.bytes().next_back().unwrap_or_default());
@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(entity.properties, expected);
     }
 
-    /// azure-data-tables (Python), `test_encoder.test_encoder_*_entity_complex_keys`: the live service
-    /// refuses an insert of these, and takes an upsert.
+    /// azure-data-tables (Python), `test_encoder.test_encoder_*_entity_complex_keys`: the live
+    /// service rejects an insert of these, and accepts an upsert.
     #[test]
     fn keys_may_be_annotated_with_another_type_where_the_address_says_them() {
         let guid = "9b8fbe91-a1d8-46bb-99b6-09e1a6afd9cf";

@@ -1,15 +1,15 @@
-//! Addresses of tables and entities, as headers and full metadata have them.
+//! Addresses of tables and entities, as in headers and full metadata.
 
 use rowkey_wire::key;
 
 use super::op::Address;
 
-/// The address of a table, as `Location` and `DataServiceId` have it.
+/// The address of a table, as in `Location` and `DataServiceId`.
 pub(crate) fn table_location(endpoint: &str, name: &str) -> String {
     format!("{endpoint}/Tables('{name}')")
 }
 
-/// The address of an entity, as `Location` and `DataServiceId` have it.
+/// The address of an entity, as in `Location` and `DataServiceId`.
 pub(crate) fn entity_location(endpoint: &str, table: &str, address: &Address<'_>) -> String {
     let keys = address.partition_key.len() + address.row_key.len();
     let mut out = String::with_capacity(endpoint.len() + table.len() + keys + 64);

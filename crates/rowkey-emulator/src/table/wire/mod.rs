@@ -1,11 +1,11 @@
-//! The Table service's half of the wire: requests to operations, and what the answers hold.
+//! The Table service's formats: parses requests into operations, and renders parts of responses.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`op`] | [`Op`](op::Op): the closed set of operations |
-//! | [`parse`] | a request to an operation, or the rejection that the service would give |
+//! | [`op`] | [`Op`](op::Op): the operations, as a closed set |
+//! | [`parse`] | requests to operations, or to the service's errors |
 //! | [`batch`] | entity group transactions |
-//! | [`entity`] | an entity out of a request's body, with the service's checks |
+//! | [`entity`] | entities in request bodies, with the service's checks |
 //! | [`location`] | addresses of tables and entities |
 
 pub(crate) mod batch;

@@ -1,7 +1,7 @@
-//! The closed set of what can be asked of the Table service.
+//! The operations of the Table service, as a closed set.
 //!
-//! A request is understood in two steps, because whom it comes from is checked in between: its
-//! [`Target`] from the address alone, then the [`Op`] from everything.
+//! A request is parsed in two steps, because it is authenticated in between: its [`Target`] from
+//! the address alone, then the [`Op`] from everything.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use rowkey_wire::filter::Filter;
 
 use super::entity::Entity;
 
-/// What an address names.
+/// The resource that an address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// `/name?comp=acl`
@@ -42,19 +42,20 @@ pub(crate) struct Address<'a> {
     pub(crate) row_key: Cow<'a, str>,
 }
 
-/// An operation, with everything it needs.
+/// An operation with all its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op<'a> {
-    /// [Perform Entity Group Transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions);
-    /// its parts are operations of their own.
+    /// [Perform Entity Group
+    /// Transaction](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions);
+    /// each part is an operation.
     Batch,
-    /// One entity is written or removed.
+    /// A write or deletion of one entity.
     Change(Change<'a>),
     /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
     CreateTable {
         /// The name, not checked yet.
         name: &'a str,
-        /// What the client wants back.
+        /// Whether the client wants the table returned.
         prefer: Option<Prefer>,
     },
     /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table)
@@ -84,35 +85,35 @@ pub(crate) enum Op<'a> {
 /// A write to one entity, alone or as a part of an entity group transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Change<'a> {
-    /// Where: the keys from the address, or for an insert from the body.
+    /// The entity's address: keys from the address, or for an insert from the body.
     pub(crate) address: Address<'a>,
-    /// What.
+    /// The kind of change.
     pub(crate) kind: ChangeKind<'a>,
 }
 
-/// What happens to the entity.
+/// A kind of change to an entity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChangeKind<'a> {
     /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
     Delete(Condition),
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
     Insert(Entity<'a>, Option<Prefer>),
-    /// Named properties are overwritten, the others stay. Without a condition the entity is
-    /// created when it is missing (Insert Or Merge).
+    /// Overwrites the given properties and keeps the others. Without a condition the entity is
+    /// created if it does not exist (Insert Or Merge).
     Merge(Entity<'a>, Option<Condition>),
-    /// The entity becomes exactly this. Without a condition it is created when it is missing
+    /// Replaces all properties. Without a condition the entity is created if it does not exist
     /// (Insert Or Replace).
     Replace(Entity<'a>, Option<Condition>),
 }
 
-/// What a write requires of the stored entity.
+/// The condition on the stored entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// It exists.
     Any,
-    /// It has the tag of this instant.
+    /// It has the ETag of this instant.
     Tag(DateTime),
-    /// It has a tag that the service never gives: nothing satisfies this.
+    /// It has an ETag that the service never issues, so this is never met.
     Unknown,
 }
 
@@ -135,21 +136,21 @@ impl Prefer {
     }
 }
 
-/// The properties that a client asks for.
+/// The selected properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Select {
-    /// The option's value: answers repeat it.
+    /// The value of the option, which responses repeat.
     pub(crate) text: String,
-    /// The names, sorted. Empty: all.
+    /// The names, sorted. If empty, all properties are selected.
     pub(crate) names: Vec<String>,
 }
 
 /// The options of a query for entities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EntityQuery {
-    /// `$filter`; everything without one.
+    /// `$filter`, if there is one.
     pub(crate) filter: Option<Filter>,
-    /// Where the page begins: the keys out of `NextPartitionKey` and `NextRowKey`.
+    /// The start of the page: the keys in `NextPartitionKey` and `NextRowKey`.
     pub(crate) next: Option<(String, String)>,
     /// `$select`.
     pub(crate) select: Option<Select>,
@@ -162,7 +163,7 @@ pub(crate) struct EntityQuery {
 pub(crate) struct TableQuery {
     /// `$filter`, on `TableName`.
     pub(crate) filter: Option<Filter>,
-    /// Where the page begins: the name out of `NextTableName`.
+    /// The start of the page: the name in `NextTableName`.
     pub(crate) next: Option<String>,
     /// `$top`, 1 to 1000.
     pub(crate) top: Option<u32>,

@@ -1,4 +1,4 @@
-//! Requests to [`Op`]s, or to the rejection that the service would give (the server's half).
+//! Parses requests into [`Op`]s, or into the errors that the service would return.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use super::op::{
 };
 use crate::options::Options;
 
-/// Refuses what Table storage knows of but does not do.
+/// Rejects options that Table storage knows but does not support.
 fn check(options: &Options<'_>) -> Result<(), Rejection> {
     for (name, _) in options.iter() {
         if matches!(
@@ -35,7 +35,7 @@ fn check(options: &Options<'_>) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// What a decoded path below the account's endpoint, and the query, name.
+/// The resource named by the query and by the decoded path below the account's endpoint.
 pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<'a>, Rejection> {
     let path = path.strip_prefix('/').unwrap_or(path);
     if let Some(comp) = options.get("comp") {
@@ -47,7 +47,7 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
             }
             "properties" if service => Ok(Target::Properties),
             "stats" if service => Ok(Target::Stats),
-            // Below a path neither is there: the official libraries' tests read this code and its
+            // Below a path neither exists: the official libraries' tests read this code and its
             // text when an account's URL ends with a table's name.
             "properties" | "stats" if !path.is_empty() => {
                 Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))
@@ -79,8 +79,8 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
             }
         };
     }
-    // A path that goes on below the table, as when an endpoint already names one, is about the
-    // table as long as it names no entity (recorded).
+    // A path with more segments below the table, as when an endpoint already names a table, is
+    // about the table unless it names an entity (recorded).
     let (table, below) = name.split_once('/').map_or((name, None), |(t, rest)| (t, Some(rest)));
     check_table_name(table)?;
     match (arguments, below) {
@@ -94,7 +94,7 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
     }
 }
 
-/// The method that a request stands for: its own, or of a POST the one in `X-HTTP-Method`.
+/// The effective method: for a POST, the one in `X-HTTP-Method` if present.
 pub(crate) fn method(method: &Method, headers: &HeaderMap) -> Result<Method, Rejection> {
     let mut tunnelled = headers.get_all(headers::HTTP_METHOD).iter();
     let Some(value) = tunnelled.next() else { return Ok(method.clone()) };
@@ -121,7 +121,7 @@ pub(crate) fn has_json(method: &Method, target: &Target<'_>) -> bool {
     }
 }
 
-/// Refuses a body that says it is something other than JSON.
+/// Rejects a body whose content type is not JSON.
 pub(crate) fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let kind = value.to_str().unwrap_or_default();
@@ -134,8 +134,7 @@ pub(crate) fn check_json_type(headers: &HeaderMap) -> Result<(), Rejection> {
     }
 }
 
-/// Everything that a request says, put together. `fields` is its JSON body; empty when it has none
-/// (see [`has_json`]).
+/// Parses a whole request. `fields` is its JSON body; empty if it has none (see [`has_json`]).
 pub(crate) fn op<'a>(
     method: &Method,
     target: Target<'a>,
@@ -175,7 +174,7 @@ pub(crate) fn op<'a>(
         }
         (&Method::PUT, Target::Entity(address)) => {
             let condition = condition(method, headers)?;
-            // Keys in the body are not looked at, those of the address count (recorded).
+            // Keys in the body are ignored; those in the address count (recorded).
             let entity = entity::entity(fields, Keys::Address, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Replace(entity, condition) }))
         }
@@ -188,24 +187,25 @@ pub(crate) fn op<'a>(
     }
 }
 
-/// How the client wants its answer.
+/// The response format that the client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Whether JSON is named at all: errors are XML for those that do not name it.
+    /// Whether JSON is accepted. Otherwise errors are XML.
     pub(crate) json: bool,
     /// The metadata level.
     pub(crate) level: Metadata,
-    /// Whether Atom is what is wanted, which the service no longer writes.
+    /// Whether Atom is requested, which the service no longer supports.
     pub(crate) atom: bool,
 }
 
-/// What `$format`, or else `Accept`, ask for. JSON without a level means minimal metadata.
+/// Parses `$format`, or `Accept` if there is no `$format`. JSON without a level means minimal
+/// metadata.
 pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     let text = options
         .get("$format")
         .or_else(|| headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
         .unwrap_or_default();
-    // What libraries send, before the search in anything else.
+    // Values that libraries send, before the search in any other value.
     for level in [Metadata::Minimal, Metadata::None, Metadata::Full] {
         if text == level.accept() {
             return Wanted { json: true, level, atom: false };
@@ -222,7 +222,7 @@ pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     Wanted { json, level, atom: !json && text.contains("atom") }
 }
 
-/// Refuses a name that no table can have, as the service does wherever one is named.
+/// Rejects an invalid table name, as the service does wherever a table is named.
 pub(crate) fn check_table_name(name: &str) -> Result<(), Rejection> {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric());
     if !letters
@@ -246,7 +246,7 @@ fn is_merge(method: &Method) -> bool {
 
 /// `PartitionKey='…',RowKey='…'`, in either order, with spaces after the comma.
 fn address<'a>(table: &'a str, arguments: &'a str) -> Result<Address<'a>, Rejection> {
-    // As every library writes it.
+    // The form that every library writes.
     if let Some(rest) = arguments.strip_prefix("PartitionKey=")
         && let Some((partition_key, rest)) = quoted_text(rest)
         && let Some(rest) = rest.strip_prefix(",RowKey=")
@@ -289,7 +289,8 @@ fn checked<'a>(
     Ok(Address { table, partition_key, row_key })
 }
 
-/// Text between quotes at the start of `text`, inner ones doubled, and what comes after it.
+/// The text between quotes at the start of `text`, with doubled inner quotes, and the rest after
+/// it.
 fn quoted_text(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let inner = text.strip_prefix('\'')?;
     let mut doubled = false;
@@ -323,7 +324,7 @@ fn insert<'a>(
     Ok(Change { address, kind: ChangeKind::Insert(entity, prefer) })
 }
 
-/// What the client of an insert wants back.
+/// The `Prefer` header of an insert.
 pub(crate) fn prefer(headers: &HeaderMap) -> Option<Prefer> {
     match headers.get(headers::PREFER)?.as_bytes() {
         b"return-content" => Some(Prefer::Content),
@@ -348,7 +349,7 @@ fn condition(method: &Method, headers: &HeaderMap) -> Result<Option<Condition>, 
     let Some(value) = if_match else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     match text {
-        // An empty header is none.
+        // An empty header counts as missing.
         "" => Ok(None),
         "*" => Ok(Some(Condition::Any)),
         _ => tag(text).map(Some).ok_or_else(|| {
@@ -364,7 +365,7 @@ fn condition(method: &Method, headers: &HeaderMap) -> Result<Option<Condition>, 
     }
 }
 
-/// An entity tag; `None` for what is none at all.
+/// Parses an entity tag; `None` if it is malformed.
 fn tag(text: &str) -> Option<Condition> {
     let opaque = text.strip_prefix("W/").unwrap_or(text);
     let inner = opaque.strip_prefix('"')?.strip_suffix('"')?;
@@ -430,7 +431,7 @@ fn select(options: &Options<'_>) -> Result<Option<Select>, Rejection> {
     if names.iter().any(|name| name == "*") {
         names.clear();
     }
-    // Answers have them in this order, whatever the order asked for (recorded).
+    // Responses have them in this order, regardless of the request (recorded).
     names.sort_unstable();
     names.dedup();
     if names.len() > MAX_SELECT {

@@ -1,4 +1,4 @@
-//! Requests as clients send them, and as they should not.
+//! Valid and invalid requests as clients send them.
 
 use http::HeaderValue;
 
@@ -25,7 +25,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect()
 }
 
-/// The code of the rejection, or what the operation looks like.
+/// The code of the error, or a summary of the operation.
 fn parsed(method: &str, path: &str, query: &str, head: &HeaderMap, body: &str) -> String {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = decode_path(path).unwrap();

@@ -1,4 +1,4 @@
-//! Certificates: those that the server makes, and the files that others make.
+//! Certificates that the server generates, and files that other tools make.
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -9,14 +9,15 @@ use super::*;
 /// The purpose serverAuth, 1.3.6.1.5.5.7.3.1, in DER.
 const SERVER_AUTH: [u8; 10] = [0x06, 0x08, 0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 
-/// Of X.509 version 1 with a key in PKCS#1, as the certificate of Azurite's own tests: made by `openssl
+/// X.509 version 1 with a key in PKCS#1, like the certificate of Azurite's tests. Made by `openssl
 /// genrsa -traditional` and `openssl x509 -req -signkey`, for `localhost`.
 const V1_CERTIFICATE: &str = include_str!("../../../tests/certificates/v1.cert");
 const V1_KEY: &str = include_str!("../../../tests/certificates/v1.key");
 /// Made by `openssl ecparam -name prime256v1 -genkey`, parameters included, and `openssl req -x509`.
 const SEC1_CERTIFICATE: &str = include_str!("../../../tests/certificates/sec1.cert");
 const SEC1_KEY: &str = include_str!("../../../tests/certificates/sec1.key");
-/// What `openssl pkcs12 -nodes` writes of a .pfx file: attributes, a chain and the key in PKCS#8.
+/// The output of `openssl pkcs12 -nodes` for a .pfx file: attributes, a chain and the key in
+/// PKCS#8.
 const BAG: &str = include_str!("../../../tests/certificates/bag.pem");
 
 fn made() -> Identity {
@@ -28,7 +29,7 @@ fn error(certificate: &str, key: &str) -> String {
     identity.acceptor().err().map(|error| error.to_string()).unwrap_or_default()
 }
 
-/// Whether a client that trusts `identity` takes it for the server `name`.
+/// Whether a client that trusts `identity` accepts it for the server `name`.
 async fn is_trusted(identity: &Identity, name: &str) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()).unwrap();
@@ -69,7 +70,7 @@ fn a_certificate_of_its_own_is_for_servers_and_for_two_years() {
     let identity = made();
     let der = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     assert!(der.windows(SERVER_AUTH.len()).any(|part| part == SERVER_AUTH));
-    // Two UTCTimes follow each other, `yymmddhhmmssZ`.
+    // Two values of type UTCTime in a row, `yymmddhhmmssZ`.
     let times: Vec<i64> = der
         .windows(15)
         .filter(|part| part[..2] == [0x17, 13] && part[14] == b'Z')

@@ -1,5 +1,5 @@
-//! Entity group transactions: the operations of a request. The messages in a body are found by
-//! [`rowkey_wire::multipart`], which writes responses, too.
+//! Entity group transactions: the operations of a request. [`rowkey_wire::multipart`] finds the
+//! messages in a body and writes responses.
 //!
 //! Reference: [Performing entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
 

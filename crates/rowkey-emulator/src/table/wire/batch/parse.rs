@@ -1,7 +1,8 @@
-//! A batch request: the operations in it.
+//! Parses a batch request into its operations.
 //!
-//! Formats only: how many operations there may be, on which entities and with which headers is the
-//! server's to say, and so is what becomes of an empty changeset (the service accepts it).
+//! This is about the format only. The caller decides how many operations are allowed, on which
+//! entities and with which headers, and what to do with an empty changeset (the service accepts
+//! it).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,23 +16,23 @@ use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part}
 
 use crate::options::decode_path;
 
-/// What a batch asks for.
+/// The contents of a batch request.
 #[derive(Clone, Debug)]
 pub(crate) enum BatchRequest<'a> {
     /// A changeset: writes that are applied together, in order. It may be empty.
     Changes(Vec<PartRequest<'a>>),
-    /// A query, by itself.
+    /// A single query.
     Query(PartRequest<'a>),
 }
 
-/// One operation of a batch. What it consists of are pieces of the batch's body.
+/// One operation of a batch. It borrows from the batch's body.
 #[derive(Clone)]
 pub(crate) struct PartRequest<'a> {
     /// The method; `MERGE` is among them.
     pub(crate) method: Method,
-    /// The address as sent: absolute, or path and query alone.
+    /// The address as sent: absolute, or only path and query.
     pub(crate) target: &'a str,
-    /// What the operation's own headers say, which operations have in common when it is the same.
+    /// The operation's own headers, shared by operations with identical headers.
     pub(crate) head: Arc<PartHead>,
     /// The body.
     pub(crate) body: &'a [u8],
@@ -39,15 +40,16 @@ pub(crate) struct PartRequest<'a> {
 
 /// The headers of an operation of a batch.
 pub(crate) struct PartHead {
-    /// All but `Content-Length`, which is not the same for all operations, and which the body has.
+    /// All headers except `Content-Length`, which differs between operations and is implied by the
+    /// body.
     pub(crate) headers: HeaderMap,
-    /// `Content-ID` if it is among them, for then the service echoes it. One in the head of the part
-    /// is not echoed.
+    /// `Content-ID`, if it is among these headers, because the service then echoes it. One in the
+    /// head of the part is not echoed.
     pub(crate) content_id: Option<String>,
 }
 
 impl fmt::Debug for PartRequest<'_> {
-    /// Shows no part of an entity: not the body, and not the keys in the address.
+    /// Shows no part of an entity: neither the body nor the keys in the address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PartRequest")
             .field("method", &self.method)
@@ -63,10 +65,10 @@ impl fmt::Debug for PartHead {
     }
 }
 
-/// Reads the body of a batch request.
+/// Parses the body of a batch request.
 ///
-/// Takes CRLF or LF, `Content-ID` in either place, and lines before and after the batch, whose last
-/// delimiter may be missing or not closed when its changeset is.
+/// Accepts CRLF or LF, `Content-ID` in either place, and lines before and after the batch. The last
+/// delimiter of the batch may be missing or not closed if its changeset is closed.
 pub(crate) fn parse_request<'a>(
     content_type: &str,
     body: &'a Bytes,
@@ -102,19 +104,19 @@ pub(crate) fn parse_request<'a>(
     }
 }
 
-/// The head of an operation, and the bytes that say so.
+/// The parsed head of an operation, and its bytes.
 struct Known<'a> {
     text: &'a [u8],
-    /// Where in the text the digits of `Content-Length` are.
+    /// The position of the digits of `Content-Length` in the text.
     digits: Option<Range<usize>>,
     head: Arc<PartHead>,
 }
 
 impl Known<'_> {
-    /// How long the head is with which `rest` begins, and what its `Content-Length` is, if it is the
-    /// same but for that, letter by letter.
+    /// The length of the head at the start of `rest` and its `Content-Length`, if the head is
+    /// identical to this one except for that value.
     fn begins(&self, rest: &[u8]) -> Option<(usize, Option<usize>)> {
-        // Without the empty line behind it, it could be the beginning of a longer one.
+        // Without a final empty line, this head could be a prefix of a longer one.
         if !self.text.ends_with(b"\n\r\n") {
             return None;
         }
@@ -137,7 +139,7 @@ fn request<'a>(
     known: &mut Option<Known<'a>>,
 ) -> Result<PartRequest<'a>, BatchError> {
     let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
-    // The operations of a batch mostly have the same headers.
+    // Most operations of a batch have the same headers.
     let begun = known.as_ref().and_then(|known| {
         let begun = known.begins(&bytes[at..extent.end])?;
         Some((begun, Arc::clone(&known.head)))
@@ -155,7 +157,7 @@ fn request<'a>(
     Ok(PartRequest { method, target, head, body: &bytes[body] })
 }
 
-/// Reads a head, and its `Content-Length`.
+/// Parses a head and its `Content-Length`.
 fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>), BatchError> {
     let start = range.start;
     let mut headers = HeaderMap::new();
@@ -169,12 +171,12 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>)
                 .map(|_| from_start(value_at.start)..from_start(value_at.end));
             return Ok(());
         }
-        // Values are slices of the body, as the body is.
+        // Values are slices of the body's buffer.
         let value = HeaderValue::from_maybe_shared(bytes.slice_ref(value));
         let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) else {
             return Err(fault);
         };
-        // A map holds 32,768 headers; `append` would panic at the next.
+        // A map holds up to 32,768 headers; `append` would panic on the next one.
         headers.try_append(name, value).map(drop).map_err(|_| fault)
     })?;
     let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -183,7 +185,7 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>)
     Ok((known, head.content_length))
 }
 
-/// Method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.
+/// The method and target of `POST /table HTTP/1.1`. Some clients leave spaces in the target.
 fn request_line(line: &[u8]) -> Option<(Method, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let (method, rest) = line.split_once(' ')?;
@@ -195,13 +197,13 @@ fn request_line(line: &[u8]) -> Option<(Method, &str)> {
     Some((Method::from_bytes(method.as_bytes()).ok()?, target))
 }
 
-/// The table that the first part of a batch names, without reading the rest.
+/// The table that the first part of a batch names. The rest of the batch is not parsed.
 pub(crate) fn table(body: &[u8]) -> Option<Cow<'_, str>> {
     let end = memmem::find(body, b" HTTP/1.1")?;
     let begin = memrchr(b'\n', &body[..end]).map_or(0, |at| at.saturating_add(1));
     let line = std::str::from_utf8(&body[begin..end]).ok()?;
     let (_, target) = line.split_once(' ')?;
-    // Keys, which may hold anything, and options.
+    // Drops keys, which may contain any character, and options.
     let path = target.split(['(', '?']).next().unwrap_or(target);
     decode_path(path.rsplit('/').next()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Against recorded bytes (`vectors/batch-*.http`).
+//! Tests against recorded bytes (`vectors/batch-*.http`).
 
 use bytes::Bytes;
 use http::Method;
@@ -45,7 +45,7 @@ fn fault(content_type: &str, body: &str) -> (BatchFault, usize) {
     (error.fault, error.at)
 }
 
-/// The text between two marks.
+/// The text between two markers.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     text.split_once(start).unwrap().1.split_once(end).unwrap().0
 }

@@ -1,4 +1,4 @@
-//! Requests as clients write them, read by the server's half.
+//! Batch requests as clients write them.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn the_batch_of_the_retired_rust_library_is_read_although_it_is_not_closed() {
     assert_eq!(changes[3].head.headers["if-match"], "*");
 }
 
-/// Azurite takes each of these.
+/// Azurite accepts each of these.
 #[test]
 fn a_batch_may_end_with_its_changeset_and_anything_behind_it() {
     let whole = batch(&changeset(&["POST /t HTTP/1.1\r\n\r\n{}", "DELETE /t() HTTP/1.1\r\n"]));
@@ -80,7 +80,7 @@ fn a_batch_may_end_with_its_changeset_and_anything_behind_it() {
         assert_eq!(changes.len(), 2, "{ending:?}");
         assert_eq!(changes[0].body, b"{}", "{ending:?}");
     }
-    // The changeset is what counts: without its end, operations may be missing.
+    // The end of the changeset is required: without it, operations may be missing.
     for ending in ["", "--c", "--c-", "--c\r\n", "--c\r\n--b--\r\n", "--b--\r\n"] {
         let body = Bytes::from(format!("{changeset}{ending}"));
         assert!(parse_request(TYPE, &body).is_err(), "{ending:?}");
@@ -96,8 +96,8 @@ fn a_query_that_is_not_closed_is_whole_behind_its_delimiter() {
     }
 }
 
-/// 300 bytes of this once stopped a server: the place of the digits of an empty `Content-Length`
-/// was sought beyond its line, in the body.
+/// 300 bytes of this once stopped a server: for an empty `Content-Length`, the digits were searched
+/// beyond the line, in the body.
 #[test]
 fn an_empty_content_length_is_none_whatever_comes_behind_it() {
     for empty in ["", " ", "\t ", "   "] {
@@ -206,7 +206,7 @@ fn the_shape_of_the_javascript_library_is_read() {
     assert_eq!(changes[1].head.headers["if-match"], "*");
 }
 
-/// A batch around `inside`, which is what stands between the outer delimiters.
+/// A batch with `inside` between the outer delimiters.
 fn batch(inside: &str) -> String {
     format!("--b\r\n{inside}\r\n--b--\r\n")
 }
@@ -349,7 +349,7 @@ fn each_mistake_is_named_with_its_place() {
 fn no_prefix_of_a_batch_is_a_batch() {
     for recorded in [recording!("legacy-all-request"), recording!("created-request")] {
         let body = Bytes::from_static(recorded.body.as_bytes());
-        // As far as the end of the changeset, of which what follows adds nothing.
+        // Up to the end of the changeset; the rest adds nothing.
         let whole =
             recorded.body.trim_end().rfind("--\n").or(recorded.body.trim_end().rfind("--\r\n"));
         let whole = whole.unwrap() + 2;

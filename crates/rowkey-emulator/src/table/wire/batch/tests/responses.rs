@@ -1,8 +1,8 @@
-//! Responses as this crate writes them.
+//! Responses as the server writes them.
 
 use super::*;
 
-/// Writes again what was recorded, from status lines and headers taken literally out of it.
+/// Writes a recorded response again, from the status lines and headers in the recording.
 fn rewritten(recorded: &Recording) -> (String, Bytes) {
     let batch = between(recorded.body, "--batchresponse_", "\r\n");
     let changeset = between(recorded.body, "boundary=changesetresponse_", "\r\n");
