@@ -1,4 +1,4 @@
-//! Containers and blobs: to rows and back.
+//! Encodes containers and blobs as rows, and restores them from rows.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::store::blob::lease::Lease;
 use crate::store::blob::tier::{Rehydration, Tier};
 use crate::store::blob::{Blob, Blobs as Store, Container, Content, Kind as BlobKind, Version};
 
-/// After the owner in a key: what sort of row it is.
+/// The kind of row, which follows the owner in a key.
 const BLOB: u8 = b'b';
 const SNAPSHOT: u8 = b's';
 const STAGED: u8 = b't';
@@ -34,7 +34,7 @@ pub(super) struct Blobs {
     known: Mutex<KnownBlobs>,
 }
 
-/// What has rows, and the bytes that they name.
+/// The resources that have rows, and the contents that those rows reference.
 #[derive(Debug, Default)]
 pub(super) struct KnownBlobs {
     pub(super) containers: Known,
@@ -46,7 +46,7 @@ impl Blobs {
         Self { desk, known: Mutex::new(known) }
     }
 
-    /// From now on other rows are known.
+    /// Replaces the known rows after memory was restored from disk.
     pub(super) fn put_back(&self, known: KnownBlobs) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
@@ -177,7 +177,7 @@ impl Record<Store> for Blobs {
         for owner in known.containers.clear(&self.desk, kinds, &mut unit) {
             known.contents.forget_all(owner);
         }
-        // What is not there any more may lie where something else does now.
+        // The memory of a dropped piece may already be in use by another.
         known.contents.settle(&mut unit);
         store.touch_all();
         for touch in store.touched.take() {
@@ -192,7 +192,7 @@ fn key(owner: u64, sort: u8, name: &str) -> Vec<u8> {
     out.fixed(owner.to_be_bytes()).byte(sort).text(name).finish()
 }
 
-/// Reads a container's row; gives its number.
+/// Restores a container from its row; returns its number.
 pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
     let mut read = In(value);
     let owner = read.u64()?;
@@ -225,12 +225,12 @@ fn write_container(owner: u64, container: &Container) -> Vec<u8> {
     out.finish()
 }
 
-/// The segments that a row of a container begins with.
+/// Reads the segments at the start of a row of a container.
 pub(super) fn read_segments(value: &[u8]) -> io::Result<Vec<Segment>> {
     contents::read_segments(&mut In(value))
 }
 
-/// Puts a blob, a snapshot or a block back. `key` is also given without the owner.
+/// Restores a blob, a snapshot or a block. `key` is without the owner.
 pub(super) fn read_row(
     store: &mut Store,
     known: &mut KnownBlobs,
@@ -303,7 +303,7 @@ fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
     out.finish()
 }
 
-/// A `Content-MD5` is nearly always of 16 bytes; others have their length before them.
+/// A `Content-MD5` nearly always has 16 bytes; others are preceded by their length.
 fn write_md5(out: &mut Out, md5: Option<&[u8]>) {
     match md5.map(|md5| (md5, <[u8; 16]>::try_from(md5))) {
         None => out.byte(0),

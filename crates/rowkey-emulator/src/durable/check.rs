@@ -1,10 +1,10 @@
-//! Whether the files of the embedded store are as they were written, before the store sees them.
+//! Checks that the files of the embedded store are intact, before the store opens them.
 //!
-//! The store itself deletes what it takes for unfinished: the rest of a journal after a batch that
-//! it cannot read, or all rows of a keyspace whose description is missing. So each byte is checked
-//! first, and only read. Sorted files are covered by checksums in a list, the list by one in a file
-//! `current`, and the batches of a journal by one each. What the batches do not cover, and where
-//! journals end, is covered by the [`Mark`].
+//! The store itself deletes what it considers unfinished: the rest of a journal after a batch that
+//! it cannot read, or all rows of a keyspace whose description is missing. So every byte is checked
+//! first, without changing anything. Checksums in a list cover the sorted files, a checksum in the
+//! file `current` covers the list, and each batch of a journal has its own checksum. The [`Mark`]
+//! covers what the batches do not, and where journals end.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -17,16 +17,16 @@ use super::frames::{self, Scan};
 use super::mark::{Extent, Mark};
 use super::tail::{self, Torn};
 
-/// What the file `version` of the store says.
+/// The contents of the store's file `version`.
 pub(super) const VERSION: &[u8] = b"FJL\x03";
-/// Trees of rows: the store's own, and one for each [`Space`](super::journal::Space).
+/// The number of trees: the store's own, and one for each [`Space`](super::journal::Space).
 pub(super) const TREES: usize = 4;
 
-/// Something that is not as it was written.
+/// A damaged part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) path: PathBuf,
-    /// Where it is, if that is known.
+    /// The position, if known.
     pub(super) at: Option<usize>,
     pub(super) what: String,
 }
@@ -37,17 +37,17 @@ impl Damage {
     }
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) damages: Vec<Damage>,
-    /// What is not damage, and is to be cut.
+    /// An incomplete end, which is not damage and is to be cut off.
     pub(super) torn: Option<Torn>,
-    /// How far each journal reaches.
+    /// The length of each journal.
     pub(super) extents: Vec<Extent>,
 }
 
-/// Checks all files of a store. Changes nothing.
+/// Checks all files of a store, without changing anything.
 pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
     let mut found = Found::default();
     let path = store.join("version");
@@ -70,7 +70,7 @@ pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
 /// A sorted file and its checksum.
 pub(super) type Sorted = (PathBuf, u128);
 
-/// Checks what describes a tree, and all of its sorted files.
+/// Checks the description of a tree, and all of its sorted files.
 fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
     let path = tree.join("current");
     let Some(current) = read(&path)? else {
@@ -101,16 +101,16 @@ fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads which list is valid, and its checksum.
+/// Parses the name and the checksum of the valid list.
 pub(super) fn parse_current(bytes: &[u8]) -> Option<(String, u128)> {
     let mut read = In(bytes);
     let list = format!("v{}", read.u64().ok()?);
     let sum = u128::from_le_bytes(read.fixed().ok()?);
-    // The last byte is the kind of the checksum.
+    // The last byte is the type of the checksum.
     (read.0 == [0]).then_some((list, sum))
 }
 
-/// The sorted files in a list: an archive of named sections with a table of contents.
+/// Parses a list of sorted files: an archive of named sections with a table of contents.
 pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
     const TRAILER: usize = 4 + 1 + 1 + 16 + 8 + 8;
     let section = |at: u64, length: u64| {
@@ -147,7 +147,7 @@ pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
     Ok(found)
 }
 
-/// The checksum of a file; `None` if it is not there.
+/// The checksum of a file; `None` if it does not exist.
 pub(super) fn checksum(path: &Path) -> io::Result<Option<u128>> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -169,7 +169,7 @@ fn check_journals(store: &Path, mark: Option<&Mark>, found: &mut Found) -> io::R
     let is_there = |journal: u64| journals.iter().any(|(there, _)| *there == journal);
     let newest = journals.last().map(|(journal, _)| *journal);
     for extent in known {
-        // The oldest ones go when all of them has moved to sorted files.
+        // The oldest journals are deleted once their contents have moved to sorted files.
         let may_be_gone = mark.is_some_and(|mark| !mark.is_final)
             && newest.is_some_and(|newest| newest > extent.journal)
             && !is_there(extent.journal.saturating_sub(1));
@@ -197,8 +197,8 @@ fn check_journals(store: &Path, mark: Option<&Mark>, found: &mut Found) -> io::R
     Ok(())
 }
 
-/// Checks a journal. It is known what the last number before it was, how far it reaches, and
-/// whether it is the newest.
+/// Checks a journal, given the last batch number before it, its known length, and whether it is the
+/// newest.
 fn check_journal(
     path: &Path,
     bytes: &[u8],
@@ -260,7 +260,7 @@ fn check_journal(
     scan
 }
 
-/// Reads a small file; `None` if it is not there.
+/// Reads a small file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,11 +1,11 @@
-//! Numbers, texts and documents as bytes. All numbers are little-endian; lengths take as few bytes
-//! as they need.
+//! Encodes numbers, text and documents as bytes. Numbers are little-endian; lengths have a variable
+//! size.
 
 use std::io;
 
 use rowkey_wire::edm::DateTime;
 
-/// Bytes in the making.
+/// A buffer for encoding.
 #[derive(Debug, Default)]
 pub(super) struct Out(Vec<u8>);
 
@@ -36,7 +36,7 @@ impl Out {
         self.i64(value.ticks())
     }
 
-    /// A number that is mostly small.
+    /// Writes a number that is usually small.
     pub(super) fn length(&mut self, value: usize) -> &mut Self {
         let mut rest = value as u64;
         while rest >= 0x80 {
@@ -61,7 +61,7 @@ impl Out {
     }
 }
 
-/// Bytes that are being read.
+/// Bytes that are being decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct In<'a>(pub(super) &'a [u8]);
 

@@ -1,12 +1,12 @@
-//! The bytes of blobs: which piece is kept where, and who needs it.
+//! The contents of blobs on disk: where each piece is stored, and which rows reference it.
 //!
-//! A *content* is a list of pieces under a number, to which pieces are only ever added. A row names
-//! *segments* of contents. So a list of blocks, a copy or a snapshot names what is there already,
-//! and an appended block adds one piece; nothing is written twice. A content goes when no row names
-//! it any more.
+//! A *content* is a numbered list of pieces, to which pieces are only ever appended. A row
+//! references *segments* of contents. So a block list, a copy or a snapshot references existing
+//! pieces, and an appended block adds one piece; nothing is written twice. A content is deleted
+//! when no row references it any more.
 //!
-//! A piece is known by where it lies in memory. As long as a row names it, the store in memory
-//! holds it as well, so nothing else can lie there.
+//! A piece is identified by its address in memory. As long as a row references it, the store in
+//! memory holds it as well, so its memory cannot be reused.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -18,7 +18,7 @@ use super::journal::{Space, Unit};
 use super::names::{Desk, split_owner};
 use crate::store::blob::Content;
 
-/// Pieces of a content, one after the other.
+/// Consecutive pieces of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     content: u64,
@@ -26,31 +26,32 @@ pub(super) struct Segment {
     end: u32,
 }
 
-/// Where a piece lies in memory, and how long it is.
+/// The address of a piece in memory, and its length.
 type Lies = (usize, usize);
 
-/// The contents that are kept for an account.
+/// The stored contents of an account.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     by_number: HashMap<u64, Kept>,
     places: HashMap<Lies, (u64, u32)>,
-    /// The segments that each row names.
+    /// The segments that each row references.
     rows: HashMap<Vec<u8>, Vec<Segment>>,
-    /// What rows do not name any more, until their unit is complete: others may.
+    /// Segments that rows have dropped. They are freed when the unit is complete, because other
+    /// rows of the unit may reference them.
     released: Vec<Segment>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Where each piece lies, and how many rows name it. One that no row names lies nowhere any
-    /// more: something else may lie there.
+    /// The address of each piece, and the number of rows that reference it. The address is invalid
+    /// if that number is 0, because the memory may have been reused.
     pieces: Vec<(Lies, usize)>,
-    /// How many of them are named.
+    /// The number of pieces that are referenced.
     named: usize,
 }
 
 impl Contents {
-    /// Keeps what a row is to name; gives the segments.
+    /// Stores the content that a row references; returns its segments.
     pub(super) fn name(
         &mut self,
         desk: &Desk,
@@ -61,7 +62,7 @@ impl Contents {
         self.keep(desk, row, Vec::new(), content, unit)
     }
 
-    /// The same for a row whose content has got longer at its end and is otherwise as it was.
+    /// The same for a row whose content has only been appended to.
     pub(super) fn extend(
         &mut self,
         desk: &Desk,
@@ -73,7 +74,7 @@ impl Contents {
         self.keep(desk, row, known, content, unit)
     }
 
-    /// Keeps the pieces that come after these segments.
+    /// Stores the pieces after these segments.
     fn keep(
         &mut self,
         desk: &Desk,
@@ -90,12 +91,12 @@ impl Contents {
         segments
     }
 
-    /// A row is gone.
+    /// Records that a row was deleted.
     pub(super) fn forget(&mut self, row: &[u8]) {
         self.released.extend(self.rows.remove(row).unwrap_or_default());
     }
 
-    /// All rows that begin so are gone.
+    /// Records that all rows of an owner were deleted.
     pub(super) fn forget_all(&mut self, owner: u64) {
         let released = &mut self.released;
         self.rows.retain(|row, segments| {
@@ -107,7 +108,7 @@ impl Contents {
         });
     }
 
-    /// The unit is complete: what no blob names is swept.
+    /// Frees the contents that no row references any more. Called when the unit is complete.
     pub(super) fn settle(&mut self, unit: &mut Unit) {
         for segment in std::mem::take(&mut self.released) {
             let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
@@ -128,7 +129,8 @@ impl Contents {
     fn add(&mut self, desk: &Desk, segments: &mut Vec<Segment>, piece: Bytes, unit: &mut Unit) {
         let lies = (piece.as_ptr().addr(), piece.len());
         let (content, place) = self.places.get(&lies).copied().unwrap_or_else(|| {
-            // It goes on where the last one ends, unless another one went on there.
+            // Continue the content of the last segment, unless another row has already appended to
+            // it.
             let open = segments.last().filter(|last| {
                 let kept = self.by_number.get(&last.content);
                 kept.is_some_and(|kept| kept.pieces.len() == last.end as usize)
@@ -187,7 +189,7 @@ pub(super) fn read_segments(read: &mut In<'_>) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// The contents that segments name, and the places of their pieces.
+/// The contents that segments reference, and the positions of their pieces.
 pub(super) fn places(segments: &[Segment]) -> impl Iterator<Item = (u64, u32)> {
     let places = |segment: &Segment| {
         let content = segment.content;
@@ -196,11 +198,11 @@ pub(super) fn places(segments: &[Segment]) -> impl Iterator<Item = (u64, u32)> {
     segments.iter().flat_map(places)
 }
 
-/// The pieces that were kept, while what names them is read.
+/// The stored pieces, while the rows that reference them are read.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pieces: HashMap<u64, (Vec<Bytes>, bool)>,
-    /// Contents that no blob names, and that were being swept when the process ended.
+    /// Contents without references, whose deletion was interrupted by the end of the process.
     half_swept: BTreeSet<u64>,
     last: u64,
 }
@@ -217,12 +219,12 @@ impl Stored {
         if place != u32::try_from(pieces.len()).map_err(invalid)?.to_be_bytes() {
             return Err(invalid("a piece of a blob is missing"));
         }
-        // A copy: the value shares memory with all that was read with it.
+        // A copy, because the value shares its memory with everything read with it.
         pieces.push(Bytes::copy_from_slice(value));
         Ok(())
     }
 
-    /// The content that a row names, noted as used.
+    /// The content that a row references. It is marked as used.
     pub(super) fn content(
         &mut self,
         contents: &mut Contents,
@@ -247,7 +249,7 @@ impl Stored {
         Ok(content)
     }
 
-    /// Notes as used what another blob names.
+    /// Marks as used the segments that another account's blob references.
     pub(super) fn spare(&mut self, segments: &[Segment]) {
         for segment in segments {
             if let Some((_, is_used)) = self.pieces.get_mut(&segment.content) {
@@ -256,13 +258,13 @@ impl Stored {
         }
     }
 
-    /// The contents that no blob names.
+    /// The contents that no row references.
     pub(super) fn unused(&self) -> impl Iterator<Item = u64> {
         let unused = self.pieces.iter().filter(|(_, (_, is_used))| !is_used);
         unused.map(|(content, _)| content).chain(&self.half_swept).copied()
     }
 
-    /// The greatest number of a content.
+    /// The highest number of a content.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
@@ -286,7 +288,7 @@ mod tests {
         pieces.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect()
     }
 
-    /// The pieces that a unit keeps.
+    /// The pieces that a unit writes.
     fn kept(unit: &Unit) -> Vec<&[u8]> {
         unit.changes.iter().filter_map(|change| change.value.as_deref()).collect()
     }
@@ -306,7 +308,7 @@ mod tests {
         let mut unit = Unit::default();
         assert_eq!(contents.name(&desk, b"copy", &copy, &mut unit), [segment(1, 0, 2)]);
         assert_eq!(unit, Unit::default());
-        // The first that is appended to goes on where the content ends, the other apart.
+        // The first append continues the content; the other starts a new one.
         log.push(Bytes::copy_from_slice(b"c"));
         assert_eq!(contents.extend(&desk, b"log", &log, &mut unit), [segment(1, 0, 3)]);
         copy.push(Bytes::copy_from_slice(b"d"));
@@ -327,7 +329,7 @@ mod tests {
         contents.forget(b"log");
         contents.settle(&mut unit);
         assert_eq!((contents.places.len(), &*unit.swept), (1, &[][..]));
-        // What lies where it lay is another piece, and is written.
+        // Another piece at the same address is written.
         let (next, mut unit) = (log.pieces_after(1).collect::<Content>(), Unit::default());
         assert_eq!(contents.name(&desk, b"next", &next, &mut unit), [segment(2, 0, 1)]);
         assert_eq!(kept(&unit), [b"b"]);
@@ -355,7 +357,7 @@ mod tests {
         let (block, mut unit) = (content(&["a"]), Unit::default());
         contents.name(&desk, b"staged", &block, &mut unit);
         contents.settle(&mut unit);
-        // A list takes the block up, in one unit with its going.
+        // A block list commits the block in the unit that deletes its row.
         let mut unit = Unit::default();
         contents.forget(b"staged");
         contents.name(&desk, b"blob", &block, &mut unit);
@@ -365,7 +367,7 @@ mod tests {
         contents.name(&desk, b"blob", &other, &mut unit);
         contents.settle(&mut unit);
         assert_eq!(unit.swept, [(Space::Bytes, 1)]);
-        // What was swept is written again if it comes again.
+        // A deleted piece is written again when it is stored again.
         let mut unit = Unit::default();
         contents.name(&desk, b"blob", &block, &mut unit);
         contents.settle(&mut unit);

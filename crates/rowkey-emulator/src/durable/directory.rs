@@ -1,7 +1,7 @@
-//! The directory's owner and format, and that no other process uses it.
+//! The lock, the ownership and the format of the data directory.
 //!
-//! A file says that the directory is a server's, and of which format; it is locked as long as the
-//! server runs. Nothing is written before all of that is known to be right.
+//! A marker file identifies the directory as a server's and states its format. It is locked while
+//! the server runs. Nothing is written before all of this has been checked.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,35 +9,35 @@ use std::path::{Path, PathBuf};
 
 use super::mark;
 
-/// The file that says what the directory is.
+/// The name of the marker file.
 const MARKER: &str = "rowkey-server";
-/// What it says before the number of the format.
+/// The text in the marker file before the format number.
 const TITLE: &str = "rowkey-server data, format ";
-/// The format that is written and read.
+/// The supported format.
 const FORMAT: u32 = 2;
 /// The directory of the embedded store.
 const STORE: &str = "store";
-/// What it is called while it is being made.
+/// The name of that directory until it is complete.
 const UNFINISHED: &str = "store.new";
 
-/// A directory that no other process uses.
+/// A directory that this process has locked.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// Locked until this is dropped.
+    /// Locked until dropped.
     marker: File,
     is_marked: bool,
 }
 
 impl Directory {
-    /// Takes a directory that is a server's, or that is empty or not there.
+    /// Opens and locks a directory that is a server's, empty or missing.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
         Self::try_take(path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot keep data in {}: {error}", path.display()))
         })
     }
 
-    /// Takes a directory that is a server's, although its file may not say so any more.
+    /// Opens and locks a server's directory even if its marker file is damaged.
     pub(super) fn take_to_repair(path: &Path) -> io::Result<Self> {
         let take = || {
             let mut options = OpenOptions::new();
@@ -56,12 +56,12 @@ impl Directory {
         })
     }
 
-    /// Whether its file said that it is a server's.
+    /// Whether the marker file was valid.
     pub(super) fn is_marked(&self) -> bool {
         self.is_marked
     }
 
-    /// Says that it is a server's.
+    /// Writes the marker file.
     pub(super) fn mark(&self) -> io::Result<()> {
         if self.is_marked {
             return Ok(());
@@ -109,8 +109,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where the embedded store is. If there is none, `make` is told where to make one; one whose
-    /// maker dies never gets its name.
+    /// Returns the directory of the embedded store. If there is none, `make` creates one under a
+    /// temporary name. If the process dies meanwhile, it never gets its final name.
     pub(super) fn store(&self, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
         let store = self.store_path();
         if !store.exists() {
@@ -133,7 +133,7 @@ impl Directory {
         Ok(store)
     }
 
-    /// Where the embedded store is, if there is one.
+    /// The path of the embedded store, if it exists.
     pub(super) fn store_path(&self) -> PathBuf {
         self.path.join(STORE)
     }
@@ -142,7 +142,8 @@ impl Directory {
 impl Drop for Directory {
     #[expect(clippy::incompatible_msrv, reason = "the feature needs Rust 1.90, as its store does")]
     fn drop(&mut self) {
-        // Closing it would not do while a process that is just being started has it, too.
+        // Closing the file would not release the lock if a child process that is just starting has
+        // inherited it.
         let _ = self.marker.unlock();
     }
 }
@@ -158,7 +159,7 @@ fn lock(marker: &File) -> io::Result<()> {
     })
 }
 
-/// Why a directory cannot be read.
+/// The reason why a directory cannot be used.
 enum Unknown {
     Format(u32),
     Text,
@@ -187,14 +188,14 @@ fn unknown(why: &Unknown) -> io::Error {
     })
 }
 
-/// Reads what a marker says; text that is none says nothing.
+/// Reads the marker file. Text that is not UTF-8 counts as empty.
 fn read_text(marker: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
     marker.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes a directory that only its owner may look into.
+/// Creates a directory that only its owner can access.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -202,7 +203,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Lets only its owner look into a directory that is there.
+/// Restricts an existing directory to its owner.
 fn make_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -216,14 +217,14 @@ fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that is made is for its owner only.
+/// Restricts a file that is created to its owner.
 pub(super) fn keep_private(options: &mut OpenOptions) {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     let _ = options;
 }
 
-/// Puts other bytes in the place of a file, or of none, by way of a `new` one.
+/// Creates or replaces a file atomically, by renaming the file `new`.
 pub(super) fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(true).write(true);
@@ -235,7 +236,7 @@ pub(super) fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync)
 }
 
-/// Not all systems can sync a directory; those that can must.
+/// Syncs a directory, on systems that support it.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory).map_or(Ok(()), |directory| directory.sync_all())
 }

@@ -1,5 +1,5 @@
-//! Rows in the embedded store, which is fjall: a journal that survives the process as soon as the
-//! system has it, and sorted files that the journal's contents move to.
+//! Rows in the embedded store, fjall. Its journal survives the end of the process once the system
+//! has the data; its contents later move to sorted files.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,11 +14,11 @@ use fjall::{
 
 use super::journal::{Change, Space, Unit};
 
-/// Bytes that are kept in memory until they move to a sorted file.
+/// The most bytes kept in memory before they move to a sorted file.
 const MEMORY: u64 = 16 * 1024 * 1024;
-/// Bytes of journals, which are read when the server starts.
+/// The most bytes in journals, which are read when the server starts.
 const JOURNALS: u64 = 192 * 1024 * 1024;
-/// Bytes of files that stay in memory once they are read. Nothing is read twice.
+/// The size of the read cache in bytes. Small, because no data is read twice.
 const CACHE: u64 = 1024 * 1024;
 
 /// The embedded store.
@@ -30,7 +30,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens the store in a directory of its own, or makes one.
+    /// Opens or creates the store in its own directory.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let database = Database::builder(directory)
             .cache_size(CACHE)
@@ -41,7 +41,7 @@ impl Disk {
             .map_err(to_io)?;
         let space = |name| {
             let options = || {
-                // Rows are read once, all and in order: filters would be of no use.
+                // Rows are read once, all of them and in order, so filters would not help.
                 KeyspaceCreateOptions::default()
                     .max_memtable_size(MEMORY)
                     .filter_policy(FilterPolicy::disabled())
@@ -53,7 +53,7 @@ impl Disk {
         Ok(Self { database, bytes, names, rows })
     }
 
-    /// Gives `each` all rows of a space in the order of their keys.
+    /// Passes all rows of a space to `each`, in the order of their keys.
     pub(super) fn read(
         &self,
         space: Space,
@@ -76,15 +76,15 @@ impl Disk {
 }
 
 impl Disk {
-    /// The number that the next batch has at least.
+    /// The lowest number that the next batch can have.
     pub(super) fn next_number(&self) -> u64 {
         self.database.seqno()
     }
 
-    /// Hands units over to the system, each whole or not at all.
+    /// Hands units over to the operating system, each completely or not at all.
     pub(super) fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
         let mut changes: Vec<Change> = units.into_iter().flat_map(|unit| unit.changes).collect();
-        // A key may be in a batch once. The last change is the one that counts.
+        // A batch may contain a key once. The last change counts.
         let mut seen = HashSet::with_capacity(changes.len());
         let is_alone = changes.len() == 1;
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len());
@@ -102,19 +102,19 @@ impl Disk {
         batch.durability(Some(PersistMode::Buffer)).commit().map_err(to_io)
     }
 
-    /// Forces what was kept to the disk itself.
+    /// Syncs to the disk everything that was written.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.database.persist(PersistMode::SyncData).map_err(to_io)
     }
 
-    /// Removes a row that is never there, to see whether the disk takes it.
+    /// Removes a row that does not exist, to test whether the disk accepts writes.
     pub(super) fn attempt(&self) -> io::Result<()> {
         let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
         batch.remove(&self.names, [0_u8]);
         batch.commit().map_err(to_io)
     }
 
-    /// Removes up to `most` rows of an owner; says whether none is left.
+    /// Removes up to `most` rows of an owner; returns whether none is left.
     pub(super) fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool> {
         let keyspace = self.space(space);
         let mut batch = self.database.batch();

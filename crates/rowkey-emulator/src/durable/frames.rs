@@ -2,8 +2,8 @@
 //!
 //! The format is that of fjall 3, which promises not to change it: a batch is a start (tag 1, the
 //! number of items, the batch's number), items (tag 2) or clearings (tag 4), and an end (tag 3, the
-//! checksum of what is between, a magic number). Zeros follow the last batch. The start is covered
-//! by no checksum, so numbers are checked to ascend, and the digest of a [`Scan`] covers them.
+//! checksum of the bytes between, a magic number). Zeros follow the last batch. No checksum covers
+//! the start, so numbers are checked to ascend, and the digest of a [`Scan`] covers them.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -13,14 +13,14 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
-/// Bytes of a start: tag, count, number.
+/// The length of a start: tag, count, number.
 const HEAD: usize = 1 + 4 + 8;
-/// Bytes of an item between its tag and its key: type, compression, keyspace, three lengths.
+/// The length of an item between its tag and its key: type, compression, keyspace, three lengths.
 const ITEM_HEAD: usize = 2 + 8 + 2 + 4 + 4;
-/// Batches up to this length are tried with each bit turned over.
+/// The maximum length of a batch in which a flipped bit is searched for.
 const CORRECTED: usize = 32 * 1024;
 
-/// A whole batch.
+/// A complete batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) number: u64,
@@ -28,19 +28,19 @@ pub(super) struct Frame {
     checksum: u64,
 }
 
-/// Whole batches from the beginning of a journal on.
+/// The complete batches at the start of a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Where the last whole batch ends.
+    /// The end of the last complete batch.
     pub(super) end: usize,
     /// The number of the last batch.
     pub(super) last: u64,
-    /// Covers the starts and checksums of all batches, in their order.
+    /// A digest of the starts and checksums of all batches, in order.
     pub(super) digest: u64,
 }
 
 impl Scan {
-    /// Takes the batch at the end, if it is whole and its number comes after the last one.
+    /// Reads the batch at the end, if it is complete and its number is greater than the last one.
     pub(super) fn step(&mut self, bytes: &[u8]) -> bool {
         let Some(rest) = bytes.get(self.end..) else { return false };
         let Some(frame) = frame(rest).filter(|frame| frame.number > self.last || self.end == 0)
@@ -51,7 +51,7 @@ impl Scan {
         true
     }
 
-    /// Takes a batch that `rest` begins with.
+    /// Adds the batch at the start of `rest`.
     fn take(&mut self, rest: &[u8], frame: Frame) {
         let mut covered = [0; 8 + HEAD + 8];
         covered[..8].copy_from_slice(&self.digest.to_le_bytes());
@@ -63,11 +63,11 @@ impl Scan {
     }
 }
 
-/// How many of the bytes are not the zeros at the end.
+/// The number of bytes before the trailing zeros.
 pub(super) fn used(bytes: &[u8]) -> usize {
     const ZEROS: [u8; 4096] = [0; 4096];
     let mut end = bytes.len();
-    // A block at a time: a new journal is 64 MiB of zeros.
+    // Compare whole blocks: a new journal is 64 MiB of zeros.
     while let Some(block) = end.checked_sub(ZEROS.len())
         && bytes[block..end] == ZEROS
     {
@@ -76,7 +76,7 @@ pub(super) fn used(bytes: &[u8]) -> usize {
     bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// The batch that the bytes begin with, if it is whole.
+/// The batch at the start of the bytes, if it is complete.
 pub(super) fn frame(bytes: &[u8]) -> Option<Frame> {
     let body = body(bytes).ok()?;
     let end = HEAD + body;
@@ -93,7 +93,7 @@ fn digest(body: &[u8]) -> u64 {
     sum.digest()
 }
 
-/// Whether the bytes may be the beginning of a batch that is longer.
+/// Whether the bytes may be the start of an incomplete batch.
 pub(super) fn breaks_off(bytes: &[u8]) -> bool {
     match body(bytes) {
         Ok(body) => bytes.len() < HEAD + body + 13,
@@ -101,14 +101,14 @@ pub(super) fn breaks_off(bytes: &[u8]) -> bool {
     }
 }
 
-/// Why bytes do not begin with the items of a batch.
+/// The reason why bytes do not start with the items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Short,
     Wrong,
 }
 
-/// How long the items of a batch are.
+/// The length of the items of a batch.
 fn body(bytes: &[u8]) -> Result<usize, Broken> {
     let tag = |at: usize| bytes.get(at).copied().ok_or(Broken::Short);
     if tag(0)? != START {
@@ -134,7 +134,7 @@ fn body(bytes: &[u8]) -> Result<usize, Broken> {
     Ok(at - HEAD)
 }
 
-/// Where the first whole batch begins at or after `from`, with a number after `last`.
+/// The position of the first complete batch at or after `from` whose number is greater than `last`.
 pub(super) fn next(bytes: &[u8], from: usize, last: u64) -> Option<usize> {
     let starts = memchr::memchr_iter(START, bytes.get(from..)?).map(|at| from + at);
     // Most bytes that could be a start are not followed by an item.
@@ -143,14 +143,14 @@ pub(super) fn next(bytes: &[u8], from: usize, last: u64) -> Option<usize> {
     starts.find(|at| frame(&bytes[*at..]).is_some_and(|frame| frame.number > last))
 }
 
-/// Turns over the one bit that makes damaged bytes a batch again, which end where the next batch
-/// begins or the journal ends. A checksum of 64 bits fits by chance in one of 10^13 cases.
+/// Flips the one bit that makes damaged bytes a valid batch again. They must end where the next
+/// batch begins or the journal ends. A 64-bit checksum matches by chance in one of 10^13 cases.
 pub(super) fn correct(damaged: &mut [u8]) -> bool {
     if damaged.len() > CORRECTED {
         return false;
     }
     for bit in 0..damaged.len() * 8 {
-        // The number is covered by nothing: any other would do.
+        // No checksum covers the number: any value would be accepted.
         if (5 * 8..HEAD * 8).contains(&bit) {
             continue;
         }
@@ -163,7 +163,7 @@ pub(super) fn correct(damaged: &mut [u8]) -> bool {
     false
 }
 
-/// Writes another number into the start of a batch.
+/// Changes the number in the start of a batch.
 pub(super) fn renumber(frame: &mut [u8], number: u64) {
     frame[5..HEAD].copy_from_slice(&number.to_le_bytes());
 }

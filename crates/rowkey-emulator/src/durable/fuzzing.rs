@@ -1,4 +1,4 @@
-//! Decoders of what is on disk, for the fuzz targets. Only there with `--cfg fuzzing`.
+//! Decoders of on-disk data, for the fuzz targets. Only compiled with `--cfg fuzzing`.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::table::wire::entity::Strictness;
 /// The name of the account whose rows are read.
 const ACCOUNT: &str = "a";
 
-/// Reads bytes as a journal, and as the lists that name sorted files.
+/// Reads bytes as a journal, and as lists of sorted files.
 pub fn journal(input: &[u8]) {
     let mut scan = Scan::default();
     while scan.step(input) {}
@@ -28,8 +28,8 @@ pub fn journal(input: &[u8]) {
     let _ = (check::parse_current(input), check::sorted(Path::new("tree"), input).is_ok());
 }
 
-/// Reads bytes as rows: each a byte for the space, and a key and a value with a length before each. The
-/// rows are read in the order in which the server reads spaces.
+/// Reads bytes as rows. Each row is a byte for the space, and a key and a value, each after its
+/// length. The rows are read space by space, in the server's order.
 pub fn rows(input: &[u8]) {
     let accounts = [(ACCOUNT.to_owned(), vec!["YmFy".to_owned()])];
     let clock = ServerClock::manual(DateTime::MIN);
@@ -47,7 +47,7 @@ pub fn rows(input: &[u8]) {
     open::read_rows(&state, &rows);
 }
 
-/// A piece of as many bytes as the first one says, and what is behind it.
+/// Splits off a piece whose length is in the first byte; returns it and the rest.
 fn piece(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(*length))

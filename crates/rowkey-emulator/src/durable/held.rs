@@ -1,4 +1,4 @@
-//! A store that is locked, and recorded when it is let go.
+//! A lock guard that records the changes to a store when the lock is released.
 
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
@@ -8,16 +8,16 @@ use crate::store::Account as Tables;
 use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
 
-/// Turns what was noted as changed into rows, and hands them over.
+/// Turns recorded changes into rows, and hands them over to be written.
 pub(crate) trait Record<T>: Debug + Send + Sync {
-    /// Hands over what has changed since the last time, as one unit.
+    /// Hands over all changes since the last call, as one unit.
     fn record(&self, store: &mut T);
 
-    /// Hands over all of a store that took the place of another.
+    /// Hands over the whole contents of a store that replaced another.
     fn replace(&self, store: &mut T);
 }
 
-/// Who records each store of an account.
+/// The recorders of an account's stores.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) tables: Arc<dyn Record<Tables>>,
@@ -25,8 +25,8 @@ pub(crate) struct Records {
     pub(crate) blobs: Arc<dyn Record<Blobs>>,
 }
 
-/// A locked store. What has changed in it is recorded before anybody else can lock it, so that
-/// changes are recorded in the order in which they are made.
+/// A locked store. Its changes are recorded before the lock is released, so that changes are
+/// recorded in the order in which they are made.
 #[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     store: MutexGuard<'a, T>,
@@ -38,7 +38,7 @@ impl<'a, T> Held<'a, T> {
         Self { store, record }
     }
 
-    /// Puts another store in the place of this one.
+    /// Replaces this store with another one.
     pub(crate) fn replace(&mut self, store: T) {
         *self.store = store;
         if let Some(record) = self.record {

@@ -1,13 +1,13 @@
-//! Units on their way to the disk, and the threads that write and sync them.
+//! The queue of units to write, and the threads that write and sync them.
 //!
-//! Units are written in the order in which they were handed over, and all that have come so far go
-//! together, so that many requests share a write and a sync. When one cannot be written, none after
-//! it is, and [`Progress`] says so to all who wait, until memory holds what is on disk again: what is
-//! on disk is always the beginning of what happened.
+//! Units are written in the order in which they were handed over. All units that are waiting are
+//! written together, so that many requests share a write and a sync. If a write fails, no later
+//! unit is written, and [`Progress`] reports the failure to all waiting requests, until memory has
+//! been restored from disk: the disk always holds a prefix of the history.
 //!
-//! Who writes is a question of what is waited for. A sync takes milliseconds, so a thread apart does
-//! it, and requests go on being executed meanwhile. To hand bytes to the system takes less than to
-//! wake a thread and to be woken by it, so the thread that answers does that itself.
+//! The policy decides which thread writes. A sync takes milliseconds, so a separate thread does it
+//! while other requests are executed. Handing bytes to the operating system takes less time than
+//! waking a thread and being woken by it, so the thread that answers a request does that itself.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -24,34 +24,34 @@ use tracing::error;
 use super::policy::SyncPolicy;
 use super::progress::{Phase, Progress};
 
-/// Rows that are removed in one go of those that have no owner any more.
+/// The most rows without an owner that are removed at a time.
 const SWEPT: usize = 1000;
 
-/// A part of the rows: each has its own order and needs.
+/// A keyspace. Each has its own order and settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Space {
-    /// The bytes of blobs, in pieces.
+    /// The contents of blobs, in pieces.
     Bytes,
-    /// What describes accounts, tables, queues and containers.
+    /// The descriptions of accounts, tables, queues and containers.
     Names,
     /// Entities, messages, blobs.
     Rows,
 }
 
-/// A row that is new, changed or gone.
+/// A change to a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) space: Space,
     pub(super) key: Vec<u8>,
-    /// `None`: it is gone.
+    /// The new value; `None` if the row was deleted.
     pub(super) value: Option<Bytes>,
 }
 
-/// Changes that are kept together or not at all.
+/// Changes that are written together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) changes: Vec<Change>,
-    /// Owners that are no more: their rows are removed when there is time for it.
+    /// Deleted owners, whose rows are removed later.
     pub(super) swept: Vec<(Space, u64)>,
 }
 
@@ -65,33 +65,33 @@ impl Unit {
     }
 }
 
-/// Where rows are kept.
+/// Storage for rows.
 pub(super) trait Keep: Debug + Send + Sync {
-    /// Keeps units so that they survive the process, each whole or not at all; if `always`, also a
-    /// loss of power.
+    /// Writes units so that they survive the end of the process, each completely or not at all.
+    /// With `always`, they also survive a loss of power.
     fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()>;
 
-    /// Forces what was kept to the disk itself.
+    /// Syncs to the disk everything that was written.
     fn sync(&self) -> io::Result<()>;
 
-    /// The same while more is being kept, which does not wait.
+    /// The same without blocking writes meanwhile.
     fn sync_aside(&self) -> io::Result<()>;
 
-    /// Removes up to `most` rows of an owner; says whether none is left.
+    /// Removes up to `most` rows of an owner; returns whether none is left.
     fn sweep(&self, space: Space, owner: u64, most: usize) -> io::Result<bool>;
 }
 
-/// Units that are waiting to be written.
+/// The units that are waiting to be written.
 #[derive(Debug)]
 pub(super) struct Journal {
     pending: Mutex<Pending>,
     arrived: Condvar,
     closing: Condvar,
-    /// Held while units are taken and written, so that they stay in their order.
+    /// Locked while units are taken and written, so that they stay in order.
     turn: Mutex<()>,
-    /// Units are left to the thread that writes.
+    /// Units are left to the writer thread.
     is_apart: AtomicBool,
-    /// Something was written and not synced since.
+    /// Data was written after the last sync.
     is_ahead: AtomicBool,
     progress: Arc<Progress>,
 }
@@ -100,12 +100,12 @@ pub(super) struct Journal {
 struct Pending {
     units: Vec<Unit>,
     swept: VecDeque<(Space, u64)>,
-    /// The writer has nothing to do.
+    /// Whether the writer is idle.
     is_idle: bool,
     is_closing: bool,
 }
 
-/// What the thread that writes does next.
+/// The next task of the writer thread.
 enum Work {
     Keep,
     Sweep(Space, u64),
@@ -125,7 +125,7 @@ impl Journal {
         }
     }
 
-    /// Hands a unit over; gives its number, if there is anything in it.
+    /// Appends a unit; returns its number, or `None` if the unit is empty.
     pub(super) fn append(&self, unit: Unit) -> Option<u64> {
         if unit == Unit::default() {
             return None;
@@ -134,7 +134,7 @@ impl Journal {
         let number = self.progress.issue();
         let wakes = self.is_apart.load(Ordering::Relaxed) || !unit.swept.is_empty();
         pending.swept.extend(&unit.swept);
-        // After a failure all units are taken back until memory holds what is on disk.
+        // After a failure, units are discarded until memory has been restored from disk.
         if self.progress.phase() != Phase::Failed {
             pending.units.push(unit);
         }
@@ -146,8 +146,8 @@ impl Journal {
         Some(number)
     }
 
-    /// Forgets what was to be written: memory holds what is on disk again. The caller holds the locks
-    /// of all stores, so that nothing is handed over meanwhile.
+    /// Discards the units that were not written, because memory has been restored from disk. The
+    /// caller holds the locks of all stores, so that no unit is appended meanwhile.
     pub(super) fn take_back(&self, swept: Vec<(Space, u64)>) {
         let mut pending = self.pending();
         pending.units.clear();
@@ -155,7 +155,7 @@ impl Journal {
         self.progress.take_back();
     }
 
-    /// The disk takes changes again.
+    /// Resumes after a failure: the disk accepts changes again.
     pub(super) fn open(&self) {
         // Under the lock, so that no thread that is about to wait misses it.
         let mut pending = self.pending();
@@ -165,7 +165,7 @@ impl Journal {
         self.arrived.notify_all();
     }
 
-    /// Nothing is written while this is held.
+    /// Blocks writes while the guard is held.
     pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
         self.turn()
     }
@@ -192,7 +192,7 @@ impl Journal {
         }
     }
 
-    /// Writes all units that have been handed over.
+    /// Writes all units that have been appended.
     fn keep(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
         let _turn = self.turn();
         if self.progress.phase() != Phase::Open {
@@ -213,7 +213,7 @@ impl Journal {
 
     fn sweep(&self, disk: &dyn Keep, space: Space, owner: u64) -> io::Result<()> {
         let _turn = self.turn();
-        // What says that the rows have no owner is written before they go.
+        // The deletion of an owner is written before its rows are removed.
         let is_due = self.progress.phase() == Phase::Open && self.pending().units.is_empty();
         if is_due && disk.sweep(space, owner, SWEPT)? {
             self.pending().swept.pop_front();
@@ -225,7 +225,7 @@ impl Journal {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, or what is left to it, until it is told to end.
+    /// Runs the writer thread: writes new units, or those left to it, until told to end.
     fn write(&self, disk: &dyn Keep, always: bool) {
         loop {
             match self.next() {
@@ -239,7 +239,7 @@ impl Journal {
         }
     }
 
-    /// Syncs what was written, every so often.
+    /// Syncs at regular intervals.
     fn sync(&self, disk: &dyn Keep, every: Duration) {
         loop {
             let pending = self.pending();
@@ -248,7 +248,7 @@ impl Journal {
                 return;
             }
             self.attempt(|| {
-                // A change without a waiting request, such as one whose connection is gone.
+                // A change without a waiting request, such as one whose connection was closed.
                 self.keep(disk, false)?;
                 if self.is_ahead.swap(false, Ordering::AcqRel) {
                     disk.sync_aside()?;
@@ -258,7 +258,7 @@ impl Journal {
         }
     }
 
-    /// Does some work; when it fails, nothing is kept until memory holds what is on disk.
+    /// Runs a task. If it fails, nothing is written until memory has been restored from disk.
     fn attempt(&self, work: impl FnOnce() -> io::Result<()>) {
         let done = panic::catch_unwind(AssertUnwindSafe(work))
             .unwrap_or_else(|_| Err(io::Error::other("the embedded store panicked")));
@@ -273,7 +273,7 @@ impl Journal {
     }
 }
 
-/// What writes and syncs. When this is dropped, all that was handed over is synced.
+/// The threads that write and sync. Dropping it syncs all units.
 #[derive(Debug)]
 pub(super) struct Writer {
     journal: Arc<Journal>,
@@ -299,12 +299,12 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Whether units are written by a thread of their own, and not by who waits for them.
+    /// Whether a separate thread writes the units, rather than the thread that waits for them.
     pub(super) fn is_apart(&self) -> bool {
         self.policy == SyncPolicy::Always
     }
 
-    /// Writes on this thread what was handed over.
+    /// Writes the waiting units on this thread.
     pub(super) fn write_here(&self) {
         let always = self.policy == SyncPolicy::Always;
         self.journal.attempt(|| self.journal.keep(&*self.disk, always));
@@ -335,7 +335,7 @@ impl Drop for Writer {
 mod tests {
     use super::*;
 
-    /// Remembers what it is to keep, until it breaks.
+    /// Keeps rows in memory, until it is told to fail.
     #[derive(Debug, Default)]
     struct Remembered {
         kept: Mutex<Vec<Unit>>,
@@ -387,7 +387,7 @@ mod tests {
     async fn units_are_kept_in_order_and_all_of_them_when_the_writer_ends() {
         let hour = SyncPolicy::Interval(Duration::from_secs(3600));
         let (disk, journal, writer) = started(hour);
-        // A writer that has yet to start would find the units and write them.
+        // A writer that has not started yet would find the units and write them.
         while !journal.pending().is_idle {
             thread::yield_now();
         }
@@ -429,7 +429,7 @@ mod tests {
         assert!(journal.pending().units.is_empty(), "nothing piles up");
         journal.take_back(Vec::new());
         assert!(journal.progress.settled().await.is_ok());
-        // What time brings about waits.
+        // Changes caused by the passage of time wait.
         journal.append(unit(3));
         journal.open();
         assert!(journal.progress.settled().await.is_ok());
@@ -491,7 +491,7 @@ mod tests {
         let mut gone = unit(0);
         gone.swept.push((Space::Rows, 7));
         journal.append(gone.clone());
-        // The sweep follows by itself, or never if the writer ends before.
+        // The sweep follows on its own, or never if the writer ends first.
         while disk.kept.lock().unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }

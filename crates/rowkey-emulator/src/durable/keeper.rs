@@ -1,9 +1,8 @@
-//! The embedded store of a directory, which is closed and opened again when the disk refuses a
-//! write.
+//! Owns the embedded store of a directory, and reopens it after a failed write.
 //!
-//! After a write that failed the store takes no other: what it wrote of the batch may be there in
-//! part. So it is closed, what the batch left is cut off, and it is opened again. What was kept
-//! before stays.
+//! After a failed write the store accepts no more, because part of the batch may have been written.
+//! So the store is closed, the incomplete batch is cut off, and the store is opened again. Earlier
+//! batches are kept.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -16,9 +15,9 @@ use super::journal::{Keep, Space, Unit};
 use super::mark::{Extent, Marker};
 use super::tail;
 
-/// Bytes that there must be room for before changes are taken again.
+/// The minimum free space, in bytes, for accepting changes again.
 const ROOM: usize = 1024 * 1024;
-/// A file that is written to see whether there is room.
+/// A file that is written to test for free space.
 const PROBE: &str = "probe";
 
 /// The embedded store of a directory.
@@ -30,16 +29,16 @@ pub(super) struct Keeper {
     marker: Mutex<Marker>,
 }
 
-/// The store, if it could be opened.
+/// The store, if it is open.
 #[derive(Debug)]
 struct Slot {
     disk: Option<Disk>,
-    /// The least number of the batch that was begun last, unless it is kept.
+    /// The lowest possible number of the batch that was started last, unless it was completed.
     unkept: Option<u64>,
 }
 
 impl Slot {
-    /// Does something that writes a batch, or none at all.
+    /// Runs `write`, which writes one batch or none.
     fn write<T>(&mut self, write: impl FnOnce(&Disk) -> io::Result<T>) -> io::Result<T> {
         let disk = self.disk.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let number = disk.next_number();
@@ -51,7 +50,7 @@ impl Slot {
 }
 
 impl Keeper {
-    /// Opens a store whose journals reach as far as `extents` say.
+    /// Opens a store whose journals have these lengths.
     pub(super) fn open(location: &Path, store: PathBuf, extents: Vec<Extent>) -> io::Result<Self> {
         let marker = Mutex::new(Marker::start(location, &store, extents)?);
         let slot = Slot { disk: Some(Disk::open(&store)?), unkept: None };
@@ -63,7 +62,7 @@ impl Keeper {
         read(self.slot().disk.as_ref().ok_or(io::ErrorKind::NotConnected)?)
     }
 
-    /// Closes the store, takes back what was not kept, and opens it again.
+    /// Closes the store, cuts off an incomplete batch, and opens the store again.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let mut slot = self.slot();
         self.close(&mut slot)?;
@@ -71,9 +70,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Closes the store. What it still had to write of a batch that failed is cut off with it.
+    /// Closes the store, and cuts off the batch that failed.
     fn close(&self, slot: &mut Slot) -> io::Result<()> {
-        // Nothing is followed meanwhile that is cut off.
+        // Held so that the marker does not scan what is cut off.
         let mut marker = self.marker();
         drop(slot.disk.take());
         if let Some(number) = slot.unkept {
@@ -84,7 +83,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Whether the disk takes as many bytes and some more, and the store takes changes.
+    /// Whether the disk has room for `bytes` and a margin, and the store accepts changes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         if self.probe(bytes).is_err() {
             return false;
@@ -125,15 +124,15 @@ impl Keep for Keeper {
         })?;
         if always {
             let mut marker = self.marker();
-            // It says less than it could until the next time, and nothing wrong.
+            // If this fails, the mark covers less until the next time, but is still correct.
             let _ = marker.follow().and_then(|()| marker.write(false));
         }
         Ok(())
     }
 
     fn sync_aside(&self) -> io::Result<()> {
-        // The store would keep its journal locked. Journals before the newest were synced when they
-        // were closed; what comes into one that is made meanwhile is synced the next time.
+        // A sync by the store would lock its journal. Older journals were synced when they were
+        // closed; data in a journal created meanwhile is synced the next time.
         let mut marker = self.marker();
         let followed = marker.follow();
         if !tail::sync_newest(&self.store)? {
@@ -161,7 +160,7 @@ impl Drop for Keeper {
         let is_whole = slot.disk.is_some() && slot.unkept.is_none();
         if self.close(&mut slot).is_ok() && is_whole {
             let mut marker = self.marker();
-            // Without it, the next start takes less for certain.
+            // Without it, the next start knows less about what must be on disk.
             let _ = marker.follow().and_then(|()| marker.write(true));
         }
     }

@@ -1,11 +1,11 @@
-//! How far the journals are known to be on the disk itself.
+//! Records how much of the journals has been synced to the disk.
 //!
-//! A journal that breaks off looks the same whether the machine died while it was written or a part
-//! of it was destroyed afterwards. What is on the disk cannot be undone by a loss of power, so the
-//! server notes after each sync how far each journal reaches. What is missing before that is
-//! damage; what is missing after it may be a torn end.
+//! A truncated journal looks the same whether the machine died while it was written or a part of it
+//! was destroyed later. Synced data survives a loss of power, so the server records the length of
+//! each journal after each sync. Data missing before that position is damage; data missing after it
+//! may be an incomplete write.
 //!
-//! The file has two slots that are written in turn, so that one is whole at any time.
+//! The file has two slots, written in turn, so that one is always valid.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -20,30 +20,31 @@ use super::tail;
 /// The name of the file.
 pub(super) const NAME: &str = "synced";
 const SLOT: usize = 512;
-/// Journals that fit into a slot.
+/// The number of journals that fit into a slot.
 const MOST: usize = 14;
-/// Bytes that are read of a journal at a time.
+/// The bytes read from a journal at a time.
 const PIECE: usize = 64 * 1024;
 
-/// How far a journal is known to reach.
+/// The synced part of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) journal: u64,
     pub(super) scan: Scan,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     sequence: u64,
-    /// The server ended after this was written: the journals are exactly these.
+    /// Whether the server shut down after writing this: the journals then have exactly these
+    /// lengths.
     pub(super) is_final: bool,
-    /// The oldest journal comes first.
+    /// The journals, oldest first.
     pub(super) extents: Vec<Extent>,
 }
 
 impl Mark {
-    /// Reads the file of a directory; `None` if there is none, or no slot is whole.
+    /// Reads the file of a directory; `None` if it does not exist or has no valid slot.
     pub(super) fn read(directory: &Path) -> io::Result<Option<Self>> {
         let bytes = match std::fs::read(directory.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -87,20 +88,20 @@ impl Mark {
     }
 }
 
-/// Follows the journals while they are written, and keeps the file.
+/// Scans the journals as they are written, and updates the file.
 #[derive(Debug)]
 pub(super) struct Marker {
     file: File,
     store: PathBuf,
     mark: Mark,
-    /// The newest journal, at the end of what was scanned.
+    /// The newest journal, open at the end of the scanned part.
     reader: Option<File>,
-    /// What was read of it beyond the last whole batch.
+    /// The bytes read beyond the last complete batch.
     ahead: Vec<u8>,
 }
 
 impl Marker {
-    /// Goes on from what a check of the journals has found.
+    /// Starts from the result of a check of the journals.
     pub(super) fn start(directory: &Path, store: &Path, extents: Vec<Extent>) -> io::Result<Self> {
         let before = Mark::read(directory)?.unwrap_or_default();
         let mut options = OpenOptions::new();
@@ -117,7 +118,7 @@ impl Marker {
         Ok(marker)
     }
 
-    /// Scans what was written since the last time.
+    /// Scans the data written since the last call.
     pub(super) fn follow(&mut self) -> io::Result<()> {
         loop {
             let Some(Extent { journal, .. }) = self.mark.extents.last().copied() else {
@@ -127,7 +128,7 @@ impl Marker {
                 self.begin(first);
                 continue;
             };
-            // Looked for before the scan: what comes after this one was begun is all in the next.
+            // Checked before the scan: once the next journal exists, this one no longer grows.
             let is_closed = self.path(journal + 1).exists();
             if self.scan(journal)? {
                 if !is_closed {
@@ -135,7 +136,7 @@ impl Marker {
                 }
                 self.begin(journal + 1);
             } else {
-                // It and all before it have moved to sorted files.
+                // This journal and all before it have moved to sorted files.
                 self.mark.extents.clear();
             }
         }
@@ -148,7 +149,7 @@ impl Marker {
         Ok(())
     }
 
-    /// Says that all that was followed is on the disk itself.
+    /// Records that everything scanned has been synced.
     pub(super) fn write(&mut self, is_final: bool) -> io::Result<()> {
         self.mark.sequence += 1;
         self.mark.is_final = is_final;
@@ -157,7 +158,7 @@ impl Marker {
         self.file.write_all(&self.mark.encode())
     }
 
-    /// Scans all journals again: the end of one was cut off.
+    /// Scans all journals again, because the end of one was cut off.
     pub(super) fn start_over(&mut self) -> io::Result<()> {
         (self.reader, self.ahead) = (None, Vec::new());
         self.mark.extents.clear();
@@ -174,7 +175,7 @@ impl Marker {
         self.store.join(format!("{journal}.jnl"))
     }
 
-    /// Scans to the end of the newest journal; `false` if it is not there any more.
+    /// Scans to the end of the newest journal; `false` if it no longer exists.
     fn scan(&mut self, journal: u64) -> io::Result<bool> {
         let path = self.path(journal);
         let Some(Extent { scan, .. }) = self.mark.extents.last_mut() else { return Ok(false) };
@@ -197,7 +198,7 @@ impl Marker {
             }
             self.ahead.drain(..ahead.end);
             *scan = Scan { end: scan.end + ahead.end, ..ahead };
-            // What is there of the next batch may only now be being written.
+            // The start of the next batch may be in the process of being written.
             if !self.ahead.is_empty() && !frames::breaks_off(&self.ahead) {
                 break;
             }
@@ -208,7 +209,7 @@ impl Marker {
                 break;
             }
         }
-        // Zeros may be written over.
+        // Zeros may still be overwritten.
         let back = i64::try_from(self.ahead.len()).map_err(io::Error::other)?;
         reader.seek(SeekFrom::Current(-back))?;
         self.ahead.clear();
@@ -216,7 +217,7 @@ impl Marker {
     }
 }
 
-/// Takes a batch without checking its number, which the store has given it.
+/// Reads a batch without checking its number, because the store itself assigned it.
 fn step(scan: &mut Scan, bytes: &[u8]) -> bool {
     let last = std::mem::take(&mut scan.last);
     let stepped = scan.step(bytes);

@@ -1,32 +1,33 @@
-//! What keeps a server's data beyond its process.
+//! Keeps a server's data on disk.
 //!
-//! Memory is what requests are answered from. The stores note what changes while they are locked;
-//! when a lock is let go, a [`Record`](held::Record) turns the notes into rows and hands them over as one unit, in
-//! the order in which they happened. A thread writes units to disk, as many at a time as have come.
-//! No answer leaves before everything that it could have seen is kept: see [`Progress`].
+//! Requests are answered from memory. While a store is locked it notes its changes. When the lock
+//! is released, a [`Record`](held::Record) turns the notes into rows and hands them over as one
+//! unit, in the order of the changes. A thread writes units to disk, as many at a time as are
+//! waiting. No response is sent before everything that it may depend on has been written: see
+//! [`Progress`].
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`held`] | [`Held`]: a store that is locked, and recorded when it is let go |
-//! | [`progress`] | [`Progress`]: how much has been handed over, and how much of it is kept |
-//! | `policy` | `SyncPolicy`: when what is written is forced to the disk itself |
-//! | `journal` | `Journal`: units on their way, and the threads that write and sync them |
+//! | [`held`] | [`Held`]: a lock guard that records the changes to a store |
+//! | [`progress`] | [`Progress`]: how many units were handed over and how many are written |
+//! | `policy` | `SyncPolicy`: when written data is synced to the disk |
+//! | `journal` | `Journal`: the queue of units, and the threads that write and sync them |
 //! | `disk` | `Disk`: rows in the embedded store |
-//! | `keeper` | `Keeper`: the store of a directory, opened again when the disk refused a write |
-//! | `directory` | the directory's owner and format, and that no other process uses it |
+//! | `keeper` | `Keeper`: owns the store of a directory, and reopens it after a failed write |
+//! | `directory` | the lock, the ownership and the format of the data directory |
 //! | `frames` | the batches in a journal of the embedded store |
-//! | `mark` | how far the journals are known to be on the disk itself |
-//! | `check` | whether all files are as they were written, before the store sees them |
+//! | `mark` | how much of the journals has been synced to the disk |
+//! | `check` | checks that all files are intact, before the store opens them |
 //! | `tail` | the end of the embedded store's journal after a process or machine died |
-//! | `repair` | a damaged directory is repaired on request |
-//! | `salvage` | rows that depend on what a repair could not keep |
-//! | `code` | numbers, texts and documents as bytes |
+//! | `repair` | repairs a damaged directory on request |
+//! | `salvage` | rows that depend on data that a repair could not keep |
+//! | `code` | encodes numbers, text and documents as bytes |
 //! | `names` | the rows that describe accounts, tables, queues and containers |
-//! | `tables` | tables and entities: to rows and back |
-//! | `queues` | queues and messages: to rows and back |
-//! | `contents` | the bytes of blobs: which piece is kept where, and who needs it |
-//! | `blobs` | containers and blobs: to rows and back |
-//! | `open` | from a directory to the accounts of a server |
+//! | `tables` | tables and entities as rows |
+//! | `queues` | queues and messages as rows |
+//! | `contents` | the contents of blobs: where each piece is stored, and which rows reference it |
+//! | `blobs` | containers and blobs as rows |
+//! | `open` | fills the accounts of a server from a directory |
 
 use std::cell::Cell;
 
@@ -84,7 +85,7 @@ pub use repair::{Repair, repair};
 
 use crate::operation::Subject;
 use crate::state::State;
-/// What a server has that keeps its data. When it is dropped, everything has been written.
+/// The durable store of a server. Once it is dropped, everything has been written.
 #[derive(Debug)]
 pub(crate) struct Durable {
     progress: std::sync::Arc<Progress>,
@@ -92,47 +93,47 @@ pub(crate) struct Durable {
     writer: journal::Writer,
     #[cfg(feature = "durable")]
     kept: open::Kept,
-    /// Let go after the writer has ended.
+    /// Released after the writer has ended.
     #[cfg(feature = "durable")]
     _directory: directory::Directory,
 }
 
 tokio::task_local! {
-    /// The last unit that a request handed over, or 0.
+    /// The last unit that the current request handed over, or 0.
     static HANDED: Cell<u64>;
 }
 
-/// Notes that the request that is executed has handed over a unit.
+/// Notes that the current request has handed over a unit.
 #[cfg(feature = "durable")]
 fn note_handed(number: u64) {
-    // What is changed by a test itself is no request.
+    // A test that changes data directly is not a request.
     let _ = HANDED.try_with(|handed| handed.set(number));
 }
 
-/// The disk takes no changes, and the request's is not made.
+/// The reason why a request is rejected when the disk accepts no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// All but changes is answered.
+    /// Only changes are rejected.
     Full,
-    /// What is on disk could not be read either, so nothing is answered.
+    /// The data on disk could not be read either, so all requests are rejected.
     Unreadable,
 }
 
-/// A request that is executed.
+/// A request that is being executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    /// How often a change could not be kept before.
+    /// The number of failed writes before the request.
     failures: u64,
 }
 
-/// Executes a request; gives its outcome, and the last unit that it handed over, or 0.
+/// Executes a request; returns its result, and the last unit that it handed over, or 0.
 pub(crate) async fn follow<T>(execute: impl Future<Output = T>) -> (T, u64) {
     let execute = async { (execute.await, HANDED.with(Cell::get)) };
     HANDED.scope(Cell::new(0), execute).await
 }
 
 impl Durable {
-    /// Refuses a request that cannot be answered.
+    /// Rejects a request that cannot be executed.
     pub(crate) fn admit(&self, state: &State, request: &Request<'_>) -> Result<Begun, Refused> {
         if self.progress.phase() == Phase::Failed {
             self.take_back(state)?;
@@ -149,8 +150,8 @@ impl Durable {
         Ok(Begun { failures: self.progress.failures() })
     }
 
-    /// Waits until nothing that an executed request did or saw can be lost any more. Says whether its
-    /// outcome stands: a request that changes nothing is to be executed again when what it saw was
+    /// Waits until everything that the request changed or read has been written. Returns whether
+    /// its result stands: a request without changes must be executed again if data that it read was
     /// taken back.
     pub(crate) async fn settle(
         &self,
@@ -168,21 +169,21 @@ impl Durable {
         if !stands && request.is_write() { Err(Refused::Full) } else { Ok(stands) }
     }
 
-    /// Waits until everything is kept that was handed over before, or taken back.
+    /// Waits until everything handed over before has been written or taken back.
     async fn wait(&self, state: &State, request: &Request<'_>, handed: u64) -> Result<(), Refused> {
         if self.progress.phase() == Phase::Full {
-            // Changes that time brings about wait for the disk; no request waits for them.
+            // Changes caused by the passage of time wait for the disk; no request waits for them.
             if handed == 0 || !request.is_write() {
                 return Ok(());
             }
-            // The disk was full when this was executed, and it had been let in before.
+            // The disk became full after this request was admitted.
             #[cfg(feature = "durable")]
             self.progress.fail();
         }
         #[cfg(feature = "durable")]
         if !self.writer.is_apart() && !self.progress.is_settled() {
-            // Another thread that has something to hand over does so first, and the next one to get here
-            // writes for all.
+            // Yield, so that other threads can hand over their units first. The next thread to get
+            // here writes them all.
             tokio::task::yield_now().await;
             self.writer.write_here();
         }
@@ -206,14 +207,14 @@ impl Durable {
         Err(Refused::Unreadable)
     }
 
-    /// Keeps what no request is going to wait for.
+    /// Writes changes for which no request will wait.
     #[cfg(feature = "durable")]
     pub(crate) fn write_now(&self) {
         self.writer.write_here();
     }
 }
 
-/// What of a request says whether it changes anything.
+/// The parts of a request that tell whether it changes data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) service: Service,
@@ -221,15 +222,15 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether it may change something. Asked only when the disk refuses changes, or when it has
-    /// handed over any.
+    /// Whether it may change data. Called only when the disk accepts no changes, or when the
+    /// request has handed over a unit.
     fn is_write(&self) -> bool {
         let method = &self.parts.method;
         let reads = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
         !reads || Subject::of(self.service, self.parts).operation.is_write()
     }
 
-    /// How long its body says it is.
+    /// The length of its body according to `Content-Length`.
     #[cfg(feature = "durable")]
     fn length(&self) -> usize {
         let length = self.parts.headers.get(http::header::CONTENT_LENGTH);

@@ -1,8 +1,8 @@
-//! The rows that describe accounts, tables, queues and containers: of whom, of what kind, by name.
+//! The rows that describe accounts, tables, queues and containers, by account, kind and name.
 //!
-//! What has rows of its own, such as a table, is their *owner*, and has a number that nothing else
-//! ever had. So what is deleted goes with one row, and its own rows are swept away later; if the
-//! process dies before, they have no owner at the next start.
+//! A resource that has its own rows, such as a table, is their *owner*, and has a number that is
+//! never reused. So deleting it takes one row, and its rows are removed later; if the process dies
+//! before that, they have no owner at the next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,30 +19,30 @@ use rowkey_wire::xml::{
 use super::code::{In, Out, invalid};
 use super::journal::{Journal, Space, Unit};
 
-/// What a row describes.
+/// The kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The latest Timestamp that an entity got which is not there any more.
+    /// The latest Timestamp of deleted entities.
     LastTimestamp = 1,
     /// A table.
     Table = 2,
-    /// Until when the name of a table is blocked.
+    /// The time until which the name of a table is blocked.
     TableBlocked = 3,
     /// The properties of the Table service.
     TableProperties = 4,
     /// A queue.
     Queue = 5,
-    /// Until when the name of a queue is blocked.
+    /// The time until which the name of a queue is blocked.
     QueueBlocked = 6,
     /// The properties of the Queue service.
     QueueProperties = 7,
     /// A container.
     Container = 8,
-    /// Until when the name of a container is blocked.
+    /// The time until which the name of a container is blocked.
     ContainerBlocked = 9,
     /// The properties of the Blob service.
     BlobProperties = 10,
-    /// The latest tag of a container or a blob.
+    /// The latest ETag of a container or a blob.
     LastTag = 11,
 }
 
@@ -61,7 +61,7 @@ impl Kind {
         Self::LastTag,
     ];
 
-    /// Whether it has rows of its own, and its value begins with its number.
+    /// Whether the resource has its own rows, and the value starts with its number.
     pub(super) fn is_owner(self) -> bool {
         matches!(self, Self::Container | Self::Queue | Self::Table)
     }
@@ -76,7 +76,7 @@ pub(super) fn key(account: &str, kind: Kind, name: &str) -> Vec<u8> {
     key
 }
 
-/// The account, kind and name in a key.
+/// Splits a key into account, kind and name.
 pub(super) fn read_key(key: &[u8]) -> io::Result<(&str, Kind, &str)> {
     let mut key = In(key);
     let account = key.text()?;
@@ -97,7 +97,7 @@ pub(super) fn read_policies(read: &mut In<'_>) -> io::Result<Vec<SignedIdentifie
     }
 }
 
-/// Metadata, as a head of HTTP has it.
+/// Writes metadata in the format of HTTP headers.
 pub(super) fn metadata(out: &mut Out, metadata: &Metadata) {
     let mut answer = Response::new(());
     metadata.write(&mut answer);
@@ -142,28 +142,28 @@ pub(super) fn read_instant(value: &[u8]) -> io::Result<DateTime> {
     In(value).instant()
 }
 
-/// The number that the row of an owner begins with.
+/// Reads the number at the start of an owner's row.
 pub(super) fn read_owner(value: &[u8]) -> io::Result<u64> {
     In(value).u64()
 }
 
-/// The number that the key of an owner's row begins with, and the rest.
+/// Splits the key of an owner's row into the number and the rest.
 pub(super) fn split_owner(key: &[u8]) -> io::Result<(u64, &[u8])> {
     let mut key = In(key);
     let owner = u64::from_be_bytes(key.fixed()?);
     Ok((owner, key.0))
 }
 
-/// What has rows: of tables, of queues or of containers.
+/// The tables, queues or containers that have rows.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     owners: BTreeMap<String, u64>,
-    /// Names that are blocked.
+    /// The blocked names.
     blocked: BTreeSet<String>,
 }
 
 impl Known {
-    /// The number of what has this name.
+    /// The number of the resource with this name.
     pub(super) fn owner(&self, name: &str) -> Option<u64> {
         self.owners.get(name).copied()
     }
@@ -176,7 +176,7 @@ impl Known {
         self.blocked.insert(name.to_owned());
     }
 
-    /// Notes what became of what had this name; gives its number, if it had rows.
+    /// Records the deletion of the resource with this name; returns its number, if it had rows.
     pub(super) fn remove(
         &mut self,
         desk: &Desk,
@@ -190,7 +190,7 @@ impl Known {
         Some(owner)
     }
 
-    /// Notes until when a name is blocked, if it is or was.
+    /// Records until when a name is blocked, if it is or was.
     pub(super) fn note_blocked(
         &mut self,
         desk: &Desk,
@@ -207,7 +207,7 @@ impl Known {
         }
     }
 
-    /// Notes that nothing is there any more; gives the numbers of what was.
+    /// Records the deletion of everything; returns the numbers of the deleted resources.
     pub(super) fn clear(&mut self, desk: &Desk, kinds: [Kind; 2], unit: &mut Unit) -> Vec<u64> {
         let Self { owners, blocked } = std::mem::take(self);
         for name in blocked {
@@ -222,7 +222,7 @@ impl Known {
     }
 }
 
-/// Where what is recorded of an account goes.
+/// Receives the rows of an account.
 #[derive(Clone, Debug)]
 pub(super) struct Desk {
     pub(super) account: Arc<str>,
@@ -236,7 +236,7 @@ impl Desk {
         Self { account: account.into(), journal, next_owner }
     }
 
-    /// A number that no owner had before.
+    /// A number that was never used for an owner.
     pub(super) fn new_owner(&self) -> u64 {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! From a directory to the accounts of a server.
+//! Fills the accounts of a server from a directory.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
@@ -25,7 +25,7 @@ use super::{Durable, blobs, queues, tables};
 use crate::state::{Account, Holdings, State};
 use crate::store::Key;
 
-/// Fills a server's accounts with what a directory holds, and keeps there what will change.
+/// Fills a server's accounts from a directory, and keeps later changes there.
 pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> io::Result<()> {
     let directory = Directory::take(location)?;
     let within = |error: io::Error| {
@@ -74,7 +74,7 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     Ok(())
 }
 
-/// Why a server does not start with a directory, and how it can.
+/// The error when a directory is damaged, with the ways to continue.
 fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
     let at = damage.at.map_or_else(String::new, |at| format!(" at byte {at}"));
     let more = match count {
@@ -93,17 +93,17 @@ fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// What is needed to put memory back to what is on disk.
+/// Restores memory from disk after a failed write.
 #[derive(Debug)]
 pub(super) struct Kept {
     journal: Arc<Journal>,
     keeper: Arc<Keeper>,
     accounts: Vec<Recorders>,
-    /// Held while that is done.
+    /// Locked during the restoration.
     repaired: Mutex<()>,
 }
 
-/// Who records what changes in an account.
+/// The recorders of an account.
 #[derive(Debug)]
 struct Recorders {
     tables: Arc<tables::Tables>,
@@ -112,7 +112,7 @@ struct Recorders {
 }
 
 impl Kept {
-    /// After a write that failed: takes back in memory what is not on disk.
+    /// After a failed write: removes from memory what is not on disk.
     pub(super) fn take_back(&self, state: &State, progress: &Progress) -> io::Result<()> {
         let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.phase() != Phase::Failed {
@@ -121,7 +121,7 @@ impl Kept {
         let _pause = self.journal.pause();
         self.keeper.reopen()?;
         let load = Load::of(state, &self.keeper)?;
-        // Until all is in its place, no request sees any of it or hands anything over.
+        // Until everything is restored, no request can read or change anything.
         let mut held: Vec<_> = state.accounts.iter().map(Account::lock_all).collect();
         for ((stores, recorders), loaded) in held.iter_mut().zip(&self.accounts).zip(load.accounts)
         {
@@ -134,7 +134,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Takes changes again if there is room for as many bytes.
+    /// Resumes accepting changes if there is room for `bytes`.
     pub(super) fn try_open(&self, progress: &Progress, bytes: usize) -> bool {
         let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.phase() != Phase::Full {
@@ -150,7 +150,7 @@ impl Kept {
     }
 }
 
-/// Reads rows as a start does, space by space, and stops at the first that is damaged.
+/// Reads rows like a start does, space by space, and stops at the first damaged row.
 #[cfg(fuzzing)]
 pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) {
     let mut load = Load::new(state);
@@ -168,11 +168,11 @@ pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) {
     }
 }
 
-/// What is being read.
+/// The state of reading a directory.
 struct Load {
     accounts: Vec<Loaded>,
     names: Vec<String>,
-    /// Accounts that have rows, and that this server does not have.
+    /// Accounts that have rows, but that this server does not have.
     unserved: BTreeSet<String>,
     owners: HashMap<u64, Owner>,
     next_owner: u64,
@@ -182,7 +182,7 @@ struct Load {
     entities: u64,
 }
 
-/// An account that is being read.
+/// An account while it is read.
 struct Loaded {
     holdings: Holdings,
     tables: Known,
@@ -190,7 +190,7 @@ struct Loaded {
     blobs: blobs::KnownBlobs,
 }
 
-/// Whose rows are read.
+/// The owner of rows.
 #[derive(Clone, Debug)]
 enum Owner {
     Container {
@@ -205,14 +205,14 @@ enum Owner {
         account: usize,
         name: Key,
     },
-    /// Something of an account that this server does not have, and whether it is a container.
+    /// A resource of an account that this server does not have, and whether it is a container.
     Unserved {
         has_contents: bool,
     },
 }
 
 impl Load {
-    /// Reads all that is kept.
+    /// Reads everything in the directory.
     fn of(state: &State, keeper: &Keeper) -> io::Result<Self> {
         let mut load = Self::new(state);
         keeper.read(|disk| load.read(disk))?;
@@ -222,7 +222,7 @@ impl Load {
     fn new(state: &State) -> Self {
         let loaded = |_: &_| {
             let mut holdings = Holdings::new(state.strict, state.names, state.now());
-            // By a clock that stands, ids that follow from the time would come again.
+            // With a manual clock, ids derived from the time would repeat.
             holdings.queues.reseed(RandomState::new().hash_one(()));
             Loaded {
                 holdings,

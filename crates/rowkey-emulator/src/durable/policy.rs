@@ -1,17 +1,16 @@
-//! When what is written is forced to the disk itself.
+//! When written data is synced to the disk.
 
 use std::time::Duration;
 
-/// When a server that keeps its data forces it to the disk itself, which is what survives a loss of
-/// power. What is acknowledged survives the death of the process in any case.
+/// When a server that keeps its data syncs it to the disk, so that it survives a loss of power.
+/// Acknowledged changes survive the end of the process under every policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyncPolicy {
-    /// Before each answer to a request that changed something. Requests that come together share
-    /// one sync.
+    /// Before each response to a request that changed data. Concurrent requests share one sync.
     Always,
-    /// So often, on a thread of its own: a loss of power may undo what was acknowledged since the
-    /// last time, but nothing before, and no transaction in part.
+    /// At this interval, on a separate thread: a loss of power may undo changes acknowledged since
+    /// the last sync, but no earlier ones, and no transaction in part.
     Interval(Duration),
 }
 

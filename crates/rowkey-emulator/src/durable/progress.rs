@@ -1,8 +1,8 @@
-//! How much has been handed over to be kept, and how much of it is.
+//! Tracks how many units were handed over, and how many have been written.
 //!
-//! The thread that answers a request waits for everything that was handed over before: what a request saw
-//! or refused to do may rest on the change of another that is not kept yet, and must not be told to
-//! anybody while it can still be lost.
+//! A request waits for all units handed over before its response, including those of other
+//! requests: its result may depend on their changes, and must not be sent while these can still be
+//! lost.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// Units that were handed over, and those that are kept.
+/// The units that were handed over, and those that have been written.
 #[derive(Debug)]
 pub(crate) struct Progress {
     issued: AtomicU64,
     kept: watch::Sender<Kept>,
-    /// Units that were taken back out of memory because they could not be kept.
+    /// Units that were removed from memory because they could not be written.
     lost: Mutex<Vec<RangeInclusive<u64>>>,
 }
 
@@ -23,21 +23,21 @@ pub(crate) struct Progress {
 struct Kept {
     units: u64,
     phase: Phase,
-    /// How often a unit could not be kept.
+    /// The number of failed writes.
     failures: u64,
 }
 
-/// Whether what changes can be kept.
+/// Whether changes can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
-    /// Memory holds what is on disk, and the disk takes nothing.
+    /// Memory matches the disk, and the disk accepts no changes.
     Full,
-    /// Memory is ahead of what is on disk.
+    /// Memory is ahead of the disk.
     Failed,
 }
 
-/// Changes could not be kept: memory is ahead of what is on disk.
+/// A write failed: memory is ahead of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed;
 
@@ -48,7 +48,7 @@ impl Progress {
         Self { issued: AtomicU64::new(0), kept, lost: Mutex::default() }
     }
 
-    /// Waits until everything is kept that was handed over before.
+    /// Waits until everything handed over before has been written.
     pub(crate) async fn settled(&self) -> Result<(), Failed> {
         let wanted = self.issued.load(Ordering::Acquire);
         let is_settled = |kept: &Kept| kept.phase == Phase::Failed || kept.units >= wanted;
@@ -56,7 +56,7 @@ impl Progress {
         let kept = if is_settled(&kept) {
             kept
         } else {
-            // The sender is in `self`, so it cannot be gone.
+            // `self` holds the sender, so it cannot be dropped.
             let mut changes = self.kept.subscribe();
             changes.wait_for(is_settled).await.map_or(kept, |kept| *kept)
         };
@@ -67,12 +67,12 @@ impl Progress {
         self.kept.borrow().phase
     }
 
-    /// How often a unit could not be kept.
+    /// The number of failed writes.
     pub(crate) fn failures(&self) -> u64 {
         self.kept.borrow().failures
     }
 
-    /// Whether a unit was taken back out of memory.
+    /// Whether a unit was removed from memory.
     pub(crate) fn is_lost(&self, unit: u64) -> bool {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.iter().any(|units| units.contains(&unit))
@@ -81,22 +81,22 @@ impl Progress {
 
 #[cfg(feature = "durable")]
 impl Progress {
-    /// One more unit is handed over; gives its number.
+    /// Counts a unit that is handed over; returns its number.
     pub(super) fn issue(&self) -> u64 {
         self.issued.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// `units` units more are kept.
+    /// Counts `units` units as written.
     pub(super) fn keep(&self, units: u64) {
         self.kept.send_modify(|kept| kept.units += units);
     }
 
-    /// Whether everything is kept that was handed over.
+    /// Whether everything handed over has been written.
     pub(super) fn is_settled(&self) -> bool {
         self.kept.borrow().units >= self.issued.load(Ordering::Acquire)
     }
 
-    /// A unit cannot be kept. Says whether that is new.
+    /// Records that a write failed. Returns whether this is a new failure.
     pub(super) fn fail(&self) -> bool {
         self.kept.send_if_modified(|kept| {
             let is_new = kept.phase != Phase::Failed;
@@ -106,7 +106,7 @@ impl Progress {
         })
     }
 
-    /// Memory is again what is on disk: all that was not kept is lost.
+    /// Records that memory has been restored from disk: all unwritten units are lost.
     pub(super) fn take_back(&self) {
         self.kept.send_modify(|kept| {
             let issued = self.issued.load(Ordering::Acquire);
@@ -119,7 +119,7 @@ impl Progress {
         });
     }
 
-    /// The disk takes changes again.
+    /// Records that the disk accepts changes again.
     pub(super) fn open(&self) {
         self.kept.send_modify(|kept| kept.phase = Phase::Open);
     }

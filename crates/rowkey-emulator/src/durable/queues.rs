@@ -1,4 +1,4 @@
-//! Queues and messages: to rows and back.
+//! Encodes queues and messages as rows, and restores them from rows.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ impl Queues {
         Self { desk, known: Mutex::new(known) }
     }
 
-    /// From now on other rows are known.
+    /// Replaces the known rows after memory was restored from disk.
     pub(super) fn put_back(&self, known: Known) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
@@ -121,7 +121,7 @@ fn describe(owner: u64, queue: &Queue) -> Vec<u8> {
     out.finish()
 }
 
-/// Reads a queue's row: its number, metadata and policies.
+/// Restores a queue from its row: number, metadata and policies.
 pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
     let mut read = In(value);
     let owner = read.u64()?;
@@ -138,7 +138,7 @@ fn write_message(message: &Message) -> Vec<u8> {
     out.text(&message.text).finish()
 }
 
-/// Puts a message back. `id` is the key without the owner.
+/// Restores a message. `id` is the key without the owner.
 pub(super) fn read_message(
     store: &mut Store,
     name: &str,

@@ -1,9 +1,8 @@
-//! Repairs a damaged directory on request: a copy first, then everything that can be kept.
+//! Repairs a damaged directory on request: first copies it, then keeps everything that is readable.
 //!
 //! Each batch of a journal holds whole rows, not differences, so the batches after a damaged one
-//! keep their meaning without it. What is lost is what the damaged batch itself wrote: rows keep
-//! the value that they had before, and rows that it removed are there again. What depends on it
-//! otherwise is seen to by [`salvage`].
+//! are valid without it. Only the changes in the damaged batch are lost: rows keep their previous
+//! values, and rows that it removed reappear. [`salvage`] handles other rows that depend on it.
 
 use std::fmt;
 use std::fs;
@@ -19,18 +18,18 @@ use super::frames::{self, Scan};
 use super::mark::{self, Mark, Marker};
 use super::{salvage, tail};
 
-/// Sorted files and lists up to this length are tried with each bit turned over.
+/// The maximum length of a sorted file or a list in which a flipped bit is searched for.
 const CORRECTED: usize = 32 * 1024;
 
-/// What [`repair`] has done.
+/// The result of [`repair`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Repair {
-    /// Where everything is as it was before; `None` if nothing was damaged.
+    /// The copy of the directory before the repair; `None` if nothing was damaged.
     pub copy: Option<PathBuf>,
-    /// What was damaged, and what became of it; one line each.
+    /// Each damage and how it was handled, one line each.
     pub findings: Vec<String>,
-    /// How many bytes of changes are lost.
+    /// The lost changes in bytes.
     pub lost: u64,
 }
 
@@ -53,12 +52,12 @@ impl fmt::Display for Repair {
 
 /// Repairs the directory of a server that does not start because its data is damaged.
 ///
-/// All files are first copied to a directory `damaged-N` beside them, which takes as much room as
-/// the data. A change of which one bit is wrong is put right; one that cannot be read is left out,
-/// and all others are kept.
+/// All files are first copied to a directory `damaged-N` next to them, which takes as much space as
+/// the data. A change with one flipped bit is corrected. An unreadable change is left out, and all
+/// others are kept.
 ///
 /// Fails, and changes nothing, when another server uses the directory, or when a damaged file
-/// cannot be repaired: then a backup is needed.
+/// cannot be repaired. In that case a backup is needed.
 pub fn repair(location: &Path) -> io::Result<Repair> {
     let directory = Directory::take_to_repair(location)?;
     let within = |error: io::Error| {
@@ -120,7 +119,7 @@ fn try_repair(location: &Path, store: &Path, is_marked: bool) -> io::Result<Repa
     Ok(Repair { copy: Some(copy), findings: plan.findings, lost: plan.lost })
 }
 
-/// Files and what is to be in them.
+/// Files to write, with their new contents.
 #[derive(Debug, Default)]
 struct Plan {
     files: Vec<(PathBuf, Vec<u8>)>,
@@ -134,7 +133,7 @@ impl Plan {
         self.files.push((path.to_owned(), bytes));
     }
 
-    /// The files that always say the same.
+    /// Plans the files whose contents are always the same.
     fn files(&mut self, store: &Path, found: &Found) {
         for (name, bytes) in [("version", check::VERSION), ("lock", b"")] {
             let path = store.join(name);
@@ -144,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// What describes a tree, and its sorted files.
+    /// Plans the description of a tree, and its sorted files.
     fn tree(&mut self, tree: &Path) -> io::Result<()> {
         let path = tree.join("current");
         let current = check::read(&path)?.unwrap_or_default();
@@ -163,7 +162,7 @@ impl Plan {
         let list = if let Some(list) = list {
             list
         } else {
-            // The file itself is wrong, or names another list than it did.
+            // The file itself is damaged, or names the wrong list.
             let (number, bytes) = whole_list(tree, parsed.map(|(_, sum)| sum))?;
             let sum = xxh3_128(&bytes).to_le_bytes();
             let current = [&number.to_le_bytes()[..], &sum, &[0]].concat();
@@ -188,7 +187,7 @@ impl Plan {
         for damage in &found.damages {
             let is_journal = damage.path.extension().is_some_and(|extension| extension == "jnl");
             if is_journal && !journals.iter().any(|(_, path)| *path == damage.path) {
-                // How much was in it is known only if it was synced.
+                // The original length is known only if it was synced.
                 let known = mark.iter().flat_map(|mark| &mark.extents);
                 let known = known
                     .filter(|known| damage.path == store.join(format!("{}.jnl", known.journal)));
@@ -215,7 +214,7 @@ impl Plan {
     }
 }
 
-/// What can be read of a journal.
+/// The readable part of a journal.
 #[derive(Debug, Default)]
 struct Kept {
     batches: Vec<Vec<u8>>,
@@ -260,8 +259,8 @@ impl Kept {
         self.numbers.push(number);
     }
 
-    /// Gives batches whose number does not fit between its neighbours one that does: what they
-    /// hold has a checksum of its own, and is right.
+    /// Corrects batch numbers that are out of order. The contents of such a batch are valid,
+    /// because they have their own checksum.
     fn order(&mut self, before: Option<u64>, known: Option<Scan>) {
         let is_as_known = known.is_some_and(|known| self.scan() == known);
         if self.lost == 0 && is_as_known {
@@ -284,8 +283,8 @@ impl Kept {
         let numbers = self.numbers.clone();
         for (index, number) in numbers.iter().copied().enumerate() {
             let previous = index.checked_sub(1).map(|index| self.numbers[index]).or(before);
-            // If none is missing but the numbers are not those that were written, the first one that
-            // is not just before the second is the likeliest to be wrong.
+            // If no batch is missing but the numbers differ from those written, and the first
+            // number does not directly precede the second, the first is most likely the wrong one.
             let follows = previous.is_none_or(|previous| previous < number);
             let next = numbers[index + 1..].iter().copied().find(|next| previous < Some(*next));
             let is_apart = has_all && previous.is_none() && next.is_some_and(|n| n != number + 1);
@@ -303,7 +302,7 @@ impl Kept {
         }
     }
 
-    /// What a scan of the batches finds.
+    /// Scans the batches that are kept.
     fn scan(&self) -> Scan {
         let bytes = self.batches.concat();
         let mut scan = Scan::default();
@@ -320,7 +319,7 @@ impl Kept {
     }
 }
 
-/// Turns over the one bit that makes bytes have a checksum.
+/// Flips the one bit that makes the bytes match a checksum.
 fn correct(bytes: &mut [u8], sum: u128) -> bool {
     if bytes.len() > CORRECTED {
         return false;
@@ -335,7 +334,8 @@ fn correct(bytes: &mut [u8], sum: u128) -> bool {
     false
 }
 
-/// The newest list that has the checksum, or else all of whose sorted files are as it says.
+/// The newest list that matches the checksum, or otherwise the newest whose sorted files are all
+/// intact.
 fn whole_list(tree: &Path, sum: Option<u128>) -> io::Result<(u64, Vec<u8>)> {
     let mut lists = Vec::new();
     for entry in fs::read_dir(tree)? {
@@ -369,7 +369,7 @@ fn unrepairable(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Copies all files to a directory of their own beside them.
+/// Copies all files to a new directory next to them.
 fn copy_aside(location: &Path) -> io::Result<PathBuf> {
     for number in 1_u32.. {
         let copy = location.join(format!("damaged-{number}"));
@@ -391,7 +391,7 @@ fn copy_aside(location: &Path) -> io::Result<PathBuf> {
 
 fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
-        // A journal that is new is 64 MiB of zeros.
+        // A new journal is 64 MiB of zeros.
         let bytes = fs::read(from)?;
         fs::write(to, &bytes[..frames::used(&bytes)])?;
         let file = fs::OpenOptions::new().write(true).open(to)?;

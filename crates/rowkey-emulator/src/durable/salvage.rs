@@ -1,7 +1,8 @@
-//! What a repair does when changes were left out of a journal: rows that depend on what is lost.
+//! Handles rows that depend on changes that a repair left out.
 //!
-//! A table, queue or container whose row is lost comes back under another name, because rows that
-//! without an owner are swept away at the next start. A blob some of whose bytes are lost is left out.
+//! A table, queue or container whose row is lost is restored under another name, because rows
+//! without an owner are removed at the next start. A blob that has lost some of its bytes is left
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -18,17 +19,17 @@ use crate::store::queue::Queues;
 use crate::store::{Account, Key, Names};
 use crate::table::wire::entity::Strictness;
 
-/// The start of 1970, for what has lost its time.
+/// The start of 1970, for resources whose time is lost.
 const LONG_AGO: i64 = 621_355_968_000_000_000;
 
-/// What is to be changed, and what is to be said of it.
+/// The changes to make, and the findings to report.
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
     pub(super) unit: Unit,
     pub(super) findings: Vec<String>,
 }
 
-/// Finds rows that depend on what is lost.
+/// Finds rows that depend on lost data.
 pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
     let mut owners = HashMap::new();
     let mut account = None;
@@ -75,8 +76,8 @@ pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
         }
         Ok(())
     })?;
-    // Pieces stay where they are, although some before them are lost. Those that no row names are
-    // swept later.
+    // Pieces keep their positions even if earlier ones are lost. Those without references are
+    // removed later.
     for (content, there) in &pieces {
         if !there.contains(&0) && !named.contains(content) {
             continue;
@@ -104,7 +105,7 @@ pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
     Ok(found)
 }
 
-/// What a row without an owner is of.
+/// Guesses the kind of the owner of a row.
 fn guess(key: &[u8], value: &[u8]) -> Option<Kind> {
     let table = Key::from("recovered");
     let mut account = Account::new(Strictness::Strict, Names::Blocked);
@@ -118,7 +119,7 @@ fn guess(key: &[u8], value: &[u8]) -> Option<Kind> {
     blobs::read_segments(value).is_ok().then_some(Kind::Container)
 }
 
-/// The row of a table, queue or container that has nothing but a name.
+/// Creates the row of a table, queue or container that has only a name.
 fn describe(kind: Kind, owner: u64, name: &str) -> io::Result<Vec<u8>> {
     let long_ago = DateTime::from_ticks(LONG_AGO).map_err(invalid)?;
     let mut out = Out::default();

@@ -1,4 +1,4 @@
-//! Tables and entities: to rows and back.
+//! Encodes tables and entities as rows, and restores them from rows.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ impl Tables {
         Self { desk, known: Mutex::new(known) }
     }
 
-    /// From now on other rows are known.
+    /// Replaces the known rows after memory was restored from disk.
     pub(super) fn put_back(&self, known: Known) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
@@ -67,8 +67,8 @@ impl Tables {
         }
     }
 
-    /// Entities that are there have their Timestamp; of those that are not, it is kept here, so
-    /// that no tag is given twice.
+    /// Records the latest Timestamp if its entity no longer exists, so that no ETag is issued
+    /// twice. Existing entities contain their Timestamp.
     fn note_last(&self, store: &Account, unit: &mut Unit) {
         let key = self.desk.key(Kind::LastTimestamp, "");
         unit.put(Space::Names, key, Out::default().instant(store.last()).finish());
@@ -102,7 +102,7 @@ impl Record<Account> for Tables {
     }
 }
 
-/// Reads a table's row: its number, name, creation and policies.
+/// Restores a table from its row: number, name, creation time and policies.
 pub(super) fn read_table(store: &mut Account, value: &[u8]) -> io::Result<u64> {
     let mut read = In(value);
     let owner = read.u64()?;
@@ -141,7 +141,7 @@ fn entity(row: &Row) -> Vec<u8> {
     out.finish()
 }
 
-/// Puts an entity back. `key` is without the owner. Returns its Timestamp.
+/// Restores an entity. `key` is without the owner. Returns its Timestamp.
 pub(super) fn read_entity(
     store: &mut Account,
     table: &Key,

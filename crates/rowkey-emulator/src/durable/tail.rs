@@ -1,10 +1,10 @@
-//! The end of the embedded store's journal after a process or a machine died.
+//! Handles the end of the embedded store's journal after a process or a machine died.
 //!
-//! A batch that was being written then may be there in part. It was never acknowledged, or not yet
-//! on the disk itself, and it must go: the store itself drops one that breaks off, but silently, and
-//! takes one that is complete and garbled for damage that it refuses to go on with. After a loss of
-//! power that is an ordinary end. So it is cut before the store sees it, what is cut is put aside,
-//! and both are said. What is no such end is damage: see [`check`](super::check).
+//! The last batch may then be incomplete. It was not acknowledged, or not yet synced, and must be
+//! removed. The store itself drops a truncated batch, but silently, and refuses to open with a
+//! batch that is complete but garbled, which is normal after a loss of power. So the end is cut off
+//! before the store is opened, the bytes are saved to a file, and both are logged. Everything else
+//! is damage: see [`check`](super::check).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use tracing::warn;
 use super::directory;
 use super::frames::{self, Scan};
 
-/// Bytes at the end of the newest journal that were not written whole.
+/// The incomplete bytes at the end of the newest journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Torn {
     pub(super) path: PathBuf,
@@ -24,15 +24,15 @@ pub(super) struct Torn {
 }
 
 impl Torn {
-    /// Puts the bytes aside, cuts them off, and says so.
+    /// Saves the bytes to a file, cuts them off, and logs it.
     pub(super) fn cut(&self) -> io::Result<()> {
         let Self { path, at, bytes } = self;
         let aside = aside(path, bytes);
         cut(path, *at)?;
         let aside = match aside {
             Ok(aside) => format!("kept in {}", aside.display()),
-            // They were not acknowledged, or not yet on the disk; the server starts although the
-            // disk is full.
+            // The bytes were not acknowledged or not yet synced; a full disk must not keep the
+            // server from starting.
             Err(error) => format!("not kept elsewhere: {error}"),
         };
         warn!(
@@ -52,7 +52,7 @@ fn cut(path: &Path, at: usize) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Cuts off what a write left that failed: batches from `number` on, and one that breaks off.
+/// Cuts off what a failed write left: batches from `number` on, and an incomplete one.
 pub(super) fn take_back(store: &Path, number: u64) -> io::Result<()> {
     let Some((_, path)) = journals(store)?.pop() else { return Ok(()) };
     let bytes = fs::read(&path)?;
@@ -70,7 +70,7 @@ pub(super) fn take_back(store: &Path, number: u64) -> io::Result<()> {
     if frames::used(&bytes) > scan.end { cut(&path, scan.end) } else { Ok(()) }
 }
 
-/// Writes bytes to a file of their own beside the journal.
+/// Writes bytes to a new file next to the journal.
 fn aside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -92,7 +92,7 @@ fn aside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// The journals and their numbers. Each was closed before the next was begun.
+/// The journals and their numbers. Each was closed before the next was created.
 pub(super) fn journals(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(store)? {
@@ -106,7 +106,7 @@ pub(super) fn journals(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Forces the newest journal to the disk; `false` if it moved to sorted files meanwhile.
+/// Syncs the newest journal to the disk; `false` if it moved to sorted files meanwhile.
 pub(super) fn sync_newest(store: &Path) -> io::Result<bool> {
     let Some((_, path)) = journals(store)?.pop() else { return Ok(false) };
     match OpenOptions::new().append(true).open(path) {

@@ -1,4 +1,4 @@
-//! A storage account's tables: found by name in any case, created, deleted, listed.
+//! The tables of a storage account: created, deleted and listed, and found by name in any case.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,13 +25,13 @@ use super::table::Table;
 use super::touched::Touched;
 use super::transaction::Failed;
 
-/// How long the name of a deleted table is blocked: 40 s in ticks. The service says "at least".
+/// How long the name of a deleted table is blocked: 40 s, in ticks. The service says "at least".
 const NAME_BLOCKED: i64 = 40 * 10_000_000;
 
-/// The state of one account.
+/// The tables of one account.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
-    /// By name in lower case. Copies of the account share tables until one is changed.
+    /// Keyed by name in lower case. Copies of the account share tables until one is changed.
     tables: BTreeMap<Key, Arc<Table>>,
     /// Names of deleted tables, and until when they are blocked.
     blocked: BTreeMap<Key, DateTime>,
@@ -42,19 +42,19 @@ pub(crate) struct Account {
     pub(crate) touched: Touched<Touch>,
 }
 
-/// What of an account has changed. Tables by their names in lower case.
+/// A change to an account. Tables are identified by their names in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// An entity.
     Entity { table: Key, partition_key: Key, row_key: Key },
     /// The service's properties.
     Properties,
-    /// A table: it came, went or got other policies; or its name is not blocked any more.
+    /// A table was created or deleted, its policies changed, or its name was unblocked.
     Table(Key),
 }
 
 impl Account {
-    /// An account without tables.
+    /// Creates an account without tables.
     pub(crate) fn new(strict: Strictness, names: Names) -> Self {
         Self {
             tables: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl Account {
         Ok(&**self.tables.entry(folded).or_insert_with(|| Arc::new(Table::new(name, now))))
     }
 
-    /// Takes a table away. The caller drops it, which takes a while if it is large.
+    /// Removes a table. The caller drops it, which can take long for a large one.
     pub(crate) fn delete_table(
         &mut self,
         name: &str,
@@ -124,14 +124,14 @@ impl Account {
         table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
     }
 
-    /// The same, to change its description.
+    /// The same, for changing its policies.
     pub(crate) fn table_mut(&mut self, name: &str) -> Result<&mut Table, Rejection> {
         let folded = fold(name);
         self.touched.note(|| Touch::Table(folded.clone()));
         find(&mut self.tables, &folded)
     }
 
-    /// Makes one change; gives the entity's new Timestamp.
+    /// Applies one change; returns the entity's new Timestamp.
     pub(crate) fn apply(
         &mut self,
         change: &Change<'_>,
@@ -144,7 +144,7 @@ impl Account {
         Ok(at)
     }
 
-    /// Makes all changes, or none; gives their Timestamps.
+    /// Applies all changes or none; returns their Timestamps.
     pub(crate) fn transact(
         &mut self,
         changes: &[Change<'_>],
@@ -161,7 +161,7 @@ impl Account {
         Ok(stamps)
     }
 
-    /// A page of tables, and the one with which the next page begins.
+    /// A page of tables, and the first table on the next page.
     pub(crate) fn tables(
         &self,
         query: &TableQuery,
@@ -194,7 +194,7 @@ impl Account {
         &self.properties
     }
 
-    /// The same, to change them.
+    /// The same, for changing them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
         self.touched.note(|| Touch::Properties);
         &mut self.properties
@@ -209,7 +209,7 @@ fn find<'a>(
     table.ok_or_else(|| Rejection::new(ErrorCode::TABLE_NOT_FOUND))
 }
 
-/// For a store that keeps the account elsewhere, too.
+/// For the durable store, which also keeps the account on disk.
 #[cfg(feature = "durable")]
 impl Account {
     /// The table with this name in lower case.
@@ -222,12 +222,12 @@ impl Account {
         self.blocked.get(folded).copied()
     }
 
-    /// The latest Timestamp that was given to an entity.
+    /// The latest Timestamp issued to an entity.
     pub(crate) fn last(&self) -> DateTime {
         self.last
     }
 
-    /// Puts a table back that was there before.
+    /// Restores a table.
     pub(crate) fn restore_table(
         &mut self,
         name: &str,
@@ -239,22 +239,22 @@ impl Account {
         self.tables.insert(fold(name), Arc::new(table));
     }
 
-    /// The table with this name in lower case, to put its entities back.
+    /// The table with this name in lower case, for restoring its entities.
     pub(crate) fn restoring(&mut self, folded: &Key) -> Option<&mut Table> {
         find(&mut self.tables, folded).ok()
     }
 
-    /// Blocks a name as it was before.
+    /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, folded: &str, until: DateTime) {
         self.blocked.insert(Key::from(folded), until);
     }
 
-    /// No Timestamp will be given that is not later than this one.
+    /// Makes all later Timestamps greater than this one.
     pub(crate) fn resume_after(&mut self, last: DateTime) {
         self.last = self.last.max(last);
     }
 
-    /// Notes everything as changed.
+    /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
         for name in self.blocked.keys() {
@@ -284,7 +284,7 @@ impl Touch {
     }
 }
 
-/// Now, but always later than before, so that every write changes the entity's tag.
+/// The current time, but always later than the last one, so that every write changes the ETag.
 fn stamp(last: &mut DateTime, now: DateTime) -> DateTime {
     let next = DateTime::from_ticks(last.ticks() + 1).unwrap_or(DateTime::MAX);
     *last = now.max(next);

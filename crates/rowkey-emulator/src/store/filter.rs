@@ -1,8 +1,8 @@
-//! A filter made ready to be asked of many rows.
+//! A compiled filter.
 //!
-//! Compiled once a query: names become numbers, constants keep their type, and conditions on the
-//! keys become the [`KeyRange`] that is looked at. Where a row of some [`Shape`] keeps the named
-//! properties is found once for each shape.
+//! A filter is compiled once per query: names become numbers, constants keep their type, and
+//! conditions on the keys become the [`KeyRange`] to scan. The positions of the properties in a row
+//! are looked up once for each [`Shape`].
 //!
 //! A comparison holds only for a property that exists and has the constant's type.
 
@@ -18,28 +18,28 @@ use super::partition::Key;
 use super::row::Row;
 use super::shape::{Shape, Slot};
 
-/// Shapes whose properties are remembered during a query.
+/// The number of shapes that are cached during a query.
 const REMEMBERED: usize = 16;
 
-/// A compiled filter and the keys that it leaves to look at.
+/// A compiled filter and the range of keys to scan.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
     condition: Option<Node>,
     names: Vec<String>,
-    /// For the shapes met so far: where the named properties lie.
+    /// For the shapes met so far: the positions of the named properties.
     shapes: Vec<(Arc<Shape>, Vec<Option<Slot>>)>,
-    /// The keys that can match at all.
+    /// The partition keys that can match.
     pub(crate) partition_keys: KeyRange,
-    /// The same, in every partition.
+    /// The row keys that can match in every partition.
     pub(crate) row_keys: KeyRange,
 }
 
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
-    /// Where it begins.
+    /// The start of the range.
     pub(crate) from: Bound<Key>,
-    /// Where it ends.
+    /// The end of the range.
     pub(crate) to: Bound<Key>,
 }
 
@@ -50,7 +50,7 @@ impl Default for KeyRange {
 }
 
 impl KeyRange {
-    /// Whether `key` lies beyond the end.
+    /// Whether `key` is beyond the end.
     pub(crate) fn ends_before(&self, key: &Key) -> bool {
         match &self.to {
             Bound::Excluded(to) => key >= to,
@@ -59,7 +59,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether no key can lie in it.
+    /// Whether the range contains no key.
     pub(crate) fn is_empty(&self) -> bool {
         match (&self.from, &self.to) {
             (Bound::Included(from), Bound::Included(to)) => from > to,
@@ -69,7 +69,7 @@ impl KeyRange {
         }
     }
 
-    /// Moves the beginning to `from` if that is later.
+    /// Moves the start to `from` if that is later.
     pub(crate) fn begin_at(&mut self, from: Bound<Key>) {
         let later = match (&self.from, &from) {
             (_, Bound::Unbounded) => false,
@@ -108,7 +108,7 @@ enum Node {
 
 #[derive(Clone, Copy, Debug)]
 enum Operand {
-    /// A property, by its place in `names`.
+    /// A property, by its index in `names`.
     Named(usize),
     PartitionKey,
     RowKey,
@@ -133,14 +133,15 @@ impl Compiled {
         compiled
     }
 
-    /// Whether the filter holds for a row.
+    /// Whether a row matches the filter.
     pub(crate) fn matches(&mut self, partition_key: &Key, row_key: &Key, row: &Row) -> bool {
         let Some(condition) = &self.condition else { return true };
         let slots = slots(&mut self.shapes, &self.names, row.shape());
         Candidate { partition_key, row_key, row, slots }.satisfies(condition)
     }
 
-    /// Takes a condition on a key into the ranges, which then say all that it said.
+    /// Narrows the ranges by a condition on a key. Returns whether they now express the whole
+    /// condition.
     fn narrow(&mut self, part: &Filter) -> bool {
         let Filter::Compare(Comparison { property, operator, value: Value::String(text) }) = part
         else {
@@ -194,7 +195,7 @@ impl Compiled {
     }
 }
 
-/// Where rows of `shape` keep the properties with these names.
+/// The positions of the properties with these names in rows of `shape`.
 fn slots<'a>(
     shapes: &'a mut Vec<(Arc<Shape>, Vec<Option<Slot>>)>,
     names: &[String],
@@ -262,10 +263,10 @@ impl Candidate<'_> {
     }
 }
 
-/// How a stored value stands to a constant.
+/// The result of comparing a stored value with a constant.
 #[derive(Clone, Copy, Debug)]
 enum Found {
-    /// There is none, or it has another type.
+    /// The property does not exist or has another type.
     Nothing,
     Ordered(Ordering),
     /// One of them is NaN.

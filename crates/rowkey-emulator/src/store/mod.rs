@@ -1,23 +1,23 @@
-//! What the server keeps: accounts of tables of entities, and the rules for changing them.
+//! The data of the server, and the rules for changing it.
 //!
-//! Synchronous, and free of HTTP and of time: an instant comes with every call. Tests drive it
-//! directly.
+//! Synchronous, and independent of HTTP and the clock: the current time is an argument of every
+//! call. Tests call it directly.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`account`] | [`Account`]: its tables by name, their life and death, its properties |
+//! | [`account`] | [`Account`]: its tables by name; creates and deletes them |
 //! | [`table`] | [`Table`](table::Table): partitions in order, single changes |
-//! | [`transaction`] | several changes of one partition, all or none |
+//! | [`transaction`] | several changes of one partition, applied together or not at all |
 //! | [`partition`] | the rows of a partition, and [`Key`], which orders them |
 //! | [`row`] | [`Row`]: one entity, packed |
-//! | [`shape`] | the names and types that rows share |
-//! | [`names`] | whether names of what was deleted are blocked |
-//! | [`filter`] | a filter made ready to be asked of many rows |
+//! | [`shape`] | the property names and types that rows share |
+//! | [`names`] | whether names of deleted resources are blocked |
+//! | [`filter`] | compiled filters |
 //! | [`queue`] | queues and their messages |
 //! | [`properties`] | the properties of a service |
 //! | [`blob`] | containers and blobs |
-//! | [`query`] | pages: which rows, how many at a time, where the next one begins |
-//! | [`touched`] | keys of what has changed, for a store that keeps it elsewhere |
+//! | [`query`] | pages: which rows, how many at a time, where the next one starts |
+//! | [`touched`] | keys of changed data, for the durable store |
 
 pub(crate) mod account;
 pub(crate) mod blob;

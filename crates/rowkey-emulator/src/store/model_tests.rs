@@ -1,4 +1,5 @@
-//! Random operations on a table and on a plain map: both must always hold and answer the same.
+//! Applies random operations to a table and to a plain map: both must have the same contents and
+//! results.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ use super::query::{Scan, Step, Window};
 use crate::table::wire::entity::{Entity, Strictness};
 use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
 
-/// Few keys, so that operations meet. They order differently as bytes and as UTF-16.
+/// Few keys, so that operations collide. They sort differently as bytes and as UTF-16.
 const KEYS: [&str; 7] =
     ["", "a", "A", "b\u{FFFD}", "b😀", "key-of-more-than-twenty-four-bytes", "é"];
 const NAMES: [&str; 4] = ["alpha", "beta", "Gamma", "größe"];
 
 type Rows = BTreeMap<(Vec<u16>, Vec<u16>), (BTreeMap<String, Value>, DateTime)>;
 
-/// A small generator, so that a failure can be repeated by its seed.
+/// A small random number generator; a failure can be reproduced with its seed.
 struct Random(u64);
 
 impl Random {
@@ -62,7 +63,7 @@ fn owned(entity: &Entity<'_>) -> BTreeMap<String, Value> {
     entity.properties.iter().map(own).collect()
 }
 
-/// What the change does to the map; `false` when it is refused.
+/// Applies the change to the map; `false` if it is rejected.
 fn apply(rows: &mut Rows, change: &Change<'_>, at: DateTime) -> bool {
     let key = (units(&change.address.partition_key), units(&change.address.row_key));
     let current = rows.get(&key);
@@ -115,7 +116,7 @@ fn change(random: &mut Random, rows: &Rows, partition_key: &'static str) -> Chan
     Change { address, kind }
 }
 
-/// Everything in the table, page by page of `room` rows.
+/// The contents of the table, read in pages of `room` rows.
 fn contents(account: &Account, text: Option<&str>, room: u32) -> Rows {
     let filter = text.map(|text| filter::parse(text).unwrap());
     let (mut rows, mut from, mut last) = (Rows::new(), None, None);

@@ -1,14 +1,14 @@
-//! Whether the names of deleted tables, queues and containers are blocked for a while.
+//! Whether the names of deleted tables, queues and containers are blocked for some time.
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-/// How a server says that the name of something deleted is blocked, and how to have it free.
+/// Added to the error for a blocked name: explains the blocking and how to disable it.
 const SWITCH: &str = " (This server blocks names as Azure does: 40 s for tables, 30 s for queues and \
 containers. They are free at once without the program's --strict, or with \
 ServerBuilder::reuse_names(true).)";
 
-/// When the names of deleted tables, queues and containers can be used again.
+/// When the names of deleted tables, queues and containers can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// After some time, as in the service.
@@ -17,7 +17,7 @@ pub(crate) enum Names {
     Reused,
 }
 
-/// The refusal to create something under a blocked name. It names the switch, because other
+/// The error for creating a resource with a blocked name. It mentions the option, because other
 /// emulators do not block names.
 pub(crate) fn being_deleted(code: ErrorCode) -> Rejection {
     let mut rejection = Rejection::new(code);

@@ -11,7 +11,7 @@ use rowkey_wire::key;
 
 use super::row::Row;
 
-/// A PartitionKey or a RowKey, ordered as the service orders them: by UTF-16 unit.
+/// A PartitionKey or a RowKey, ordered as in the service: by UTF-16 code unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Key(CompactString);
 
@@ -37,7 +37,7 @@ impl From<&Cow<'_, str>> for Key {
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (self.as_str(), other.as_str());
-        // Nothing but characters beyond ASCII makes a difference, and nearly no key has one.
+        // The orders differ only for non-ASCII characters, which are rare in keys.
         if a.is_ascii() { a.cmp(b) } else { key::compare(a, b) }
     }
 }
@@ -48,13 +48,13 @@ impl PartialOrd for Key {
     }
 }
 
-/// Rows up to which a partition is a list. A million partitions of one row each stay small so.
+/// The most rows of a partition stored as a list. This keeps a million partitions of one row small.
 const SMALL: usize = 8;
 
 /// The rows of a partition.
 #[derive(Clone, Debug)]
 pub(crate) enum Partition {
-    /// Many rows, and the table's version when they changed last.
+    /// Many rows, and the table's version at their last change.
     Large { rows: BTreeMap<Key, Row>, changed: u64 },
     /// A few rows, sorted.
     Small(Vec<(Key, Row)>),
@@ -75,9 +75,8 @@ impl Partition {
         }
     }
 
-    /// Lets `decide` say, by the row with this key if there is one, which is to be in its place:
-    /// `None` leaves the place empty. Returns the row that was there. `version` is what the table
-    /// will have then.
+    /// Calls `decide` with the row that has this key, if any, and stores the row it returns; `None`
+    /// removes the row. Returns the previous row. `version` is the new version of the table.
     pub(crate) fn change<E>(
         &mut self,
         key: Key,
@@ -114,11 +113,11 @@ impl Partition {
         }
     }
 
-    /// Puts a row into a list, which may then be one no more.
+    /// Inserts a row into a list, which may become a map.
     fn insert(&mut self, at: usize, key: Key, row: Row, version: u64) {
         let Self::Small(rows) = self else { return };
         if rows.len() < SMALL {
-            // One at a time: most of these lists never grow beyond it.
+            // Grow by one: most of these lists stay at one row.
             rows.reserve_exact(1);
             rows.insert(at, (key, row));
         } else {
@@ -136,17 +135,16 @@ impl Partition {
         }
     }
 
-    /// Whether a reader may pause between its rows. There are few in the others.
+    /// Whether a reader may pause between its rows. Other partitions have only a few.
     pub(crate) fn is_large(&self) -> bool {
         matches!(self, Self::Large { .. })
     }
 
-    /// Whether a reader that paused between its rows when the table had this version may find
-    /// something else here.
+    /// Whether the rows may have changed since a reader paused at this version of the table.
     pub(crate) fn has_changed_since(&self, version: u64) -> bool {
         match self {
             Self::Large { changed, .. } => *changed > version,
-            // Large ones never become small again: this is another one.
+            // A large partition never becomes small again, so this is a new one.
             Self::Small(_) => true,
         }
     }
@@ -173,12 +171,12 @@ fn find(rows: &[(Key, Row)], key: &Key) -> Result<usize, usize> {
     rows.binary_search_by(|(known, _)| known.cmp(key))
 }
 
-/// Rows of a partition, in order.
+/// The rows of a partition, in order.
 #[derive(Debug)]
 pub(crate) enum Rows<'a> {
-    /// Of many.
+    /// The rows of a large partition.
     Large(btree_map::Range<'a, Key, Row>),
-    /// Of a few.
+    /// The rows of a small partition.
     Small(slice::Iter<'a, (Key, Row)>),
 }
 

@@ -1,8 +1,8 @@
-//! The properties of a service: what they are at first, and how they are set.
+//! The properties of a service: their initial values and updates.
 
 use rowkey_wire::xml::{Logging, Metrics, ServiceProperties};
 
-/// The properties of a service of a new account, as recorded.
+/// The service properties of a new account, as recorded.
 pub(crate) fn initial() -> ServiceProperties {
     let hourly = Metrics { enabled: true, include_apis: true, retention_days: Some(7) };
     ServiceProperties {
@@ -15,7 +15,7 @@ pub(crate) fn initial() -> ServiceProperties {
     }
 }
 
-/// Sets the sections that were sent; the others stay as they are.
+/// Sets the sections that were sent; the others remain unchanged.
 pub(crate) fn update(kept: &mut ServiceProperties, sent: ServiceProperties) {
     fn set<T>(kept: &mut Option<T>, sent: Option<T>) {
         if sent.is_some() {

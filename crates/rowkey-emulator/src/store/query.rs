@@ -1,8 +1,8 @@
-//! Pages: which rows a query looks at, how many at a time, and where the next page begins.
+//! Pages: which rows a query scans, how many at a time, and where the next page starts.
 //!
-//! A [`Scan`] goes in short steps, and nothing is locked between them. When a step ended inside a
-//! partition that has changed in the meantime, the page ends where it stands: the service may cut a
-//! page anywhere, and so no page shows a part of a transaction.
+//! A [`Scan`] runs in short steps, between which nothing is locked. If a step ends inside a
+//! partition that changes before the next step, the page ends there: the service may end a page
+//! anywhere, and this way no page shows part of a transaction.
 
 use std::ops::Bound;
 
@@ -11,18 +11,18 @@ use super::partition::Key;
 use super::row::Row;
 use super::table::Table;
 
-/// What is done in one step, in rows that are looked at and found not to match. That is some 50
-/// microseconds, and as long is the longest that others wait for it.
+/// The work of one step, as the number of rows that are scanned without matching. This takes about
+/// 50 microseconds, which is the longest that other requests wait for it.
 pub(crate) const STEP: usize = 512;
 
-/// Bytes of a row in an answer that cost as much to write as a row costs to look at.
+/// The rendered bytes of a row that cost as much as scanning one row.
 const BYTES: usize = 512;
 
-/// The place of a row.
+/// The position of a row.
 pub(crate) type Place = (Key, Key);
 
-/// The part of a table that a shared access signature opens: places, both ends included. An end
-/// without RowKey is the whole partition.
+/// The part of a table that a shared access signature makes accessible: positions, both ends
+/// included. An end without RowKey includes the whole partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
     /// `spk` and `srk`.
@@ -32,7 +32,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Whether a row with these keys is in it.
+    /// Whether it contains a row with these keys.
     pub(crate) fn contains(&self, partition_key: &Key, row_key: &Key) -> bool {
         self.from.as_ref().is_none_or(|(first, row)| {
             partition_key > first
@@ -48,40 +48,40 @@ impl Window {
     }
 }
 
-/// Where a page ends early although there is more, as the service may do.
+/// Where a page ends early although there are more rows, as the service may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// With the first partition.
+    /// After the first partition.
     Partition,
-    /// After a number of rows were looked at.
+    /// After this number of scanned rows.
     Rows(u32),
 }
 
-/// A page in the making.
+/// A page that is being built.
 #[derive(Debug)]
 pub(crate) struct Scan {
     filter: Compiled,
     window: Window,
-    /// Where to go on.
+    /// Where to continue.
     at: Option<Place>,
-    /// Rows that may still be taken.
+    /// The number of rows that may still be added.
     room: u32,
     /// The table's version when the last step ended, if it ended inside a partition.
     inside: Option<u64>,
     /// Where the page ends early.
     cut: Option<Cut>,
-    /// The first partition that was looked at, if the page is to end with it.
+    /// The first scanned partition, if the page is to end with it.
     first: Option<Key>,
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is nothing more.
+    /// There are no more rows.
     End,
-    /// The page ends here; the next one begins at this place.
+    /// The page ends here; the next one starts at this position.
     Page(Place),
-    /// There may be more. Let others have a turn, then take the next step.
+    /// There may be more rows. Let other requests run, then take the next step.
     Pause,
 }
 
@@ -96,17 +96,17 @@ impl Scan {
         Self { filter, window, at, room, inside: None, cut: None, first: None }
     }
 
-    /// The same, ending where `cut` says.
+    /// The same page, with an early end.
     pub(crate) fn cut(self, cut: Option<Cut>) -> Self {
         Self { cut, ..self }
     }
 
-    /// Where a page that ends now is to be continued.
+    /// Where the next page starts if the page ends now.
     pub(crate) fn place(&self) -> Option<Place> {
         self.at.clone()
     }
 
-    /// Looks at the next rows and gives those that match to `take`.
+    /// Scans the next rows and passes those that match to `take`.
     pub(crate) fn step(&mut self, table: &Table, mut take: impl FnMut(&Key, &Key, &Row)) -> Step {
         let Self { filter, window, at, room, inside, cut, first } = self;
         if let (Some(version), Some(place)) = (inside.take(), &at)
@@ -137,8 +137,8 @@ impl Scan {
                 Some((at_partition, at_row)) if at_partition == partition_key => {
                     range.begin_at(Bound::Included(at_row.clone()));
                 }
-                // Partitions without a row in the range cost a look, too. Whatever happens before
-                // the next step, nothing of this partition has been shown.
+                // Partitions without a row in the range also count as work. No row of this
+                // partition has been returned, so later changes to it do no harm.
                 _ if seen >= STEP => {
                     *at = Some((partition_key.clone(), Key::default()));
                     return Step::Pause;

@@ -1,9 +1,9 @@
-//! One entity, packed: its properties as they stand in an answer, laid out by its [`Shape`].
+//! One packed entity: its properties as JSON, laid out by its [`Shape`].
 //!
-//! An entity is written once and read often, so its JSON is made when it is written, and a page is
-//! mostly copying. The block of bytes begins with a fixed part: where the value of each property
-//! ends in the text, and numbers and instants once more, as filters compare them. The highest bit of
-//! an end says that a text stands between its quotes as it is, without escapes.
+//! An entity is written once and read often, so its JSON is rendered when it is written, and
+//! building a page is mostly copying. The block of bytes begins with a fixed part: the end of each
+//! property's value in the text, and a binary form of numbers and instants, which filters compare.
+//! The highest bit of an end tells that the text needs no unescaping.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use rowkey_wire::odata::render::{self, is_annotated};
 
 use super::shape::{END_WIDTH, Shape, Shapes, Slot};
 
-/// In the end of a text: it is printable ASCII without quotes or backslashes.
+/// Flag in the end of a text: it is printable ASCII without quotes or backslashes.
 const CLEAN: u32 = 1 << 31;
 
-/// What rows are put together in is kept up to this many bytes.
+/// The maximum size of the scratch buffer that is kept between rows.
 const MAX_SCRATCH: usize = 64 * 1024;
 
 /// An entity without its keys.
@@ -70,7 +70,7 @@ impl Row {
         row
     }
 
-    /// When the entity was written last.
+    /// When the entity was last written.
     pub(crate) fn timestamp(&self) -> DateTime {
         self.timestamp
     }
@@ -85,7 +85,7 @@ impl Row {
         self.shape.slots().iter().map(|slot| (self.shape.name(slot), self.value(slot)))
     }
 
-    /// The value of one property. The slot must be of this row's shape.
+    /// The value of one property. The slot must belong to this row's shape.
     pub(crate) fn value(&self, slot: &Slot) -> ValueRef<'_> {
         match slot.edm_type {
             Type::Binary => ValueRef::Binary(self.binary(slot).into()),
@@ -152,19 +152,19 @@ impl Row {
         }
     }
 
-    /// Appends one property with a comma before it. The slot must be of this row's shape.
+    /// Appends one property, with a comma before it. The slot must belong to this row's shape.
     pub(crate) fn render_one(&self, out: &mut Vec<u8>, level: Metadata, slot: &Slot) {
         let annotate = level != Metadata::None && self.is_annotated(slot);
         out.extend_from_slice(self.shape.prefix(slot).at(level, annotate).as_bytes());
         out.extend_from_slice(self.written(slot));
     }
 
-    /// About how many bytes the row takes in an answer.
+    /// The approximate size of the row in a response, in bytes.
     pub(crate) fn rendered_len(&self) -> usize {
         self.data.len() + 256
     }
 
-    /// The value as it stands in an answer.
+    /// The value as rendered in a response.
     fn written(&self, slot: &Slot) -> &[u8] {
         let prefix = self.shape.prefix(slot).at(Metadata::Minimal, self.is_annotated(slot));
         let before = slot.index.checked_sub(1).map_or(0, |index| self.end(index) & !CLEAN);
@@ -178,7 +178,7 @@ impl Row {
             || (slot.edm_type == Type::Double && !self.double(slot).is_finite())
     }
 
-    /// Where a value ends in the text, with the bit that says whether it is clean.
+    /// The end of a value in the text, with the bit that tells whether it is clean.
     fn end(&self, index: usize) -> u32 {
         u32::from_le_bytes(self.array(index * END_WIDTH))
     }
@@ -188,7 +188,7 @@ impl Row {
     }
 }
 
-/// Whether a value is annotated: a Double only when it is text.
+/// Whether a value has a type annotation. A Double has one only if it is rendered as text.
 fn is_annotated_value(value: &ValueRef<'_>) -> bool {
     match value {
         ValueRef::Double(number) => !number.is_finite(),

@@ -1,4 +1,4 @@
-//! Scans that pause, and what happens to their pages when others write meanwhile.
+//! Scans that pause, and the effect of concurrent writes on their pages.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::query::{STEP, Scan, Step, Window};
 use super::tests::{account, at, entity, everything, insert, later, start};
 use crate::table::wire::op::{Change, ChangeKind, Condition};
 
-/// A scan of the table that has paused once, and the keys of what it has found.
+/// A scan of the table that has paused once, and the keys it has found so far.
 fn paused(account: &Account) -> (Scan, Vec<String>) {
     let mut scan = Scan::new(Compiled::default(), Window::default(), None, 1_000_000);
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ fn paused(account: &Account) -> (Scan, Vec<String>) {
     (scan, found)
 }
 
-/// What is found from there on in the same page, and how that ends.
+/// The keys found in the rest of the page, and the step that ended it.
 fn rest(account: &Account, mut scan: Scan) -> (Vec<String>, Step) {
     let mut found = Vec::new();
     let table = account.table("things").unwrap();
@@ -41,7 +41,7 @@ fn a_long_scan_pauses_and_ends_its_page_when_the_partition_it_is_in_changes() {
     let all = everything(&account, "");
     assert_eq!(all.len(), 2 * STEP);
 
-    // Others may change as they like.
+    // Other partitions may change.
     let (scan, mut found) = paused(&account);
     for partition in ["a", "z"] {
         account.apply(&insert((partition, "r"), &[]), start()).unwrap();
@@ -116,7 +116,7 @@ fn a_scan_between_partitions_goes_on_whatever_changes() {
     assert_eq!(more[0], format!("{}/0", partition.as_str()));
 }
 
-/// A xorshift generator.
+/// A xorshift random number generator.
 struct Random(u64);
 
 impl Random {
@@ -128,11 +128,12 @@ impl Random {
     }
 }
 
-/// Each transaction gives two rows of a partition the same new number. A reader that sees the number in
-/// one of them must not see an older one in the other.
+/// Each transaction writes the same new number to two rows of a partition. A reader that sees the
+/// number in one of them must not see an older one in the other.
 #[test]
 fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {
-    // Rows of each partition: one that is a list, and others of less than a step and of several.
+    // The number of rows of each partition: one small enough for a list, and others shorter than a
+    // step and several steps long.
     const ROWS: [usize; 4] = [6, STEP / 3, 2 * STEP + 7, 40];
     for seed in 1..=20_u64 {
         let mut random = Random(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));

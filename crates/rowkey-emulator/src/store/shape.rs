@@ -1,7 +1,7 @@
-//! The names and types of an entity's properties, kept once for all rows that have the same ones.
+//! The names and types of an entity's properties, stored once for all rows that share them.
 //!
-//! A [`Shape`] knows where a row keeps what of each value, and holds the text that stands before it in
-//! an answer.
+//! A [`Shape`] knows the layout of a row, and holds the text that precedes each value in a
+//! response.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use rowkey_wire::edm::{Type, ValueRef};
 use rowkey_wire::odata::render::Prefix;
 
-/// Bytes of the end of a value. Ends lie side by side where a row begins.
+/// The size of a value's end in bytes. The ends are stored side by side at the start of a row.
 pub(crate) const END_WIDTH: usize = size_of::<u32>();
 
 /// A property of a [`Shape`].
@@ -18,9 +18,9 @@ pub(crate) const END_WIDTH: usize = size_of::<u32>();
 pub(crate) struct Slot {
     /// The type of the value.
     pub(crate) edm_type: Type,
-    /// Its place among the properties, and so of its end among the ends.
+    /// Its index among the properties, and of its end among the ends.
     pub(crate) index: usize,
-    /// Where a number or an instant lies in the row's fixed part.
+    /// The offset of a number or an instant in the row's fixed part.
     pub(crate) at: usize,
     name: (u32, u32),
     prefix: (u32, u32, u32),
@@ -30,9 +30,9 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Shape {
     slots: Box<[Slot]>,
-    /// Names and prefixes, one after the other.
+    /// Names and prefixes, concatenated.
     text: Box<str>,
-    /// Bytes that the fixed parts take together.
+    /// The total size of the fixed parts in bytes.
     fixed: usize,
     hash: u64,
 }
@@ -60,7 +60,7 @@ impl Shape {
         &self.slots
     }
 
-    /// Bytes of a row before its text begins.
+    /// The size of the fixed part of a row in bytes.
     pub(crate) fn fixed(&self) -> usize {
         self.fixed
     }
@@ -70,7 +70,7 @@ impl Shape {
         &self.text[slot.name.0 as usize..slot.name.1 as usize]
     }
 
-    /// What stands before the property's value in an answer.
+    /// The text before the property's value in a response.
     pub(crate) fn prefix(&self, slot: &Slot) -> Prefix<'_> {
         let (start, plain, end) = slot.prefix;
         Prefix {
@@ -92,20 +92,20 @@ impl Shape {
     }
 }
 
-/// The shapes of a table. Those that no row has any more are forgotten.
+/// The shapes of a table. Shapes without rows are removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     known: HashMap<u64, Vec<Weak<Shape>>>,
-    /// The one asked for last: nearly always the one asked for next.
+    /// The last shape used, which is usually the next one too.
     last: Option<Arc<Shape>>,
-    /// How many may be known before those without rows are looked for.
+    /// The number of shapes at which those without rows are removed.
     sweep_at: usize,
-    /// Where rows are put together, so that each takes the memory that it needs.
+    /// A buffer for building rows, so that each row allocates exactly the memory it needs.
     pub(super) scratch: Vec<u8>,
 }
 
 impl Shapes {
-    /// The shape of these properties, shared with the rows that have it already.
+    /// The shape of these properties, shared with existing rows.
     pub(crate) fn intern(&mut self, properties: &[(&str, ValueRef<'_>)]) -> Arc<Shape> {
         if let Some(last) = &self.last
             && last.is_of(properties)
@@ -141,14 +141,14 @@ impl Shapes {
         self.known.entry(shape.hash).or_default().push(Arc::downgrade(shape));
     }
 
-    /// How many shapes are known, those without rows included that were not looked for yet.
+    /// The number of shapes, including unused ones that have not been removed yet.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 }
 
-/// Bytes that a value takes in the fixed part of a row, besides its end.
+/// The size of a value in the fixed part of a row, besides its end.
 const fn width(edm_type: Type) -> usize {
     match edm_type {
         Type::Binary | Type::Boolean | Type::Guid | Type::String => 0,
@@ -157,7 +157,7 @@ const fn width(edm_type: Type) -> usize {
     }
 }
 
-/// Entities are limited to a few MiB by the size of a request, so offsets fit.
+/// The size of a request limits entities to a few MiB, so offsets fit.
 fn offset(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

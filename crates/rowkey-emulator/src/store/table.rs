@@ -1,7 +1,7 @@
-//! A table: its partitions in order, and what one change does to it.
+//! A table: its partitions in order, and the changes to its entities.
 //!
-//! A change checks everything before it touches anything, and gives back what was there before, so
-//! that a transaction which fails later can put that back.
+//! A change checks everything before it modifies anything, and returns the previous row, so that a
+//! transaction that fails later can restore it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -41,12 +41,12 @@ impl Table {
             partitions: BTreeMap::new(),
             shapes: Shapes::default(),
             rows: 0,
-            // Later than any version of a table that had the name before.
+            // Later than any version of an earlier table with this name.
             version: created.ticks().cast_unsigned(),
         }
     }
 
-    /// Makes a change, or finds out that it is not possible. Returns the row that was there before.
+    /// Applies a change, or fails without changing anything. Returns the previous row.
     pub(crate) fn apply(
         &mut self,
         change: &Change<'_>,
@@ -89,7 +89,7 @@ impl Table {
         })
     }
 
-    /// Puts back what each change took the place of.
+    /// Restores the rows that changes replaced.
     pub(crate) fn put_back<'a>(
         &mut self,
         changes: impl Iterator<Item = (&'a Change<'a>, Option<Row>)>,
@@ -99,8 +99,8 @@ impl Table {
         }
     }
 
-    /// Lets `decide` say which row is to be at an address, by the one that is. Returns the one that
-    /// was.
+    /// Calls `decide` with the row at an address, and stores the row it returns. Returns the
+    /// previous row.
     fn change<E>(
         &mut self,
         address: &Address<'_>,
@@ -141,7 +141,7 @@ impl Table {
         self.partitions.get(&Key::from(partition_key))?.get(&Key::from(row_key))
     }
 
-    /// Puts an entity back that was there before.
+    /// Restores an entity.
     #[cfg(feature = "durable")]
     pub(crate) fn restore(
         &mut self,
@@ -156,8 +156,8 @@ impl Table {
         self.rows += usize::from(before.is_none());
     }
 
-    /// Whether a reader that paused between the rows of a partition when the table had this version
-    /// may find something else there.
+    /// Whether a partition may have changed since a reader paused inside it at this version of the
+    /// table.
     pub(crate) fn has_changed_since(&self, version: u64, partition_key: &Key) -> bool {
         let partition = self.partitions.get(partition_key);
         partition.is_none_or(|partition| partition.has_changed_since(version))
@@ -176,7 +176,7 @@ impl Table {
         })
     }
 
-    /// The name, as it was written when the table was created.
+    /// The name as it was written when the table was created.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -186,7 +186,7 @@ impl Table {
         self.created
     }
 
-    /// How many entities there are.
+    /// The number of entities.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -207,12 +207,12 @@ impl Table {
     }
 }
 
-/// Refuses an entity that is too large with the keys of its address.
+/// Rejects an entity that is too large, including the keys of its address.
 fn check_size(address: &Address<'_>, properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
     parse::check_size((&address.partition_key, &address.row_key), properties)
 }
 
-/// Checks what a change requires of the stored entity. Without a condition it may be missing.
+/// Checks a change's condition on the stored entity. Without a condition, it may be missing.
 fn require(current: Option<&Row>, condition: Option<Condition>) -> Result<(), Rejection> {
     let Some(condition) = condition else { return Ok(()) };
     let Some(row) = current else {
@@ -226,14 +226,14 @@ fn require(current: Option<&Row>, condition: Option<Condition>) -> Result<(), Re
     }
 }
 
-/// Inserted entities keep the order in which their properties came; every update sorts them by
-/// name (recorded: 76 replaced or merged entities, none in another order).
+/// Inserted entities keep the order of their properties; every update sorts them by name (recorded:
+/// 76 replaced or merged entities, all of them sorted).
 fn by_name<'a>(mut properties: Vec<(&'a str, ValueRef<'a>)>) -> Vec<(&'a str, ValueRef<'a>)> {
     properties.sort_unstable_by_key(|(name, _)| *name);
     properties
 }
 
-/// The stored properties with those of `entity` over them. What is replaced is not read.
+/// Merges the properties of `entity` into the stored ones. Replaced values are not read.
 fn merge<'a>(row: &'a Row, entity: &Entity<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
     let sent = &entity.properties;
     let shape = row.shape();

@@ -1,4 +1,4 @@
-//! What one change, one transaction, one page does.
+//! Tests of single changes, transactions and pages.
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, Value, ValueRef};
@@ -50,7 +50,7 @@ fn stored(account: &Account, keys: (&str, &str)) -> Option<Vec<(String, Value)>>
     Some(row.properties().map(|(name, value)| (name.to_owned(), value.into_owned())).collect())
 }
 
-/// All keys that a query finds, and where its pages end.
+/// All keys that a query finds, and the number of its pages.
 fn find(account: &Account, text: &str, window: &Window, room: u32) -> (Vec<String>, usize) {
     let filter = (!text.is_empty()).then(|| filter::parse(text).unwrap());
     let (mut found, mut pages, mut from) = (Vec::new(), 0, None);
@@ -172,7 +172,7 @@ fn the_name_of_a_deleted_table_is_blocked_for_a_while() {
     assert!(refused.message.contains("--strict"), "{refused:?}");
     assert!(refused.message.contains("ServerBuilder::reuse_names(true)"), "{refused:?}");
 
-    // Limits that are not enforced say nothing of names.
+    // The strictness of limits does not affect blocked names.
     for (strict, names) in
         [(Strictness::Loose, Names::Blocked), (Strictness::Strict, Names::Reused)]
     {

@@ -1,13 +1,13 @@
-//! What has changed: keys that a store notes for another that keeps it elsewhere, too.
+//! Records the keys of changed data, for the durable store.
 //!
-//! A store that is not asked notes nothing.
+//! Unless recording was started, nothing is recorded.
 
-/// Keys of what has changed since it was last asked for.
+/// The keys of data changed since the last call of [`take`](Self::take).
 #[derive(Debug)]
 pub(crate) struct Touched<K>(Option<Vec<K>>);
 
 impl<K> Touched<K> {
-    /// Notes a change, if anybody asks.
+    /// Records a change, if recording is on.
     pub(crate) fn note(&mut self, key: impl FnOnce() -> K) {
         if let Some(keys) = &mut self.0 {
             keys.push(key());
@@ -17,13 +17,12 @@ impl<K> Touched<K> {
 
 #[cfg(feature = "durable")]
 impl<K> Touched<K> {
-    /// From now on changes are noted.
+    /// Starts recording changes.
     pub(crate) fn watch(&mut self) {
         self.0.get_or_insert_default();
     }
 
-    /// What has changed since the last time, in the order in which it did. What changed twice may
-    /// be there twice.
+    /// The changes since the last call, in order. Data that changed twice may occur twice.
     pub(crate) fn take(&mut self) -> Vec<K> {
         self.0.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -35,7 +34,7 @@ impl<K> Default for Touched<K> {
     }
 }
 
-/// A caller that asks for what changed in the original does not ask for what changes in a copy.
+/// A copy does not record: the changes of the original are collected, not those of the copy.
 impl<K> Clone for Touched<K> {
     fn clone(&self) -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! Entity group transactions: several changes in one partition, all or none.
+//! Entity group transactions: several changes in one partition, applied together or not at all.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,20 @@ use super::table::Table;
 use crate::table::wire::entity::Strictness;
 use crate::table::wire::op::Change;
 
-/// Why a transaction was not made, and which of its changes was the reason.
+/// The error of a transaction, and the change that caused it.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// The place of the change, from 0.
+    /// The index of the change, from 0.
     pub(crate) index: usize,
-    /// What the change was answered.
+    /// The error of the change.
     pub(crate) rejection: Rejection,
 }
 
 impl Table {
-    /// Makes all `changes`, or none. `stamp` gives each its own instant.
+    /// Applies all `changes` or none. `stamp` returns a separate instant for each.
     ///
-    /// All are of one partition, and each row is changed once, so what one change does cannot
-    /// matter to another.
+    /// All changes are to one partition, and each row is changed once, so the changes do not affect
+    /// each other.
     pub(crate) fn transact(
         &mut self,
         changes: &[Change<'_>],
@@ -51,16 +51,15 @@ impl Table {
     }
 }
 
-/// What all changes of a transaction have in common, and each has alone.
+/// The properties that all changes of a transaction share, and those that must be unique.
 #[derive(Default)]
 struct Unity<'a> {
-    /// The rows of all, once they do not ascend any more.
+    /// All row keys, once they are no longer ascending.
     row_keys: Option<HashSet<&'a str>>,
 }
 
 impl<'a> Unity<'a> {
-    /// Refuses a change of another partition or table than those before it, and a second one of a
-    /// row.
+    /// Rejects a change to another partition or table, and a second change to the same row.
     fn check(&mut self, before: &'a [Change<'_>], change: &'a Change<'_>) -> Result<(), Rejection> {
         let address = &change.address;
         let [.., last] = before else { return Ok(()) };
@@ -69,7 +68,7 @@ impl<'a> Unity<'a> {
         {
             return Err(Rejection::new(ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS));
         }
-        // Rows that ascend, as most do, are different ones.
+        // Ascending row keys, which are usual, are distinct.
         if self.row_keys.is_none() && last.address.row_key < address.row_key {
             return Ok(());
         }

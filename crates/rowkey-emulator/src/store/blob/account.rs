@@ -1,4 +1,4 @@
-//! A storage account's containers: created, deleted, listed.
+//! The containers of a storage account: created, deleted and listed.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,10 +20,11 @@ use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
-/// How long the name of a deleted container is blocked: 30 s in ticks, "at least".
+/// How long the name of a deleted container is blocked: 30 s, in ticks. The service says "at
+/// least".
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
 
-/// Which state of a container or a blob: what its tag and its `Last-Modified` say.
+/// The version of a container or a blob: its ETag and its `Last-Modified`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) tag: Tag,
@@ -42,17 +43,17 @@ pub(crate) struct Blobs {
     pub(crate) touched: Touched<Touch>,
 }
 
-/// What of an account's containers has changed.
+/// A change to an account's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// A container: it came, went or may have changed; or its name is not blocked any more.
+    /// A container was created or deleted, may have changed, or its name was unblocked.
     Container(Box<str>),
     /// The service's properties.
     Properties,
 }
 
 impl Blobs {
-    /// An account without containers.
+    /// Creates an account without containers.
     pub(crate) fn new(names: Names) -> Self {
         Self {
             containers: BTreeMap::new(),
@@ -64,7 +65,7 @@ impl Blobs {
         }
     }
 
-    /// Creates a container. Its name has been checked.
+    /// Creates a container. The caller has checked its name.
     pub(crate) fn create(
         &mut self,
         name: &str,
@@ -86,7 +87,7 @@ impl Blobs {
         Ok(version)
     }
 
-    /// Takes a container away. The caller drops it, which takes a while if it is large.
+    /// Removes a container. The caller drops it, which can take long for a large one.
     pub(crate) fn delete(
         &mut self,
         name: &str,
@@ -119,7 +120,7 @@ impl Blobs {
         self.containers.get(name).ok_or_else(not_found)
     }
 
-    /// The same to change it, and the version that it or a blob in it is to have then.
+    /// The same for changing it, and the new version of the container or of a blob in it.
     pub(crate) fn container_mut(
         &mut self,
         name: &str,
@@ -131,13 +132,13 @@ impl Blobs {
         Ok((container, version))
     }
 
-    /// A page of at most `room` containers, and the name with which the next page begins.
+    /// A page of at most `room` containers, and the first name on the next page.
     pub(crate) fn list(
         &self,
         options: &ListContainers,
         room: usize,
     ) -> (Vec<(&str, &Container)>, Option<&str>) {
-        // Markers are the name after the account's, `/account/name`; some send the name alone.
+        // A marker is `/account/name`; some clients send only the name.
         let marker = options.marker.rsplit('/').next().unwrap_or_default();
         let from = marker.max(options.prefix.as_str());
         let mut matching = self
@@ -163,13 +164,13 @@ impl Blobs {
         &self.properties
     }
 
-    /// The same, to change them.
+    /// The same, for changing them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
         self.touched.note(|| Touch::Properties);
         &mut self.properties
     }
 
-    /// An id that nothing else has: of a lease, of a copy.
+    /// A unique id for a lease or a copy.
     pub(crate) fn fresh_id(&mut self, now: DateTime) -> Uuid {
         let seed = self.next_version(now).tag.0;
         let mix = |seed: u64| {
@@ -190,10 +191,10 @@ impl Blobs {
     }
 }
 
-/// For a store that keeps containers elsewhere, too.
+/// For the durable store, which also keeps containers on disk.
 #[cfg(feature = "durable")]
 impl Blobs {
-    /// The container with this name, to ask it what has changed.
+    /// The container with this name, for collecting its changes.
     pub(crate) fn touched_container(&mut self, name: &str) -> Option<&mut Container> {
         self.containers.get_mut(name)
     }
@@ -203,27 +204,27 @@ impl Blobs {
         self.blocked.get(name).copied()
     }
 
-    /// The latest tag that was given.
+    /// The latest ETag issued.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    /// No tag will be given that is not later than this one.
+    /// Makes all later ETags greater than this one.
     pub(crate) fn resume_after(&mut self, last: u64) {
         self.last = self.last.max(last);
     }
 
-    /// Puts a container back that was there before.
+    /// Restores a container.
     pub(crate) fn restore_container(&mut self, name: &str, container: Container) {
         self.containers.insert(name.into(), container);
     }
 
-    /// Blocks a name as it was before.
+    /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
         self.blocked.insert(name.into(), until);
     }
 
-    /// Asks from now on for what changes.
+    /// Starts recording changes.
     pub(crate) fn watch(&mut self) {
         self.touched.watch();
         for container in self.containers.values_mut() {
@@ -231,7 +232,7 @@ impl Blobs {
         }
     }
 
-    /// Notes everything as changed.
+    /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
         for name in self.blocked.keys() {

@@ -1,4 +1,5 @@
-//! What changes a blob and not its bytes: headers, metadata, leases, snapshots, deletion.
+//! Operations that change a blob but not its content: headers, metadata, leases, snapshots,
+//! deletion.
 
 use rowkey_wire::blob::{ContentHeaders, LeaseAction};
 use rowkey_wire::code::ErrorCode;
@@ -17,7 +18,7 @@ use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
 
 impl Container {
-    /// Replaces the headers that a blob answers with: those that are not given are gone.
+    /// Replaces a blob's HTTP headers. Headers that are not given are removed.
     pub(crate) fn set_headers(
         &mut self,
         name: &str,
@@ -41,7 +42,7 @@ impl Container {
         Ok(())
     }
 
-    /// Replaces a blob's tags. Its entity tag stays as it is.
+    /// Replaces a blob's tags. Its ETag does not change.
     pub(crate) fn set_tags(
         &mut self,
         name: &str,
@@ -57,7 +58,7 @@ impl Container {
         Ok(())
     }
 
-    /// Does what a lease operation asks for; gives the blob's version, which stays as it is.
+    /// Performs a lease operation; returns the blob's version, which does not change.
     pub(crate) fn lease_blob(
         &mut self,
         name: &str,
@@ -74,7 +75,8 @@ impl Container {
         Ok((leased, version))
     }
 
-    /// Keeps what a blob is now; gives what names the snapshot, and its version.
+    /// Creates a snapshot of a blob; returns the snapshot's time, which identifies it, and its
+    /// version.
     pub(crate) fn snapshot(
         &mut self,
         name: &str,
@@ -93,7 +95,7 @@ impl Container {
             copy.version = version;
         }
         let snapshot_version = copy.version;
-        // The tag is an instant that is later than all before, near now.
+        // An ETag is an instant close to now that is later than all before.
         let instant = DateTime::from_ticks(version.tag.0.cast_signed()).unwrap_or(version.modified);
         entry.snapshots.insert(instant, copy);
         self.touched.note(|| Touch::Snapshot(name.into(), instant));
@@ -148,7 +150,7 @@ impl Container {
         Ok(())
     }
 
-    /// The blob with this name, which is about to get this version.
+    /// The blob with this name, for changing it to this version.
     fn changeable(
         &mut self,
         name: &str,

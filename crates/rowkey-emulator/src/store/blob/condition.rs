@@ -1,4 +1,4 @@
-//! Conditions on tags and times, as reads and writes answer them.
+//! Conditions on ETags, times and tags, as reads and writes evaluate them.
 
 use http::StatusCode;
 use rowkey_wire::code::ErrorCode;
@@ -11,11 +11,11 @@ use crate::blob::wire::tag::{Conditions, Match, Outcome};
 use crate::blob::wire::tags::Tags;
 use crate::clock::unix_seconds;
 
-/// What conditions are compared with.
+/// The current values that conditions are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<'a> {
     version: Version,
-    /// None of a container, which has no tags.
+    /// `None` for a container, which has no tags.
     tags: Option<&'a Tags>,
 }
 
@@ -31,7 +31,7 @@ impl From<&Container> for Current<'_> {
     }
 }
 
-/// Refuses to read what does not meet the conditions; what has not changed is 304.
+/// Rejects a read that does not meet the conditions. Unchanged data is 304.
 pub(super) fn for_read<'a>(
     conditions: &Conditions,
     current: impl Into<Current<'a>>,
@@ -49,7 +49,7 @@ pub(super) fn for_read<'a>(
     }
 }
 
-/// Refuses to change what does not meet the conditions.
+/// Rejects a change that does not meet the conditions.
 pub(super) fn for_change<'a>(
     conditions: &Conditions,
     current: impl Into<Current<'a>>,
@@ -61,9 +61,9 @@ pub(super) fn for_change<'a>(
     }
 }
 
-/// Refuses to put what does not meet the conditions, where there may be nothing yet.
+/// Rejects a write that does not meet the conditions, where the blob may not exist yet.
 ///
-/// Recorded: for the holder of a lease `If-None-Match: *` is met although there is a blob.
+/// Recorded: for the holder of a lease, `If-None-Match: *` is met even if there is a blob.
 pub(super) fn for_put(
     conditions: &Conditions,
     current: Option<&Blob>,
@@ -80,14 +80,14 @@ pub(super) fn for_put(
     }
 }
 
-/// Refuses to copy what does not meet the conditions on the source.
+/// Rejects a copy if its source does not meet the conditions.
 pub(super) fn for_source(conditions: &Conditions, source: &Blob) -> Result<(), Rejection> {
     for_change(conditions, source).map_err(|rejection| {
         of_copy(rejection, conditions, Some(source), ErrorCode::SOURCE_CONDITION_NOT_MET)
     })
 }
 
-/// Says that it is the target of a copy that does not meet the conditions.
+/// Changes the error to name the target of a copy as the blob that does not meet the conditions.
 pub(super) fn on_target(
     rejection: Rejection,
     conditions: &Conditions,
@@ -96,8 +96,9 @@ pub(super) fn on_target(
     of_copy(rejection, conditions, target, ErrorCode::TARGET_CONDITION_NOT_MET)
 }
 
-/// Of a copy, a condition that is not met says which of the two blobs does not meet it. One on index
-/// tags does not, as a test of the official Python library and Azurite have it.
+/// For a copy, the error for an unmet condition tells which of the two blobs does not meet it. The
+/// error for a condition on index tags does not, according to a test of the official Python library
+/// and to Azurite.
 fn of_copy(
     rejection: Rejection,
     conditions: &Conditions,

@@ -1,4 +1,4 @@
-//! A container: its blobs in the order of their names, and what it is described with.
+//! A container: its blobs in the order of their names, its access level, metadata and policies.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,7 +20,7 @@ use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
 use crate::store::touched::Touched;
 
-/// The state of a container.
+/// A container.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     pub(crate) version: Version,
@@ -32,21 +32,21 @@ pub(crate) struct Container {
     pub(crate) touched: Touched<Touch>,
 }
 
-/// What of a container has changed.
+/// A change to a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// An append blob got longer.
+    /// An append blob was appended to.
     Appended(Box<str>),
     Blob(Box<str>),
-    /// The container itself.
+    /// The container itself: metadata, access, policies or lease.
     Description,
     Snapshot(Box<str>, DateTime),
-    /// A block that is in no list yet.
+    /// An uncommitted block.
     Staged(Box<str>, Box<str>),
 }
 
 impl Container {
-    /// A container without blobs.
+    /// Creates a container without blobs.
     pub(crate) fn new(version: Version, access: Option<PublicAccess>, metadata: Metadata) -> Self {
         Self {
             version,
@@ -59,12 +59,12 @@ impl Container {
         }
     }
 
-    /// Refuses to look at it for a caller that names a lease which it does not hold.
+    /// Rejects a read that names a lease which is not the current one.
     pub(crate) fn check_read(&self, guard: &Guard, now: DateTime) -> Result<(), Rejection> {
         self.lease.check_read(guard.lease, Subject::Container, now)
     }
 
-    /// Replaces its metadata.
+    /// Replaces the container's metadata.
     pub(crate) fn set_metadata(
         &mut self,
         metadata: Metadata,
@@ -78,7 +78,7 @@ impl Container {
         Ok(())
     }
 
-    /// Replaces who may read it, and the stored access policies.
+    /// Replaces the public access level and the stored access policies.
     pub(crate) fn set_acl(
         &mut self,
         access: Option<PublicAccess>,
@@ -94,7 +94,7 @@ impl Container {
         Ok(())
     }
 
-    /// Does what a lease operation asks for.
+    /// Performs a lease operation.
     pub(crate) fn lease(
         &mut self,
         action: LeaseAction,
@@ -107,17 +107,17 @@ impl Container {
         self.lease.apply(action, fresh, Subject::Container, now)
     }
 
-    /// How many names there are.
+    /// The number of names.
     pub(crate) fn names(&self) -> usize {
         self.entries.len()
     }
 
-    /// The names of the blobs, in their order; not those of blocks alone.
+    /// The names of the blobs, in order, without those that have only uncommitted blocks.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|(_, entry)| entry.blob.is_some()).map(|(name, _)| &**name)
     }
 
-    /// The blobs that have tags, not their snapshots.
+    /// The blobs with tags, without snapshots.
     pub(super) fn tagged(&self) -> impl Iterator<Item = (&str, &Tags)> {
         self.entries.iter().filter_map(|(name, entry)| {
             let tags = &entry.blob.as_ref()?.tags;
@@ -125,7 +125,7 @@ impl Container {
         })
     }
 
-    /// What has this name, if anything.
+    /// The entry with this name, if any.
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name)
     }
@@ -140,7 +140,7 @@ impl Container {
         .ok_or_else(blob_not_found)
     }
 
-    /// The blob with this name to read it; the reader must say what it is to be.
+    /// The blob with this name, for reading. The caller states the conditions it must meet.
     pub(crate) fn read(
         &self,
         name: &str,
@@ -156,12 +156,12 @@ impl Container {
         Ok(blob)
     }
 
-    /// The blob with this name, to change it.
+    /// The blob with this name, for changing it.
     pub(super) fn blob_mut(&mut self, name: &str) -> Result<&mut Blob, Rejection> {
         self.entries.get_mut(name).and_then(|entry| entry.blob.as_mut()).ok_or_else(blob_not_found)
     }
 
-    /// What has this name from here on.
+    /// The entries from this name on.
     pub(super) fn entries_from(&self, from: Bound<&str>) -> impl Iterator<Item = (&str, &Entry)> {
         self.entries.range::<str, _>((from, Bound::Unbounded)).map(|(name, entry)| (&**name, entry))
     }
@@ -172,15 +172,15 @@ impl Container {
     }
 }
 
-/// For a store that keeps the container elsewhere, too.
+/// For the durable store, which also keeps the container on disk.
 #[cfg(feature = "durable")]
 impl Container {
-    /// What had this name before, to put it back.
+    /// The entry with this name, for restoring it.
     pub(crate) fn restoring(&mut self, name: &str) -> &mut Entry {
         self.entries.entry(name.into()).or_default()
     }
 
-    /// Notes everything as changed.
+    /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Description);
         for (name, entry) in &self.entries {

@@ -1,22 +1,22 @@
-//! The bytes of a blob, in the pieces they came in: nothing is copied to read a part, to append,
-//! to snapshot or to make one blob of many blocks.
+//! The content of a blob, in the pieces in which it was received. Reading a part, appending, taking
+//! a snapshot and committing blocks do not copy any bytes.
 
 use bytes::Bytes;
 
 /// Bytes in pieces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
-    /// Each piece after the offset of its end. No piece is empty.
+    /// Each piece, after the offset of its end. No piece is empty.
     pieces: Vec<(u64, Bytes)>,
 }
 
 impl Content {
-    /// How many bytes there are.
+    /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.pieces.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Adds a piece at the end.
+    /// Appends a piece.
     pub(crate) fn push(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             let end = self.len() + piece.len() as u64;
@@ -24,14 +24,14 @@ impl Content {
         }
     }
 
-    /// Adds all of another at the end.
+    /// Appends several pieces.
     pub(crate) fn extend(&mut self, other: impl IntoIterator<Item = Bytes>) {
         for piece in other {
             self.push(piece);
         }
     }
 
-    /// The pieces from `first` up to `end`, cut to fit.
+    /// The bytes from `first` up to `end`, in pieces.
     pub(crate) fn range(&self, first: u64, end: u64) -> impl Iterator<Item = Bytes> {
         let from = self.pieces.partition_point(|(piece_end, _)| *piece_end <= first);
         self.pieces[from..].iter().map_while(move |(piece_end, piece)| {
@@ -39,7 +39,7 @@ impl Content {
             if begin >= end {
                 return None;
             }
-            // Both are within the piece, whose length is one of memory.
+            // Both offsets are within the piece, whose length fits into `usize`.
             let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
             let cut = at(first.saturating_sub(begin))..at(end.min(*piece_end) - begin);
             Some(piece.slice(cut))

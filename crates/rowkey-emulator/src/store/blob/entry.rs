@@ -1,4 +1,4 @@
-//! What has one name in a container: a blob, its snapshots, and blocks that are in no list yet.
+//! An entry of a container: the blob with one name, its snapshots, and its uncommitted blocks.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::lease::Lease;
 use super::tier::Tier;
 use crate::blob::wire::tags::Tags;
 
-/// How long blocks are kept that no list takes up: a week in ticks.
+/// How long uncommitted blocks are kept: a week, in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;
 
-/// What has one name.
+/// The blob, snapshots and blocks with one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) blob: Option<Blob>,
-    /// By the instant that names each.
+    /// Keyed by the instant that identifies each snapshot.
     pub(crate) snapshots: BTreeMap<DateTime, Blob>,
-    /// Blocks that were put and are in no list, by id.
+    /// Uncommitted blocks by id.
     pub(crate) staged: BTreeMap<Box<str>, Content>,
-    /// When the last of those was put.
+    /// When the last of those blocks was put.
     pub(crate) staged_at: Option<DateTime>,
 }
 
@@ -38,24 +38,24 @@ pub(crate) struct Blob {
     pub(crate) metadata: Metadata,
     pub(crate) lease: Lease,
     pub(crate) tags: Tags,
-    /// The access tier that was set; none: the account's default, or it is no block blob.
+    /// The access tier, if it was set; `None` for the account's default and for append blobs.
     pub(crate) tier: Option<Box<Tier>>,
-    /// Where it came from, if it is a copy.
+    /// The source, if it is a copy.
     pub(crate) copy: Option<Box<Copied>>,
 }
 
-/// What sort of blob, and what only that sort has.
+/// The type of a blob, and the data that only this type has.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Append {
         blocks: u32,
         sealed: bool,
     },
-    /// The ids and sizes of the blocks; none for a blob that was put at once.
+    /// The ids and sizes of the blocks; empty for a blob that was written by Put Blob.
     Block(Vec<(Box<str>, u64)>),
 }
 
-/// Where a copy came from.
+/// The source of a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Copied {
     pub(crate) id: String,
@@ -65,19 +65,19 @@ pub(crate) struct Copied {
 }
 
 impl Entry {
-    /// Whether nothing is left.
+    /// Whether it has neither a blob, nor snapshots, nor blocks.
     pub(super) fn is_empty(&self) -> bool {
         self.blob.is_none() && self.snapshots.is_empty() && self.staged.is_empty()
     }
 
-    /// The blocks that are in no list, unless they were left for too long.
+    /// The uncommitted blocks, unless they have expired.
     pub(crate) fn staged(&self, now: DateTime) -> impl ExactSizeIterator<Item = (&str, &Content)> {
         static NONE: BTreeMap<Box<str>, Content> = BTreeMap::new();
         let staged = if self.is_stale(now) { &NONE } else { &self.staged };
         staged.iter().map(|(id, content)| (&**id, content))
     }
 
-    /// Forgets blocks that were left for too long; `dropped` is told of each.
+    /// Removes expired uncommitted blocks; calls `dropped` with the id of each.
     pub(super) fn drop_stale(&mut self, now: DateTime, dropped: impl FnMut(Box<str>)) {
         if self.is_stale(now) {
             std::mem::take(&mut self.staged).into_keys().for_each(dropped);
@@ -90,7 +90,7 @@ impl Entry {
 }
 
 impl Kind {
-    /// The sort alone.
+    /// The type of the blob.
     pub(crate) fn blob_type(&self) -> BlobType {
         match self {
             Self::Append { .. } => BlobType::Append,
@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is closed to appends.
+    /// Whether it is sealed.
     pub(crate) fn is_sealed(&self) -> bool {
         matches!(self, Self::Append { sealed: true, .. })
     }

@@ -7,7 +7,7 @@ use crate::blob::wire::render::FoundView;
 
 impl Blobs {
     /// A page of at most `room` blobs whose tags match, by container and name, and where the next
-    /// page begins. `only` is the container to search.
+    /// page starts. `only` is the container to search.
     pub(crate) fn find<'a>(
         &'a self,
         only: Option<&'a str>,

@@ -1,7 +1,7 @@
-//! Leases: who holds a blob or a container, until when, and who may do what meanwhile.
+//! Leases on blobs and containers: their states, and which operations each state permits.
 //!
-//! What time does to a lease is worked out when the lease is read: a lease that is over is still here
-//! with its id, because its last holder is told so, and may renew it.
+//! The effect of time is computed when a lease is read. An ended lease is kept with its id, because
+//! its last holder may renew it.
 //!
 //! Reference: [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob).
 
@@ -19,16 +19,16 @@ const SECOND: i64 = 10_000_000;
 /// The lease on a blob or a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lease {
-    /// There is none.
+    /// There is no lease.
     #[default]
     None,
-    /// It is held, or was until it ended.
+    /// It is held, or was held until it expired.
     Held { id: Uuid, seconds: Option<u32>, until: DateTime },
     /// It was broken, and ends or ended at `until`.
     Breaking { id: Uuid, until: DateTime },
 }
 
-/// What a lease is at an instant.
+/// The state of a lease at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Available,
@@ -38,18 +38,18 @@ pub(crate) enum State {
     Broken(Uuid),
 }
 
-/// What a lease is on: some answers differ.
+/// The type of the leased resource, on which some errors depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Blob,
     Container,
 }
 
-/// What a lease operation answers.
+/// The result of a lease operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leased {
     Acquired(Uuid),
-    /// With the seconds until the lease is over.
+    /// The lease was broken. The seconds until it ends.
     Broken(u32),
     Changed(Uuid),
     Released,
@@ -57,7 +57,7 @@ pub(crate) enum Leased {
 }
 
 impl Lease {
-    /// What it is now.
+    /// Its state now.
     pub(crate) fn state(&self, now: DateTime) -> State {
         match *self {
             Self::None => State::Available,
@@ -68,7 +68,7 @@ impl Lease {
         }
     }
 
-    /// What headers and lists say of it.
+    /// The lease as headers and listings show it.
     pub(crate) fn view(&self, now: DateTime) -> LeaseView {
         let (status, state) = match self.state(now) {
             State::Available => ("unlocked", "available"),
@@ -85,7 +85,7 @@ impl Lease {
         LeaseView { status, state, duration }
     }
 
-    /// Does what a lease operation asks for. `fresh` is an id that nothing else has.
+    /// Performs a lease operation. `fresh` is a unique id.
     pub(crate) fn apply(
         &mut self,
         action: LeaseAction,
@@ -151,7 +151,7 @@ impl Lease {
         }
     }
 
-    /// Refuses to change or delete what another client holds.
+    /// Rejects a change or deletion of a resource that another client has leased.
     pub(crate) fn check_write(
         &self,
         lease: Option<Uuid>,
@@ -166,7 +166,7 @@ impl Lease {
         }
     }
 
-    /// Refuses to read for a caller that names a lease which it does not hold.
+    /// Rejects a read that names a lease which is not the current one.
     pub(crate) fn check_read(
         &self,
         lease: Option<Uuid>,
@@ -187,8 +187,8 @@ impl Lease {
         Err(subject.refuse(code))
     }
 
-    /// What becomes of it when what it is on is written: one that is over is forgotten, and can
-    /// not be renewed any more.
+    /// Updates the lease when its resource is written: an expired lease is removed, and can no
+    /// longer be renewed.
     pub(crate) fn after_write(&mut self, now: DateTime) {
         if matches!(self.state(now), State::Broken(_) | State::Expired(_)) {
             *self = Self::None;
@@ -206,13 +206,13 @@ impl Lease {
             State::Breaking(id) if proposed == Some(id) => {
                 Err(ErrorCode::LEASE_IS_BREAKING_AND_CANNOT_BE_ACQUIRED)
             }
-            // Recorded, for one that names no id.
+            // Recorded, for a request without a lease id.
             State::Breaking(_) => Err(ErrorCode::LEASE_ALREADY_PRESENT),
             _ => Ok(()),
         }
     }
 
-    /// Breaks it; gives the seconds until it is over. `None` when there is none.
+    /// Breaks the lease; returns the seconds until it ends. `None` if there is no lease.
     fn break_after(&mut self, period: Option<u32>, now: DateTime) -> Option<u32> {
         let (id, until) = match *self {
             Self::Held { id, seconds: None, .. } => {
@@ -242,7 +242,7 @@ impl State {
 }
 
 impl Subject {
-    /// The rejection, which names what the lease is on.
+    /// The error, which depends on the type of the leased resource.
     fn refuse(self, code: ErrorCode) -> Rejection {
         let mut rejection = Rejection::new(code);
         if self == Self::Container {

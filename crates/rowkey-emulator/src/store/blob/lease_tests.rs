@@ -1,5 +1,5 @@
-//! The state machine of leases, cell by cell: what each operation does in each state, and who may
-//! read and write then.
+//! The state machine of leases: the result of each operation in each state, and who may read and
+//! write.
 
 use rowkey_wire::blob::LeaseAction;
 use rowkey_wire::edm::DateTime;
@@ -25,7 +25,7 @@ fn acquire(proposed: Option<Uuid>) -> LeaseAction {
     LeaseAction::Acquire { seconds: Some(30), proposed }
 }
 
-/// A lease that A acquired at 0 for 30 s.
+/// A lease acquired by A at 0 for 30 s.
 fn leased() -> Lease {
     let mut lease = Lease::None;
     apply(&mut lease, acquire(Some(A)), 0).unwrap();
@@ -38,7 +38,7 @@ fn infinite() -> Lease {
     lease
 }
 
-/// The five states, all of A's lease, as they are at 10: breaking ends at 20, the others stay.
+/// The five states of A's lease at 10. Breaking ends at 20; the others stay.
 fn states() -> [(&'static str, Lease); 5] {
     let mut breaking = leased();
     apply(&mut breaking, LeaseAction::Break { period: Some(20) }, 0).unwrap();
@@ -56,7 +56,7 @@ fn states() -> [(&'static str, Lease); 5] {
     ]
 }
 
-/// Applies an action in each state at 10, and says what came of it and what the state is then.
+/// Applies an action in each state at 10; returns the result and the new state.
 fn row(action: LeaseAction) -> [String; 5] {
     states().map(|(_, mut lease)| match apply(&mut lease, action, 10) {
         Ok(_) => {
@@ -130,7 +130,7 @@ fn changing_in_each_state() {
         row(LeaseAction::Change { lease: B, proposed: FRESH }),
         [NOT_PRESENT, MISMATCH, MISMATCH, NOT_PRESENT, NOT_PRESENT]
     );
-    // Asked again after an answer that was lost: it has the proposed id already.
+    // A repetition after a lost response: the lease already has the proposed id.
     assert_eq!(row(LeaseAction::Change { lease: B, proposed: A })[1], "leased A");
 }
 

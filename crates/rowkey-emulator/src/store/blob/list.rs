@@ -1,4 +1,4 @@
-//! Pages of blobs: by prefix, with names cut at a delimiter, snapshots before their blob.
+//! Pages of blobs: by prefix, with names cut at a delimiter, and snapshots before their blob.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use super::entry::{Blob, Entry};
 use crate::blob::wire::marker::Marker;
 use crate::blob::wire::op::ListBlobs;
 
-/// Entries in one page at most.
+/// The most entries on one page.
 pub(crate) const MAX_PAGE: u32 = 5000;
 
 /// One entry of a page.
@@ -20,14 +20,14 @@ pub(crate) enum Listed<'a> {
         snapshot: Option<DateTime>,
         blob: &'a Blob,
     },
-    /// What names begin with, up to the delimiter.
+    /// The common prefix of names, up to the delimiter.
     Prefix(&'a str),
-    /// The name of blocks that are in no list yet.
+    /// The name of an entry that has only uncommitted blocks.
     Uncommitted(&'a str),
 }
 
 impl Container {
-    /// A page of at most `room` entries, and where the next one begins.
+    /// A page of at most `room` entries, and where the next one starts.
     pub(crate) fn list(
         &self,
         options: &ListBlobs,
@@ -51,7 +51,7 @@ impl Container {
                     }
                     page.push(Listed::Prefix(prefix));
                 }
-                // What sorts after everything that begins so.
+                // The first name after all names with this prefix.
                 after_prefix = successor(prefix);
                 match &after_prefix {
                     Some(next) => from = Bound::Included(next),
@@ -74,7 +74,7 @@ impl Container {
     }
 }
 
-/// What of one name is listed, from the marker on: snapshots, the oldest first, then the blob.
+/// The listed items of one name from the marker on: snapshots, oldest first, then the blob.
 fn listed<'a>(
     name: &'a str,
     entry: &'a Entry,
@@ -95,7 +95,7 @@ fn listed<'a>(
     snapshots.chain(own)
 }
 
-/// Whether anything is listed that begins so.
+/// Whether any entry with this prefix is listed.
 fn has_listed(container: &Container, prefix: &str, options: &ListBlobs) -> bool {
     container
         .entries_from(Bound::Included(prefix.max(&options.start_from)))
@@ -112,7 +112,7 @@ fn common_prefix<'a>(name: &'a str, options: &ListBlobs) -> Option<&'a str> {
     Some(&name[..options.prefix.len() + at + delimiter.len()])
 }
 
-/// The least text that is greater than all that begin with `prefix`.
+/// The smallest text that is greater than all texts with this prefix.
 fn successor(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

@@ -1,19 +1,19 @@
-//! Containers and blobs, and the rules for changing them. Knows neither HTTP nor time, as the rest
-//! of [`crate::store`].
+//! Containers and blobs, and the rules for changing them. Like the rest of [`crate::store`], it
+//! knows neither HTTP nor the clock.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`account`] | [`Blobs`]: an account's containers by name, their life and death |
-//! | [`container`] | [`Container`]: blobs in order, access, a lease |
-//! | [`entry`] | `Entry`: what has one name: a blob, its snapshots, blocks without a list |
-//! | [`write`](mod@write) | what puts bytes into a blob: at once, as blocks, at its end, as a copy |
-//! | [`change`] | what changes a blob and not its bytes: headers, metadata, snapshots, deletion |
+//! | [`account`] | [`Blobs`]: an account's containers by name; creates and deletes them |
+//! | [`container`] | [`Container`]: blobs in order, access level, lease |
+//! | [`entry`] | `Entry`: the blob with one name, its snapshots and uncommitted blocks |
+//! | [`write`](mod@write) | operations that write content: put, blocks, append, copy |
+//! | [`change`] | operations that change a blob but not its content: headers, metadata, snapshots, deletion |
 //! | [`list`] | pages of blobs by prefix and delimiter |
-//! | [`lease`] | [`lease::Lease`]: its states, and who may do what in each |
-//! | [`condition`] | conditions on tags and times, as reads and writes answer them |
-//! | [`tier`] | [`tier::Tier`]: access tiers, archived blobs and how they come back |
+//! | [`lease`] | [`lease::Lease`]: its states, and which operations each permits |
+//! | [`condition`] | conditions on ETags, times and tags |
+//! | [`tier`] | [`tier::Tier`]: access tiers, archiving and rehydration |
 //! | [`find`] | searches for blobs by their tags |
-//! | [`content`] | [`Content`]: bytes in the pieces they came in |
+//! | [`content`] | [`Content`]: bytes in the pieces in which they were received |
 
 pub(crate) mod account;
 mod change;

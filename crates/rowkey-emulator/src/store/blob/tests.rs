@@ -1,4 +1,4 @@
-//! What puts, blocks, appends, snapshots, conditions and lists do to containers.
+//! Tests of containers: writes, blocks, appends, snapshots, conditions and listings.
 
 use bytes::Bytes;
 use rowkey_wire::blob::BlockSource;
@@ -179,7 +179,7 @@ fn blocks_become_a_blob_when_a_list_says_so() {
     assert_eq!(text(&blobs, "b"), "twoone");
     assert_eq!(container(&blobs).entry("b").unwrap().staged(at(2)).len(), 0);
 
-    // Blocks of before can be taken again, beside new ones of the same id.
+    // Committed blocks can be used again, next to new ones with the same id.
     assert_eq!(stage(&mut blobs, "b", "MQ==", "ONE", 3), "ok");
     let list = [(BlockSource::Committed, "MQ=="), latest("MQ=="), (BlockSource::Committed, "Mg==")];
     assert_eq!(commit(&mut blobs, "b", &list, 3), "ok");
@@ -203,7 +203,7 @@ fn blocks_have_ids_of_one_length_and_are_forgotten_after_a_week() {
         commit(&mut blobs, "b", &[(BlockSource::Latest, "MQ==")], week + 2),
         "400 InvalidBlockList"
     );
-    // What was put at once replaces blocks without a list.
+    // Put Blob discards uncommitted blocks.
     put(&mut blobs, "b", "all", &Guard::default(), week + 2).unwrap();
     assert_eq!(container(&blobs).entry("b").unwrap().staged(at(week + 2)).len(), 0);
 }
@@ -262,7 +262,7 @@ fn a_leased_blob_is_written_by_its_holder_alone() {
     assert_eq!(code(put(&mut blobs, "b", "2", &holding(A), 1)), "ok");
     assert_eq!(code(put(&mut blobs, "b", "3", &holding(A), 15)), "412 LeaseLost");
     assert_eq!(text(&blobs, "b"), "2");
-    // Recorded: who holds it may overwrite although nothing must be there.
+    // Recorded: the lease holder may overwrite the blob despite `If-None-Match: *`.
     let (container, _) = blobs.container_mut("c", at(15)).unwrap();
     container.lease_blob("b", action, &Conditions::NONE, A, at(15)).unwrap();
     let conditions = Conditions { none_match: Some(Match::Any), ..Conditions::NONE };
@@ -386,7 +386,7 @@ fn containers_are_listed_by_prefix_a_page_at_a_time() {
     assert_eq!((page[0].0, page.len(), next), ("a3", 1, None));
 }
 
-/// Everything that a list shows, page by page.
+/// All entries of a listing, page by page.
 fn pages(blobs: &Blobs, mut options: ListBlobs) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     loop {

@@ -1,6 +1,6 @@
-//! Access tiers of blobs: set, archived, and rehydrated after a while.
+//! Access tiers of blobs: set, archived, and rehydrated after some time.
 //!
-//! As for leases, what time does to a tier is worked out when it is read.
+//! As for leases, the effect of time is computed when the tier is read.
 //!
 //! Reference: [Blob rehydration](https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview).
 
@@ -19,27 +19,27 @@ use crate::blob::wire::tier::{AccessTier, RehydratePriority, TierView};
 /// Ticks in an hour.
 const HOUR: i64 = 3600 * 10_000_000;
 
-/// The access tier that was set for a blob.
+/// An access tier that was set for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tier {
     pub(crate) level: AccessTier,
     /// When it was set.
     pub(crate) changed: DateTime,
-    /// Of an archived blob that is to come back.
+    /// The rehydration of an archived blob, if one is under way.
     pub(crate) rehydration: Option<Rehydration>,
 }
 
-/// How an archived blob comes back.
+/// The rehydration of an archived blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rehydration {
     pub(crate) target: AccessTier,
     pub(crate) priority: RehydratePriority,
-    /// When it is done.
+    /// When it ends.
     pub(crate) until: DateTime,
 }
 
 impl Rehydration {
-    /// A rehydration that begins now, and takes as long as the service says it does at most.
+    /// Starts a rehydration that takes the maximum time that the service documents.
     pub(super) fn begin(target: AccessTier, priority: RehydratePriority, now: DateTime) -> Self {
         let hours = match priority {
             RehydratePriority::High => 1,
@@ -56,7 +56,7 @@ impl Tier {
         Self { level, changed: now, rehydration: None }
     }
 
-    /// What it is at an instant: when a rehydration is over, the tier is its target.
+    /// The tier at an instant: when a rehydration has ended, the tier is its target.
     pub(super) fn at(self, now: DateTime) -> Self {
         match self.rehydration {
             Some(Rehydration { target, until, .. }) if until <= now => Self::new(target, until),
@@ -66,7 +66,7 @@ impl Tier {
 }
 
 impl Blob {
-    /// What responses say of the tier. Append blobs have none.
+    /// The tier as responses show it. Append blobs have none.
     pub(crate) fn tier(&self, now: DateTime) -> Option<TierView<DateTime>> {
         if self.kind.blob_type() != BlobType::Block {
             return None;
@@ -78,7 +78,7 @@ impl Blob {
         Some(TierView { tier: tier.level, changed: Some(tier.changed), rehydrating })
     }
 
-    /// Refuses what cannot be done to an archived blob.
+    /// Rejects an operation that is not possible on an archived blob.
     pub(crate) fn check_online(&self, now: DateTime) -> Result<(), Rejection> {
         let tier = self.tier.as_deref().map(|tier| tier.at(now).level);
         if tier == Some(AccessTier::Archive) {
@@ -88,8 +88,8 @@ impl Blob {
     }
 }
 
-/// The tier of a blob that is put: the one that is asked for, or else that of the blob it
-/// overwrites.
+/// The tier of a blob that is written: the requested one, or otherwise that of the overwritten
+/// blob.
 pub(super) fn of_put(
     description: &Description,
     overwritten: Option<&Blob>,
@@ -102,8 +102,8 @@ pub(super) fn of_put(
 }
 
 impl Container {
-    /// Sets the tier of a blob or a snapshot; tells whether it is to be rehydrated first. Its entity
-    /// tag stays as it is.
+    /// Sets the tier of a blob or a snapshot; returns whether it has to be rehydrated first. The
+    /// ETag does not change.
     pub(crate) fn set_tier(
         &mut self,
         name: &str,
@@ -135,7 +135,7 @@ impl Container {
     }
 }
 
-/// The tier that follows, and whether the blob is rehydrated to get there.
+/// The new tier, and whether the blob is rehydrated to reach it.
 fn change(current: Option<Tier>, asked: SetTier, now: DateTime) -> Result<(Tier, bool), Rejection> {
     let archived = current.filter(|current| current.level == AccessTier::Archive);
     let Some(archived) = archived else { return Ok((Tier::new(asked.tier, now), false)) };
@@ -143,7 +143,7 @@ fn change(current: Option<Tier>, asked: SetTier, now: DateTime) -> Result<(Tier,
     let rehydration = match archived.rehydration {
         None if asked.tier == AccessTier::Archive => return Ok((archived, false)),
         None => begun,
-        // The priority may be raised, and nothing else may change.
+        // Only the priority may be raised; the target cannot change.
         Some(going) if going.target != asked.tier => {
             return Err(Rejection::new(ErrorCode::BLOB_BEING_REHYDRATED));
         }

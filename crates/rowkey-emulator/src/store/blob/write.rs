@@ -1,4 +1,4 @@
-//! What puts bytes into a blob: at once, as blocks, at its end, as a copy.
+//! Operations that write the content of a blob: put, blocks, append, copy.
 //!
 //! Everything is checked before anything changes.
 
@@ -21,24 +21,24 @@ use super::tier::{self, Rehydration, Tier};
 use crate::blob::wire::op::{Copy, Description, Guard};
 use crate::blob::wire::tier::AccessTier;
 
-/// Blocks of a blob that may wait for a list.
+/// The most uncommitted blocks of a blob.
 const MAX_STAGED: usize = 100_000;
-/// Blocks that an append blob may have.
+/// The most blocks of an append blob.
 const MAX_APPENDED: u32 = 50_000;
 /// Ticks from 0001-01-01 to 1601-01-01.
 const FILETIME: u64 = DateTime::MIN.ticks().cast_unsigned();
 
-/// What an append answers.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
-    /// Where the block begins.
+    /// The offset of the block.
     pub(crate) offset: u64,
-    /// How many blocks there are now.
+    /// The number of blocks after the append.
     pub(crate) blocks: u32,
 }
 
 impl Container {
-    /// Puts a blob at once, in the place of what has the name.
+    /// Writes a blob in one request, replacing an existing one.
     pub(crate) fn put(
         &mut self,
         name: &str,
@@ -57,7 +57,7 @@ impl Container {
         Ok(())
     }
 
-    /// Keeps a block until a list takes it up.
+    /// Stores an uncommitted block.
     pub(crate) fn put_block(
         &mut self,
         name: &str,
@@ -98,7 +98,7 @@ impl Container {
         Ok(())
     }
 
-    /// Makes a blob of blocks.
+    /// Commits a list of blocks.
     pub(crate) fn put_block_list(
         &mut self,
         name: &str,
@@ -126,7 +126,7 @@ impl Container {
         Ok(())
     }
 
-    /// Adds a block at the end of an append blob.
+    /// Appends a block to an append blob.
     pub(crate) fn append(
         &mut self,
         name: &str,
@@ -159,7 +159,7 @@ impl Container {
         Ok(Appended { offset, blocks })
     }
 
-    /// Closes an append blob to appends.
+    /// Seals an append blob.
     pub(crate) fn seal(
         &mut self,
         name: &str,
@@ -181,8 +181,8 @@ impl Container {
         Ok(version)
     }
 
-    /// Puts a copy of another blob in the place of what has the name. A copy of an archived blob
-    /// needs a tier to be rehydrated to.
+    /// Writes a copy of another blob, replacing an existing one. A copy of an archived blob
+    /// requires a tier to be rehydrated to.
     pub(crate) fn put_copy(
         &mut self,
         name: &str,
@@ -205,7 +205,7 @@ impl Container {
         let metadata = if metadata.is_empty() { source.metadata.clone() } else { metadata };
         let tags = tags.unwrap_or_else(|| source.tags.clone());
         let description = Description { headers: source.headers.clone(), metadata, tags, tier };
-        // A sealed blob is copied open unless it is asked for: its copy may grow on.
+        // The copy of a sealed blob is not sealed unless requested, so it can be appended to.
         let kind = match &source.kind {
             Kind::Append { .. } if tier.is_some() => {
                 return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
@@ -224,7 +224,7 @@ impl Container {
         Ok(())
     }
 
-    /// Refuses what may not be put. There need not be anything with the name.
+    /// Rejects a write that is not permitted. The blob may not exist yet.
     fn check_put(&self, name: &str, guard: &Guard, now: DateTime) -> Result<(), Rejection> {
         let current = self.entries.get(name).and_then(|entry| entry.blob.as_ref());
         match current {
@@ -238,7 +238,7 @@ impl Container {
         current.map_or(Ok(()), |blob| blob.check_online(now))
     }
 
-    /// Puts a blob; snapshots and a lease that is held stay.
+    /// Replaces a blob. Snapshots and a held lease are kept.
     fn replace(
         &mut self,
         name: &str,
@@ -276,7 +276,7 @@ impl Container {
         })
     }
 
-    /// The append blob with this name, to change it.
+    /// The append blob with this name, for changing it.
     fn append_blob(
         &mut self,
         name: &str,
@@ -288,7 +288,7 @@ impl Container {
             return Err(Rejection::new(ErrorCode::INVALID_BLOB_TYPE));
         }
         blob.lease.check_write(guard.lease, Subject::Blob, now)?;
-        // Recorded: a tag from before the service's time is out of range here, and here alone.
+        // Recorded: only here, an ETag from before the service existed is out of range.
         if let Some(crate::blob::wire::tag::Match::Tag(tag)) = guard.conditions.matches
             && tag.0 < FILETIME
         {
@@ -298,7 +298,7 @@ impl Container {
         Ok(blob)
     }
 
-    /// The blocks that a list names, and their bytes. `None` when one is missing.
+    /// The blocks in a list, and their bytes. `None` if a block is missing.
     #[expect(clippy::type_complexity, reason = "named once, taken apart at once")]
     fn gather(
         &self,
@@ -334,7 +334,7 @@ impl Container {
     }
 }
 
-/// The blob that a copy is made of.
+/// The source blob of a copy.
 pub(crate) fn copy_source<'a>(
     container: &'a Container,
     name: &str,

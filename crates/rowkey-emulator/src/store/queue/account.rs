@@ -1,4 +1,4 @@
-//! A storage account's queues: created, deleted, listed.
+//! The queues of a storage account: created, deleted and listed.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
-/// How long the name of a deleted queue is blocked: 30 s in ticks. The service says "at least".
+/// How long the name of a deleted queue is blocked: 30 s, in ticks. The service says "at least".
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
 
 /// The queues of one account.
@@ -28,30 +28,30 @@ pub(crate) struct Queues {
     blocked: BTreeMap<String, DateTime>,
     properties: ServiceProperties,
     names: Names,
-    /// Where the ids of messages come from.
+    /// The seed of message ids.
     seed: u64,
     pub(crate) touched: Touched<Touch>,
 }
 
-/// What of an account's queues has changed.
+/// A change to an account's queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// The service's properties.
     Properties,
-    /// A queue: it came, went or may have changed; or its name is not blocked any more.
+    /// A queue was created or deleted, may have changed, or its name was unblocked.
     Queue(String),
 }
 
-/// What came of creating a queue.
+/// The result of creating a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// There was one, and it has the same metadata.
+    /// A queue with the same metadata exists.
     Existing,
     New,
 }
 
 impl Queues {
-    /// No queues. The ids of messages follow from `seed`.
+    /// Creates an account without queues. Message ids are derived from `seed`.
     pub(crate) fn new(names: Names, seed: u64) -> Self {
         Self {
             by_name: BTreeMap::new(),
@@ -63,7 +63,7 @@ impl Queues {
         }
     }
 
-    /// Creates a queue, or finds that there is one like it.
+    /// Creates a queue, unless one with the same metadata exists.
     pub(crate) fn create(
         &mut self,
         name: &str,
@@ -87,7 +87,7 @@ impl Queues {
         Ok(Created::New)
     }
 
-    /// Takes a queue away. The caller drops it, which takes a while if it is large.
+    /// Removes a queue. The caller drops it, which can take long for a large one.
     pub(crate) fn delete(&mut self, name: &str, now: DateTime) -> Result<Queue, Rejection> {
         let queue = self.by_name.remove(name).ok_or_else(not_found)?;
         self.touched.note(|| Touch::Queue(name.to_owned()));
@@ -112,14 +112,14 @@ impl Queues {
         self.by_name.get(name).ok_or_else(not_found)
     }
 
-    /// The same, to change it.
+    /// The same, for changing it.
     pub(crate) fn queue_mut(&mut self, name: &str) -> Result<&mut Queue, Rejection> {
         self.touched.note(|| Touch::Queue(name.to_owned()));
         self.by_name.get_mut(name).ok_or_else(not_found)
     }
 
-    /// A page of at most `room` queues in the order of their names, and the one with which the next
-    /// page begins.
+    /// A page of at most `room` queues in the order of their names, and the first queue on the next
+    /// page.
     pub(crate) fn list(
         &self,
         listing: &Listing,
@@ -151,17 +151,17 @@ impl Queues {
         &self.properties
     }
 
-    /// The same, to change them.
+    /// The same, for changing them.
     pub(crate) fn properties_mut(&mut self) -> &mut ServiceProperties {
         self.touched.note(|| Touch::Properties);
         &mut self.properties
     }
 }
 
-/// For a store that keeps queues elsewhere, too.
+/// For the durable store, which also keeps queues on disk.
 #[cfg(feature = "durable")]
 impl Queues {
-    /// The queue with this name, to ask it what has changed.
+    /// The queue with this name, for collecting its changes.
     pub(crate) fn touched_queue(&mut self, name: &str) -> Option<&mut Queue> {
         self.by_name.get_mut(name)
     }
@@ -171,22 +171,22 @@ impl Queues {
         self.blocked.get(name).copied()
     }
 
-    /// Puts a queue back that was there before.
+    /// Restores a queue.
     pub(crate) fn restore_queue(&mut self, name: &str, queue: Queue) {
         self.by_name.insert(name.to_owned(), queue);
     }
 
-    /// From now on the ids of messages follow from another seed.
+    /// Derives later message ids from another seed.
     pub(crate) fn reseed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// Blocks a name as it was before.
+    /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
         self.blocked.insert(name.to_owned(), until);
     }
 
-    /// Asks from now on for what changes.
+    /// Starts recording changes.
     pub(crate) fn watch(&mut self) {
         self.touched.watch();
         for queue in self.by_name.values_mut() {
@@ -194,7 +194,7 @@ impl Queues {
         }
     }
 
-    /// Notes everything as changed.
+    /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
         for name in self.blocked.keys() {
@@ -211,8 +211,8 @@ fn not_found() -> Rejection {
     Rejection::new(ErrorCode::QUEUE_NOT_FOUND)
 }
 
-/// The next number that looks random (Sebastiano Vigna's `splitmix64`): no two of a cycle of 2^64
-/// are the same.
+/// The next pseudorandom number (Sebastiano Vigna's `splitmix64`): a cycle of 2^64 numbers without
+/// repetition.
 fn mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;

@@ -1,8 +1,8 @@
-//! A queue: its messages in order, who holds which, and when they cease to be.
+//! A queue: its messages in order, their pop receipts and their expiry.
 //!
-//! Messages are delivered by the time at which they become visible, and those of one instant by
-//! when they were put. Getting, putting, updating and deleting one takes a time logarithmic in
-//! their number. Messages whose time has passed are removed when the queue is next used.
+//! Messages are delivered by the time at which they become visible, and at the same time by when
+//! they were put. Get, put, update and delete take time logarithmic in the number of messages.
+//! Expired messages are removed when the queue is next used.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,19 +24,19 @@ pub(crate) struct Queue {
     metadata: Metadata,
     policies: Vec<SignedIdentifier>,
     messages: HashMap<Uuid, Message>,
-    /// The messages by when they become visible.
+    /// The messages by the time at which they become visible.
     order: BTreeMap<Place, Uuid>,
-    /// The messages by when they cease to be, but for those that never do.
+    /// The messages by expiry, without those that never expire.
     expiries: BTreeMap<Place, Uuid>,
-    /// How many messages were put so far.
+    /// The number of messages put so far.
     put: u64,
     pub(crate) touched: Touched<Touch>,
 }
 
-/// What of a queue has changed.
+/// A change to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// All messages are gone.
+    /// All messages were removed.
     Cleared,
     /// Its metadata or policies.
     Description,
@@ -44,7 +44,7 @@ pub(crate) enum Touch {
     Message(Uuid),
 }
 
-/// An instant, and the number of a message: no two messages share a place.
+/// An instant and a message's number, so that every message has a unique position.
 type Place = (DateTime, u64);
 
 /// A message.
@@ -52,16 +52,16 @@ type Place = (DateTime, u64);
 pub(crate) struct Message {
     pub(crate) id: Uuid,
     pub(crate) inserted: DateTime,
-    /// [`DateTime::MAX`]: never.
+    /// When it expires; [`DateTime::MAX`] means never.
     pub(crate) expires: DateTime,
     pub(crate) visible: DateTime,
-    /// How often it was gotten.
+    /// How often it was received.
     pub(crate) dequeued: u32,
-    /// What its pop receipt holds. It is the time at which the message becomes visible, but always
-    /// later than before, so that no receipt is good twice.
+    /// The value in its pop receipt: the time at which the message becomes visible, but always
+    /// later than the previous value, so that no receipt is valid twice.
     pub(crate) stamp: i64,
     pub(crate) text: Box<str>,
-    /// Messages that become visible at one instant are delivered by it.
+    /// Its sequence number, by which messages that become visible at the same time are ordered.
     pub(crate) number: u64,
 }
 
@@ -76,7 +76,8 @@ impl Queue {
         self.order.values().filter_map(|id| self.messages.get(id))
     }
 
-    /// Adds a message. `lifetime` and `visibility` are seconds; no lifetime is for ever.
+    /// Adds a message. `lifetime` and `visibility` are in seconds; without a lifetime it never
+    /// expires.
     pub(crate) fn put(
         &mut self,
         id: Uuid,
@@ -101,7 +102,7 @@ impl Queue {
         self.messages.entry(id).or_insert(message)
     }
 
-    /// Gives `each` up to `count` messages that are visible, and hides them for some seconds.
+    /// Passes up to `count` visible messages to `each`, and hides them for some seconds.
     pub(crate) fn get(
         &mut self,
         count: u32,
@@ -121,7 +122,7 @@ impl Queue {
         }
     }
 
-    /// Gives `each` up to `count` messages that are visible, and leaves them as they are.
+    /// Passes up to `count` visible messages to `each`, without changing them.
     pub(crate) fn peek(&mut self, count: u32, now: DateTime, mut each: impl FnMut(&Message)) {
         self.expire(now);
         for (_, id) in self.visible(count, now) {
@@ -131,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// Hides a message for `visibility` seconds from now, and gives it a new text if there is one.
+    /// Hides a message for `visibility` seconds from now, and sets a new text if given.
     pub(crate) fn update(
         &mut self,
         id: &str,
@@ -163,7 +164,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes all messages away. The caller drops them, which takes a while if they are many.
+    /// Removes all messages. The caller drops them, which can take long for many messages.
     pub(crate) fn clear(&mut self) -> Self {
         self.touched.note(|| Touch::Cleared);
         Self {
@@ -174,13 +175,13 @@ impl Queue {
         }
     }
 
-    /// How many messages there are, hidden ones included.
+    /// The number of messages, including hidden ones.
     pub(crate) fn count(&mut self, now: DateTime) -> usize {
         self.expire(now);
         self.messages.len()
     }
 
-    /// How many messages are kept, those included whose time has passed.
+    /// The number of stored messages, including expired ones.
     pub(crate) fn kept(&self) -> usize {
         self.messages.len()
     }
@@ -203,13 +204,13 @@ impl Queue {
         self.policies = policies;
     }
 
-    /// The first messages that are visible.
+    /// The first visible messages.
     fn visible(&self, count: u32, now: DateTime) -> Vec<(Place, Uuid)> {
         let visible = self.order.range(..=(now, u64::MAX));
         visible.take(count as usize).map(|(place, id)| (*place, *id)).collect()
     }
 
-    /// The message with this id, if the stamp is that of its last receipt.
+    /// The message with this id, if the stamp matches its latest pop receipt.
     fn held(&mut self, id: &str, stamp: i64, now: DateTime) -> Result<Uuid, Rejection> {
         self.expire(now);
         let id = Uuid::try_parse(id).map_err(|_| not_found())?;
@@ -221,7 +222,7 @@ impl Queue {
         }
     }
 
-    /// Removes the messages whose time has passed.
+    /// Removes expired messages.
     fn expire(&mut self, now: DateTime) {
         while let Some(first) = self.expiries.first_entry() {
             if first.key().0 > now {
@@ -236,7 +237,7 @@ impl Queue {
     }
 }
 
-/// For a store that keeps the queue elsewhere, too.
+/// For the durable store, which also keeps the queue on disk.
 #[cfg(feature = "durable")]
 impl Queue {
     /// The message with this id.
@@ -244,7 +245,7 @@ impl Queue {
         self.messages.get(&id)
     }
 
-    /// Puts a message back that was there before.
+    /// Restores a message.
     pub(crate) fn restore(&mut self, message: Message) {
         let Message { id, visible, expires, number, .. } = message;
         self.order.insert((visible, number), id);
@@ -255,7 +256,7 @@ impl Queue {
         self.messages.insert(id, message);
     }
 
-    /// Notes everything as changed.
+    /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Description);
         for id in self.messages.keys() {
@@ -265,7 +266,7 @@ impl Queue {
 }
 
 impl Message {
-    /// Hides it until an instant, and voids its receipt.
+    /// Hides it until an instant, and invalidates its pop receipt.
     fn hide(&mut self, until: DateTime) {
         self.visible = until;
         self.stamp = until.ticks().max(self.stamp + 1);

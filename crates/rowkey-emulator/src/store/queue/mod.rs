@@ -1,9 +1,9 @@
 //! Queues and their messages.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`account`] | [`Queues`]: an account's queues by name, their life and death, its properties |
-//! | [`messages`] | [`Queue`]: messages in order, who holds them, when they cease to be |
+//! | [`account`] | [`Queues`]: an account's queues by name; creates and deletes them |
+//! | [`messages`] | [`Queue`]: messages in order, their pop receipts and their expiry |
 
 pub(crate) mod account;
 pub(crate) mod messages;

@@ -1,4 +1,5 @@
-//! Random operations on a queue and on a plain list: both must always hold and answer the same.
+//! Applies random operations to a queue and to a plain list: both must have the same contents and
+//! results.
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -6,7 +7,7 @@ use uuid::Uuid;
 
 use super::messages::{Message, Queue};
 
-/// A message of the model, which is simply searched through.
+/// A message of the model, found by linear search.
 #[derive(Clone, Debug)]
 struct Model {
     id: String,
@@ -18,10 +19,10 @@ struct Model {
     number: usize,
 }
 
-/// What can be seen of a message.
+/// The observable state of a message.
 type Seen = (String, String, u32, i64);
 
-/// A small generator, so that a failure can be repeated by its seed.
+/// A small random number generator; a failure can be reproduced with its seed.
 struct Random(u64);
 
 impl Random {
@@ -49,7 +50,7 @@ fn seen_of(message: &Model) -> Seen {
     (message.id.clone(), message.text.clone(), message.dequeued, message.visible)
 }
 
-/// The first messages of the model that are visible.
+/// The first visible messages of the model.
 fn visible(model: &mut [Model], now: i64, count: u32) -> Vec<&mut Model> {
     let mut visible: Vec<_> = model.iter_mut().filter(|message| message.visible <= now).collect();
     visible.sort_by_key(|message| (message.visible, message.number));
@@ -66,11 +67,11 @@ fn run(seed: u64) {
     let mut random = Random(seed);
     let mut queue = Queue::default();
     let mut model: Vec<Model> = Vec::new();
-    // Receipts that were ever given, good and void.
+    // All receipts that were issued, valid and invalid.
     let mut receipts: Vec<(String, i64)> = Vec::new();
     let mut now = instant(638_000_000_000_000_000).ticks();
     for number in 0..3000 {
-        // Often the clock stands still.
+        // The clock often stands still.
         now += seconds(random.below(4).saturating_sub(1));
         model.retain(|message| message.expires > now);
         match random.below(8) {
@@ -113,7 +114,7 @@ fn run(seed: u64) {
                     .collect();
                 assert_eq!(peeked, expected, "seed {seed}, step {number}");
             }
-            // Of the last receipts some are good.
+            // Some of the latest receipts are valid.
             kind if !receipts.is_empty() => {
                 let recent = u32::try_from(receipts.len().min(12)).unwrap();
                 let back = random.below(recent) as usize + 1;

@@ -1,4 +1,4 @@
-//! Queues by a clock that the test moves.
+//! Tests of queues, with the time as an argument.
 
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::code::ErrorCode;
@@ -11,7 +11,7 @@ use super::messages::{Message, Queue};
 use crate::queue::wire::op::Listing;
 use crate::store::Names;
 
-/// This number of seconds after the test began.
+/// The instant this number of seconds after the start of the test.
 fn at(seconds: i64) -> DateTime {
     let start: DateTime = "2026-01-01T00:00:00Z".parse().unwrap();
     DateTime::from_ticks(start.ticks() + seconds * 10_000_000).unwrap()
@@ -22,7 +22,7 @@ fn put(queue: &mut Queue, text: &str, lifetime: Option<u32>, visibility: u32, no
     queue.put(id, text.into(), lifetime, visibility, at(now));
 }
 
-/// The texts of the messages that are gotten, and how to hold the last of them.
+/// The texts of the received messages, and the id and receipt of the last one.
 fn get(queue: &mut Queue, count: u32, visibility: u32, now: i64) -> (Vec<String>, (String, i64)) {
     let (mut texts, mut held) = (Vec::new(), (String::new(), 0));
     queue.get(count, visibility, at(now), |message| {
@@ -95,7 +95,8 @@ fn only_the_last_receipt_is_good() {
     let (_, second) = get(&mut queue, 1, 5, 5);
     assert_eq!(first.0, second.0);
     assert_eq!(code(queue.delete(&first.0, first.1, at(5))), ErrorCode::POP_RECEIPT_MISMATCH);
-    // No other client got it meanwhile, so it is good even after the message is visible.
+    // No other client received it meanwhile, so the receipt is valid even after the message is
+    // visible.
     let third = queue.update(&second.0, second.1, Some("b".into()), 0, at(20)).unwrap().stamp;
     assert_eq!(peek(&mut queue, 20), [("b".to_owned(), 2)]);
     let fourth = queue.update(&second.0, third, None, 0, at(20)).unwrap().stamp;
