@@ -1,4 +1,4 @@
-//! The program's flags. Those of Azurite that are not the program's own are in [`azurite`].
+//! The program's flags. Flags for compatibility with Azurite are in [`azurite`].
 
 mod azurite;
 #[cfg(test)]
@@ -18,86 +18,86 @@ use azurite::Azurite;
 
 /// A server that speaks the protocol of Azure Table, Queue and Blob storage.
 ///
-/// It listens where Azurite does, with the same account, and takes Azurite's flags. Data is in
-/// memory, and with --location also on disk. Nothing is sent anywhere.
-// Without `Debug`, because accounts have keys.
+/// It listens on Azurite's ports, with the same account, and accepts Azurite's flags. Data is kept
+/// in memory, and with --location also on disk. It sends no data to other hosts.
+// Without `Debug`, because accounts contain keys.
 #[derive(Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
 #[command(name = "rowkey-server", version, disable_version_flag = true, args_override_self = true)]
 pub(crate) struct Flags {
-    /// Where the Blob service listens.
+    /// The host that the Blob service listens on.
     #[arg(long, visible_alias = "blobHost", default_value = "127.0.0.1", value_name = "HOST")]
     blob_host: String,
-    /// The port of the Blob service; 0 is a free one.
+    /// The port of the Blob service; 0 for a free port.
     #[arg(long, visible_alias = "blobPort", default_value_t = 10000, value_name = "PORT")]
     blob_port: u16,
-    /// Where the Queue service listens.
+    /// The host that the Queue service listens on.
     #[arg(long, visible_alias = "queueHost", default_value = "127.0.0.1", value_name = "HOST")]
     queue_host: String,
-    /// The port of the Queue service; 0 is a free one.
+    /// The port of the Queue service; 0 for a free port.
     #[arg(long, visible_alias = "queuePort", default_value_t = 10001, value_name = "PORT")]
     queue_port: u16,
-    /// Where the Table service listens.
+    /// The host that the Table service listens on.
     #[arg(long, visible_alias = "tableHost", default_value = "127.0.0.1", value_name = "HOST")]
     table_host: String,
-    /// The port of the Table service; 0 is a free one.
+    /// The port of the Table service; 0 for a free port.
     #[arg(long, visible_alias = "tablePort", default_value_t = 10002, value_name = "PORT")]
     table_port: u16,
-    /// Accounts in place of the development account: `name:key1[:key2];name2:…`.
+    /// Accounts instead of the development account: `name:key1[:key2];name2:…`.
     #[arg(long, env = "AZURITE_ACCOUNTS", hide_env_values = true, value_name = "ACCOUNTS")]
     accounts: Option<String>,
-    /// Show the keys of accounts that --accounts names in the connection string of the ready line.
-    /// Without this, only the published key of the development account is shown there.
+    /// Show the keys of accounts from --accounts in the connection string of the ready line.
+    /// Without this, it contains only the published key of the development account.
     #[arg(long)]
     pub(crate) show_keys: bool,
     /// Block the names of deleted tables (40 s), queues and containers (30 s), as Azure does.
-    /// Without this, they can be used again at once.
+    /// Without this, they can be reused at once.
     #[arg(long, conflicts_with = "loose")]
     strict: bool,
     /// Do not enforce limits on entities and filters: 252 properties, 64 KiB in a value, 1 MiB in
     /// an entity, 15 comparisons in a filter. Nothing else changes.
     #[arg(short = 'L', long)]
     loose: bool,
-    /// Speak HTTPS, with a certificate that is made at the start unless --cert gives one.
+    /// Speak HTTPS, with a certificate that is generated at the start unless --cert gives one.
     #[arg(long)]
     https: bool,
-    /// The file with the certificate to speak HTTPS with, in PEM.
+    /// The certificate for HTTPS, a PEM file.
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
-    /// The file with the certificate's key, in PEM.
+    /// The certificate's key, a PEM file.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Take bearer tokens, checking all of them but their signatures.
+    /// Accept bearer tokens. Everything but their signatures is checked.
     #[arg(long, value_name = "LEVEL", ignore_case = true)]
     oauth: Option<Oauth>,
-    /// The directory to keep data in, so that what is acknowledged survives the program, however it
-    /// ends. It is made if it is not there. Without this, all is in memory and ends with the
-    /// program.
+    /// The directory to keep data in, so that acknowledged changes survive the end of the program,
+    /// however it ends. It is created if it does not exist. Without this, data is kept in memory
+    /// and ends with the program.
     #[arg(short, long, value_name = "DIR", conflicts_with = "inMemoryPersistence")]
     pub(crate) location: Option<PathBuf>,
-    /// When data is forced to the disk itself, to survive a loss of power: before each answer
+    /// When to sync data to the disk, so that it survives a loss of power: before each response
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
     #[arg(long, value_name = "WHEN", requires = "location")]
     sync: Option<Sync>,
-    /// Repair the data in --location, which is damaged, and end. All files are copied first; what is
-    /// lost is said.
+    /// Repair the damaged data in --location, and exit. All files are copied first; lost data is
+    /// reported.
     #[arg(long, requires = "location")]
     pub(crate) repair: bool,
-    /// How many threads answer requests; by default half as many as there are cores, and at most 8.
+    /// The number of threads that answer requests; by default half the number of cores, at most 8.
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
-    /// A host name under which pages of other origins may reach the server.
+    /// An additional host name under which web pages of other origins may reach the server.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
-    /// Log every request: method, address, status, and the code and the rule that refused it; to FILE,
-    /// which grows, or else to standard error.
+    /// Log every request: method, address, status, and the code and the rule of its rejection; to
+    /// FILE, which grows without limit, or to standard error.
     #[arg(short, long, num_args = 0..=1, default_missing_value = "", value_name = "FILE")]
     pub(crate) debug: Option<PathBuf>,
-    /// Log the strings to sign of requests that are refused for their signature, with --debug. They
-    /// hold the keys of entities, the names of blobs and the parameters of requests.
+    /// Log the string to sign of each request that is rejected for its signature, with --debug. It
+    /// contains the keys of entities, the names of blobs and the parameters of requests.
     #[arg(long, requires = "debug")]
     debug_signing: bool,
     /// Print the version.
@@ -108,18 +108,18 @@ pub(crate) struct Flags {
     azurite: Azurite,
 }
 
-/// How well tokens are checked.
+/// Which checks tokens must pass.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Oauth {
-    /// Shape, times, issuer and audience.
+    /// Format, times, issuer and audience.
     Basic,
 }
 
-/// When data is forced to the disk itself.
+/// When to sync data to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
     Always,
-    /// Milliseconds, if they are said.
+    /// At this interval in milliseconds, or at the default one.
     Interval(Option<u64>),
 }
 
@@ -142,7 +142,7 @@ impl FromStr for Sync {
 }
 
 impl Flags {
-    /// What is to be said about flags that have no effect here, or another one than elsewhere.
+    /// Messages about flags without effect, or with a different effect than in Azurite.
     pub(crate) fn notes(&self) -> Vec<&'static str> {
         let loose = "--loose: limits on entities and filters are not enforced (252 properties, \
                      64 KiB in a value, 1 MiB in an entity, 15 comparisons)";
@@ -151,7 +151,7 @@ impl Flags {
         notes
     }
 
-    /// The server that the flags describe, or which of them it cannot do.
+    /// The server that the flags describe, or an error for flags that cannot be satisfied.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let certificate = self.certificate()?;
         let mut builder = Server::builder()
@@ -184,8 +184,8 @@ impl Flags {
         Ok(if self.loose { builder.loose() } else { builder })
     }
 
-    /// The certificate and its key, in PEM. With half of what it takes, another program would speak
-    /// HTTP without a word.
+    /// The certificate and its key, in PEM. A flag without its counterpart is an error, because it
+    /// would otherwise be silently ignored and the server would speak HTTP.
     fn certificate(&self) -> io::Result<Option<(String, String)>> {
         let wrong = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         match (&self.cert, &self.key) {
@@ -202,7 +202,7 @@ impl Flags {
     }
 }
 
-/// The clients that send the requests have the other half of the cores.
+/// The clients that send the requests use the other half of the cores.
 fn usual_threads() -> NonZeroUsize {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)
@@ -233,7 +233,7 @@ fn read(path: &Path) -> io::Result<String> {
     })
 }
 
-/// Reads `name:key1[:key2];name2:…`.
+/// Parses `name:key1[:key2];name2:…`.
 fn accounts(text: &str) -> io::Result<Vec<(&str, Vec<&str>)>> {
     text.split(';')
         .filter(|account| !account.trim().is_empty())

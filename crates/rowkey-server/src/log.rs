@@ -1,4 +1,4 @@
-//! Where the program's log goes: to standard error, and with `--debug FILE` to a file.
+//! Writes the program's log to standard error, and with `--debug FILE` to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _};
@@ -10,8 +10,8 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Starts logging. `debug` is the file for the debug log; if it is empty, that goes to standard error.
-/// The directory of the file is made if it is not there.
+/// Starts logging. `debug` is the file for the debug log; if it is empty, the debug log goes to
+/// standard error. The directory of the file is created if it does not exist.
 pub(crate) fn start(silent: bool, debug: Option<&Path>) -> io::Result<()> {
     let file = debug.filter(|path| !path.as_os_str().is_empty());
     let level = match (silent, debug.is_some() && file.is_none()) {

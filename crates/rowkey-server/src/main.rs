@@ -1,4 +1,4 @@
-//! The server as a program: flags in, one JSON line out when it is ready, logs on stderr.
+//! The server program: reads flags, prints one line of JSON when it is ready, and logs to stderr.
 
 mod flags;
 mod log;
@@ -11,7 +11,8 @@ use rowkey_emulator::{DEVELOPMENT_KEY, Server};
 
 use flags::Flags;
 
-// Entities come and go in all sizes: the system's allocator keeps what a dropped table leaves.
+// Entities of all sizes come and go: the system's allocator would keep the memory of a dropped
+// table.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -25,7 +26,7 @@ async fn main() -> ExitCode {
     #[cfg(unix)]
     {
         if flags.location.is_some() {
-            // What is kept is for the server's user only.
+            // Data files are accessible only to the server's user.
             rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         }
         take_descriptors();
@@ -53,13 +54,13 @@ async fn run(flags: Flags) -> io::Result<()> {
     let end = told_to_end()?;
     ready(&server, show_keys)?;
     end.await;
-    // When it has ended, all that it keeps has been synced.
+    // Once it has ended, all data has been synced.
     drop(server);
     Ok(())
 }
 
-/// Each connection takes a descriptor, and many systems give a program 1,024 that does not ask for
-/// more. Only connections beyond them notice if it gets none.
+/// Raises the limit on file descriptors. Each connection takes one, and many systems allow a
+/// program 1,024 by default. If this fails, only connections beyond the limit are affected.
 #[cfg(unix)]
 fn take_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -69,8 +70,8 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// What tells the program to end. Made before it says that it is ready, because what waits for
-/// that may tell it at once.
+/// Waits for a signal to end. The handler is installed before the program reports that it is ready,
+/// because a program that waits for this may send the signal at once.
 #[cfg(unix)]
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -85,7 +86,7 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// What tells the program to end.
+/// Waits for a signal to end.
 #[cfg(not(unix))]
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
@@ -103,8 +104,9 @@ fn without_key(connection_string: &str) -> String {
         .collect()
 }
 
-/// The one line on stdout: programs that start the server wait for it. Where such lines end up, keys
-/// should not, so those of accounts of the user's own are shown only if that is asked for.
+/// Prints the ready line to stdout, for which programs that start the server wait. Such lines end
+/// up in logs, which should not contain keys, so the keys of the user's own accounts are shown only
+/// on request.
 fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
     let connection_string = if show_keys {
         server.connection_string().to_owned()

@@ -1,17 +1,17 @@
-//! Flags of Azurite 3.37 that are not the program's own: what they do here, or that they do nothing.
+//! Flags of Azurite 3.37 that the program accepts for compatibility, with or without effect.
 
 use std::time::Duration;
 
 use clap::Args;
 use rowkey_emulator::{ServerBuilder, Service};
 
-/// Flags that scripts written for Azurite give. Each is spelled as Azurite spells it, and in kebab
-/// case.
+/// Flags in scripts that were written for Azurite. Each is accepted in Azurite's spelling and in
+/// kebab case.
 // Without `Debug`, because of the password.
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
 pub(super) struct Azurite {
-    /// Seconds after which idle connections of the Blob service are closed; 0 is no limit.
+    /// Seconds after which idle connections of the Blob service are closed; 0 for no limit.
     #[arg(
         long,
         visible_alias = "blobKeepAliveTimeout",
@@ -19,7 +19,7 @@ pub(super) struct Azurite {
         default_value_t = 0
     )]
     blob_keep_alive_timeout: u32,
-    /// Seconds after which idle connections of the Queue service are closed; 0 is no limit.
+    /// Seconds after which idle connections of the Queue service are closed; 0 for no limit.
     #[arg(
         long,
         visible_alias = "queueKeepAliveTimeout",
@@ -27,7 +27,7 @@ pub(super) struct Azurite {
         default_value_t = 0
     )]
     queue_keep_alive_timeout: u32,
-    /// Seconds after which idle connections of the Table service are closed; 0 is no limit.
+    /// Seconds after which idle connections of the Table service are closed; 0 for no limit.
     #[arg(
         long,
         visible_alias = "tableKeepAliveTimeout",
@@ -35,7 +35,7 @@ pub(super) struct Azurite {
         default_value_t = 0
     )]
     table_keep_alive_timeout: u32,
-    /// Take the account from the path alone, never from the host.
+    /// Take the account only from the path, never from the host.
     #[arg(long, visible_alias = "disableProductStyleUrl")]
     disable_product_style_url: bool,
 
@@ -46,7 +46,7 @@ pub(super) struct Azurite {
         alias = "in-memory-persistence"
     )]
     in_memory_persistence: bool,
-    /// No effect: memory is not limited.
+    /// No effect: memory use is not limited.
     #[arg(
         long = "extentMemoryLimit",
         alias = "extent-memory-limit",
@@ -57,16 +57,16 @@ pub(super) struct Azurite {
     /// No effect: every API version is accepted.
     #[arg(long = "skipApiVersionCheck", alias = "skip-api-version-check")]
     skip_api_version_check: bool,
-    /// No effect: nothing is ever sent.
+    /// No effect: no telemetry is sent.
     #[arg(long = "disableTelemetry", alias = "disable-telemetry")]
     disable_telemetry: bool,
-    /// Refused with --cert alone, because .pfx files are not read. No effect with --key.
+    /// Rejected with --cert alone, because .pfx files are not supported. No effect with --key.
     #[arg(long, value_name = "PASSWORD")]
     pwd: Option<String>,
 }
 
 impl Azurite {
-    /// What is to be said about flags and variables that have no effect.
+    /// Messages about flags and variables without effect.
     pub(super) fn notes(&self, has_certificate: bool, has_key: bool) -> Vec<&'static str> {
         [
             (
@@ -102,7 +102,7 @@ impl Azurite {
         self.pwd.is_some()
     }
 
-    /// Does what the flags say that have an effect.
+    /// Applies the flags that have an effect.
     pub(super) fn apply(&self, builder: ServerBuilder) -> ServerBuilder {
         let limits = [
             (Service::Blob, self.blob_keep_alive_timeout),
