@@ -1,5 +1,5 @@
-//! The store without HTTP and authentication: `cargo bench -p rowkey-emulator`. It is private, so its
-//! files are compiled into this program.
+//! Benchmarks of the store without HTTP and authentication: `cargo bench -p rowkey-emulator`. The
+//! store is private, so its files are compiled into this program.
 
 #![expect(clippy::unwrap_used, reason = "a wrong benchmark is to stop")]
 
@@ -46,7 +46,7 @@ mod blob {
     pub(crate) use crate::blob_wire as wire;
 }
 
-/// Allocations are shown beside the times.
+/// Reports allocations in addition to times.
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 
@@ -55,7 +55,7 @@ fn main() {
 }
 
 const TABLE: &str = "readings";
-/// In partitions of `PER_PARTITION`.
+/// Distributed over partitions of `PER_PARTITION`.
 const ENTITIES: usize = 10_000;
 const PER_PARTITION: usize = 1_000;
 
@@ -85,7 +85,7 @@ fn insert(bencher: Bencher) {
     });
 }
 
-/// And writes it as it stands in an answer.
+/// Reads an entity, and writes it as in a response.
 #[divan::bench]
 fn get(bencher: Bencher) {
     let account = filled();
@@ -145,7 +145,7 @@ fn range_of_100(bencher: Bencher) {
     query(bencher, filter, 100);
 }
 
-/// All are looked at, and one in a hundred matches.
+/// Scans all entities, of which one in a hundred matches.
 #[divan::bench]
 fn filter_of_10_000(bencher: Bencher) {
     query(bencher, "Level eq 7 and Active eq true", 100);

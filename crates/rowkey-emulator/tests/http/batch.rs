@@ -1,4 +1,4 @@
-//! Entity group transactions over a socket: whole or not at all, and what each part is told.
+//! Entity group transactions over a socket: all or nothing, and the response to each part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,8 +114,8 @@ async fn a_query_may_be_alone_in_a_batch() {
     assert!(missing.body.contains("\"0:The specified resource"), "{}", missing.body);
 }
 
-/// A hundred rows always change together; a client that reads them meanwhile must not see some old and
-/// some new ones in a page, however long the page takes.
+/// A hundred rows always change together. A client that reads them meanwhile must not see old and
+/// new rows in one page, however long the page takes.
 #[tokio::test]
 async fn no_page_shows_half_a_transaction() {
     let (server, mut client) = started().await;

@@ -1,4 +1,4 @@
-//! The Blob service as it is seen over a socket.
+//! The Blob service over a socket.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) fn put(client: &mut Client, name: &str, body: &str) -> Answer {
     answer
 }
 
-/// Sends a request without a signature in its headers, one in its query if `query` has it.
+/// Sends a request without an `Authorization` header. `query` may contain a signature.
 fn send_open(client: &mut Client, method: &str, target: &str, query: &str, body: &str) -> Answer {
     let separator = if target.contains('?') { '&' } else { '?' };
     let request = format!(
@@ -154,7 +154,7 @@ async fn a_snapshot_of_a_year_of_five_digits_is_refused() {
     assert_eq!((refused.status, refused.code()), (400, "InvalidQueryParameterValue"));
 }
 
-/// Nothing checks a property, and some clients store another sum in it.
+/// The service does not check the property, and some clients store a different checksum in it.
 #[tokio::test]
 async fn an_md5_that_is_a_property_may_be_of_any_length() {
     let (_server, mut client) = started().await;
@@ -172,7 +172,7 @@ async fn an_md5_that_is_a_property_may_be_of_any_length() {
     assert!(list.body.contains("<Content-MD5>AQIDBA==</Content-MD5>"), "{}", list.body);
     let refused = set(&mut client, "not base64");
     assert_eq!((refused.status, refused.code()), (400, "InvalidMd5"));
-    // With the content in hand it is checked.
+    // It is checked when the request has the content.
     let headers = [BLOCK, ("x-ms-blob-content-md5", "AQIDBA==")];
     let refused = send(&mut client, "PUT", "/things/b", &headers, "hello world");
     assert_eq!((refused.status, refused.code()), (400, "Md5Mismatch"));
@@ -203,7 +203,7 @@ async fn blocks_are_staged_listed_and_committed() {
     assert_eq!(committed.status, 201);
     let read = send(&mut client, "GET", "/things/b", &[], "");
     assert_eq!((read.body.as_str(), read.header("content-type")), ("hello world", Some("a/b")));
-    // There is no sum of the whole.
+    // There is no checksum of the whole blob.
     assert_eq!(read.header("content-md5"), None);
     let part = send(&mut client, "GET", "/things/b", &[("range", "bytes=4-7")], "");
     assert_eq!(part.body, "o wo");
@@ -256,7 +256,7 @@ async fn what_is_unchanged_is_304_without_a_body() {
     let unchanged = send(&mut client, "GET", "/things/b", &[("if-none-match", &tag)], "");
     assert_eq!((unchanged.status, unchanged.body.as_str()), (304, ""));
     assert_eq!(unchanged.header("x-ms-error-code"), Some("ConditionNotMet"));
-    // The connection goes on.
+    // The connection stays open.
     let read = send(&mut client, "GET", "/things/b", &[("if-match", &tag)], "");
     assert_eq!(read.body, "x");
     let new = [BLOCK, ("if-none-match", "*")];
@@ -343,7 +343,8 @@ async fn public_containers_are_open_to_reads_and_nothing_else() {
         if answer.status == 200 { "ok".to_owned() } else { answer.code().to_owned() }
     };
     let list = "/things?restype=container&comp=list";
-    // test_common_blob.test_no_sas_private_blob: who may not see it is not told that it is there.
+    // test_common_blob.test_no_sas_private_blob: a caller without access must not learn that the
+    // blob exists.
     assert_eq!(read(&mut client, "/things/b"), "ResourceNotFound");
     let acl = "/things?restype=container&comp=acl";
     for (access, blob, listing) in [("blob", "ok", "ResourceNotFound"), ("container", "ok", "ok")] {
@@ -391,7 +392,7 @@ async fn a_signature_for_one_blob_opens_that_blob_and_nothing_else() {
     ] {
         assert_eq!(answer.header(name), Some(value), "{answer:?}");
     }
-    // To create is not to overwrite.
+    // Permission to create does not include permission to overwrite.
     let create = signed(mine, &terms("c"));
     assert_eq!(send_open(&mut client, "PUT", "/things/mine", &create, "x").code(), mismatch);
     let write = signed(mine, &terms("w"));
@@ -424,7 +425,7 @@ async fn copies_are_made_within_the_account_of_what_the_caller_may_read() {
     let refused = send(&mut client, "PUT", "/things/copy", &elsewhere, "");
     assert_eq!((refused.status, refused.code()), (400, "FeatureNotSupportedByEmulator"));
 
-    // A signature for the target is none for the source.
+    // A signature for the target is not valid for the source.
     let target = Resource::Blob { container: "things", name: "copy" };
     let query = signed(target, "sv=2019-02-02&sr=b&sp=rw&se=2026-01-02T00%3A00%3A00Z");
     let request = format!(

@@ -1,4 +1,4 @@
-//! Blob batches as they are seen over a socket.
+//! Blob batches over a socket.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
@@ -29,7 +29,7 @@ fn signed_part(method: &str, target: &str, headers: &[(&str, &str)]) -> String {
     format!("{method} {target} HTTP/1.1\r\n{lines}x-ms-date: {DATE}\r\nAuthorization: {key}\r\n")
 }
 
-/// A request in a batch whose address says what authorizes it, if anything does.
+/// A request in a batch with its authorization, if any, in the address.
 fn open_part(method: &str, target: &str, query: &str) -> String {
     format!("{method} /{DEVELOPMENT_ACCOUNT}{target}?{query} HTTP/1.1\r\n")
 }
@@ -50,7 +50,7 @@ fn submit(client: &mut Client, target: &str, body: &str) -> Answer {
     send(client, "POST", target, &content_type, body)
 }
 
-/// The content id, the status line and the error's code of each part.
+/// The content id, the status line and the error code of each part.
 fn parts(answer: &Answer) -> Vec<(String, String, String)> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let content_type = answer.header("content-type").unwrap();
@@ -145,7 +145,7 @@ async fn a_signature_in_an_address_opens_what_it_says_and_no_more() {
     expect(&submit(&mut client, target, &body(&delete)), &[DELETED]);
     expect(&submit(&mut client, target, &body(&delete)), &[NOT_FOUND]);
 
-    // The batch itself must be authorized, too; for what, does not matter.
+    // The batch itself must be authorized, too; any permission is sufficient.
     let post = |query: &str| {
         let body = body(&[signed_part("DELETE", "/things/a", &[])]);
         format!(
@@ -203,7 +203,8 @@ async fn what_is_no_batch_does_nothing() {
         let [(id, status, found)] = parts(&refused).try_into().unwrap();
         assert_eq!((&*id, &status[..3], &*found), ("", "400", code), "{body}");
     }
-    // One outside the batch's container, and what is neither a deletion nor a tier.
+    // A request outside the batch's container, and one that is neither a deletion nor a tier
+    // change.
     let target = "/other?restype=container&comp=batch";
     let refused = submit(&mut client, target, &body(&[delete()]));
     assert_eq!(parts(&refused)[0].2, "InvalidInput");

@@ -1,4 +1,4 @@
-//! Blob index tags as they are seen over a socket: set, listed, conditions, searches.
+//! Blob index tags over a socket: setting, listing, conditions, searches.
 
 use rowkey_wire::auth::Resource;
 
@@ -50,14 +50,14 @@ async fn tags_are_set_with_a_blob_or_after_it_and_stay_with_its_snapshots() {
     assert_eq!(send(&mut client, "PUT", "/things/b?comp=tags", &[], set).status, 204);
     assert_eq!(tags(&mut client, "/things/b"), "c=3");
     assert_eq!(tags(&mut client, &format!("/things/b?snapshot={snapshot}")), "a=one more&b=2");
-    // Recorded: the blob counts as unchanged.
+    // Recorded: the blob counts as unmodified.
     let head = send(&mut client, "HEAD", "/things/b", &[VERSION], "");
     assert_eq!(head.header("etag"), put.header("etag"));
     let target = "/things?restype=container&comp=list&include=tags";
     let list = send(&mut client, "GET", target, &[VERSION], "").body;
     assert!(list.contains("<TagCount>1</TagCount></Properties><Tags><TagSet><Tag><Key>c</Key>"));
 
-    // A copy has the tags that are sent with it, or on request those of its source.
+    // A copy has the tags sent with the request, or those of its source if requested.
     let source = format!("{}/things/b", server.blob_endpoint());
     let copy = ("x-ms-copy-source", source.as_str());
     for (header, expected) in [
@@ -106,7 +106,8 @@ async fn conditions_on_tags_guard_reads_and_changes() {
         let code = refused.header("x-ms-error-code").unwrap();
         assert_eq!((refused.status, code), (412, "ConditionNotMet"), "{method} {target}");
     }
-    // Of a copy, too: test_common_blob.test_async_copy_blob_with_if_tags of azure-storage-blob (Python).
+    // Also for a copy: test_common_blob.test_async_copy_blob_with_if_tags of azure-storage-blob
+    // (Python).
     put_tagged(&mut client, "/things/target", "n=7");
     let of = ("x-ms-copy-source", source);
     let tag = ("x-ms-source-if-match", "0x1");
@@ -124,7 +125,7 @@ async fn conditions_on_tags_guard_reads_and_changes() {
     }
     let met = [BLOCK, ("x-ms-if-tags", "\"state\" <> 'new' AND (n >= '5')")];
     assert_eq!(send(&mut client, "PUT", "/things/b", &met, "y").status, 201);
-    // The tags went with the blob that was overwritten.
+    // The tags were removed with the overwritten blob.
     assert_eq!(tags(&mut client, "/things/b"), "");
     let nonsense = [("x-ms-if-tags", "n=5")];
     assert_eq!(send(&mut client, "GET", "/things/b", &nonsense, "").code(), "InvalidHeaderValue");

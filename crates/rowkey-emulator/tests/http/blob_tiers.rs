@@ -1,4 +1,4 @@
-//! Access tiers as they are seen over a socket: set, listed, archived, and back.
+//! Access tiers over a socket: setting, listing, archiving, rehydrating.
 
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ async fn tiers_are_inferred_until_they_are_set() {
     assert_eq!(set_at.header("x-ms-access-tier-inferred"), None);
     let changed = set_at.header("x-ms-access-tier-change-time").unwrap();
     assert_eq!(changed, "Thu, 01 Jan 2026 00:01:00 GMT");
-    // Recorded: the blob counts as unchanged.
+    // Recorded: the blob counts as unmodified.
     assert_eq!(set_at.header("etag"), Some(tag.as_str()));
     assert_eq!(send(&mut client, "GET", "/things/b", &[], "").header("x-ms-access-tier"), None);
     let list = send(&mut client, "GET", "/things?restype=container&comp=list", &[], "").body;
     assert!(list.contains("<AccessTier>Cool</AccessTier><AccessTierChangeTime>"), "{list}");
     assert!(!list.contains("Inferred"), "{list}");
 
-    // One that overwrites it has the tier, too, unless it names another.
+    // A blob that overwrites it keeps the tier, unless it specifies another.
     put(&mut client, "b", "y");
     assert_eq!(as_texts(&tier(&mut client, "b")), [Some("Cool"), None, None]);
     let cold = [BLOCK, ("x-ms-access-tier", "Cold")];
@@ -78,7 +78,7 @@ async fn an_archived_blob_is_out_of_reach_until_it_is_rehydrated() {
     }
     assert_eq!(send(&mut client, "GET", "/things/b?comp=metadata", &[], "").status, 200);
 
-    // A copy comes back on its own; without a tier to come back to there is none.
+    // A copy is rehydrated independently. Without a target tier the copy is rejected.
     let source = format!("{}/things/b", server.blob_endpoint());
     let copy = [("x-ms-copy-source", source.as_str()), ("x-ms-access-tier", "Hot")];
     let refused = send(&mut client, "PUT", "/things/copy", &copy[..1], "");

@@ -1,5 +1,5 @@
-//! What a request is refused for by its head: repeated headers and parameters, hosts of others,
-//! signatures that do not match. And what a sender who is not known may make the server hold.
+//! Requests that are rejected by their head (repeated headers and parameters, foreign hosts, wrong
+//! signatures), and limits on what an unauthenticated client can make the server buffer.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ async fn started() -> (Server, Client) {
     (server, client)
 }
 
-/// A signature that reads `things`.
+/// A signature that permits reading `things`.
 fn sas() -> String {
     let granted = "sv=2019-02-02&tn=things&sp=r&se=2026-01-02T00:00:00Z&sig=";
     let mut sas = Sas::from_query(granted).unwrap();
@@ -33,7 +33,7 @@ fn get(client: &mut Client, target: &str, headers: &str) -> Answer {
     client.raw(request.as_bytes()).unwrap()
 }
 
-/// A signed request with another line in its head.
+/// A signed request with an additional line in its head.
 fn with_line(client: &mut Client, line: &str) -> Answer {
     let signed = client.signed("GET", "/Tables", &[], "");
     let (start, rest) = signed.split_once("\r\n").unwrap();
@@ -59,7 +59,7 @@ async fn headers_that_authorize_or_decide_are_not_repeated() {
         let detail = format!("The header {name} is specified more than once.");
         assert!(answer.body.contains(&detail), "{}", answer.body);
     }
-    // Names that clients repeat without harm.
+    // Headers that clients may safely repeat.
     for line in ["accept: */*", "x-ms-client-request-id: 1\r\nx-ms-client-request-id: 2"] {
         assert_eq!(with_line(&mut client, line).status, 200, "{line}");
     }
@@ -129,7 +129,7 @@ async fn bodies_of_senders_who_are_not_known_are_not_asked_for() {
                      content-length: 4000000\r\n{authorization}\r\n"
                 )
             };
-            // The server says 100 when, and only when, it begins to read the body.
+            // The server sends 100 when, and only when, it starts to read the body.
             let answer = client.raw(head("authorization: SharedKey a:b\r\n").as_bytes()).unwrap();
             assert_eq!(answer.status, 403, "{method} {target} {journal}");
             let mut client = Client::to(&server, service);
@@ -170,7 +170,7 @@ async fn a_refusal_reaches_clients_that_write_all_of_a_body_first() {
             let answer = client.send(method, target, &block, &body);
             assert_eq!((answer.status, answer.code()), (403, "AuthenticationFailed"), "{target}");
         }
-        // In chunks, and on the same connection.
+        // Chunked, and on the same connection.
         let mut request = format!(
             "{method} /{ACCOUNT}{target} HTTP/1.1\r\nhost: localhost\r\n\
              transfer-encoding: chunked\r\nauthorization: SharedKey a:b\r\n\r\n"
@@ -227,7 +227,7 @@ async fn a_refusal_quotes_the_string_to_sign_and_no_signature_of_its_own() {
     let wrong = ("authorization", "SharedKey devstoreaccount1:AAAA");
     let mac = "The MAC signature found in the HTTP request 'AAAA' is not the same as any computed \
                signature. Server used following string to sign: 'GET";
-    // JSON and XML of tables, which have no element for it.
+    // JSON and XML of tables have no element for it.
     let answer = client.send("GET", "/Tables", &[wrong], "");
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let date = "Thu, 01 Jan 2026 00:00:00 GMT";
@@ -240,7 +240,7 @@ async fn a_refusal_quotes_the_string_to_sign_and_no_signature_of_its_own() {
     let xml = format!("Z\nAuthenticationErrorDetail:{mac}{xml}");
     assert!(answer.body.ends_with(&xml), "{}", answer.body);
 
-    // Queues and blobs have an element.
+    // Queues and blobs do.
     for (service, target, resource) in
         [(Service::Queue, "/q?comp=metadata", "/q\ncomp:metadata"), (Service::Blob, "/c/b", "/c/b")]
     {
@@ -325,7 +325,7 @@ async fn the_secondary_of_python_is_found_and_its_signatures_match() {
     let answer = client.send_at(&secondary, "GET", &target, &[("accept", "")], "");
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert!(answer.body.contains("<GeoReplication><Status>live</Status>"), "{}", answer.body);
-    // The library signs the path that it has before it puts the secondary's name there.
+    // The library signs the path before it adds the secondary's name.
     let signed = client.signed("GET", "/?restype=service&comp=stats", &[("accept", "")], "");
     let moved = signed.replacen("GET /", &format!("GET /{secondary}/"), 1);
     assert_eq!(client.raw(moved.as_bytes()).unwrap().status, 200);

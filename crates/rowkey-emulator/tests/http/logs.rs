@@ -1,4 +1,4 @@
-//! What the log says of requests, and what it must not say.
+//! The log of requests: what it must contain, and what it must not.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tracing::Level;
 
 use crate::support::{Answer, Client};
 
-/// What all tests of this program have logged.
+/// Everything that the tests of this program have logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -22,7 +22,7 @@ impl io::Write for Log {
     }
 }
 
-/// The lines about a request. Servers by real clocks give no two requests one id.
+/// The lines about a request. Servers with real clocks never use a request id twice.
 fn lines(log: &Log, answer: &Answer) -> Vec<String> {
     let id = answer.header("x-ms-request-id").unwrap();
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
@@ -63,7 +63,7 @@ async fn the_log_names_the_request_and_the_rule_and_no_secret() {
     let expected = "rule=\"a parameter of the shared access signature is repeated\"";
     assert!(line.contains(expected) && !line.contains("c2VjcmV0"), "{line}");
 
-    // The string to sign holds keys, and is logged only if that is asked for.
+    // The string to sign contains keys, and is logged only if enabled.
     let answer = Client::of(&signing).send("GET", entity, &[wrong], "");
     let [signed, line] = lines(&log, &answer).try_into().unwrap();
     assert!(signed.contains("string_to_sign=\"GET\\n\\napplication/json\\n"), "{signed}");

@@ -1,4 +1,4 @@
-//! The server over real sockets, by a client that shares nothing with the real one.
+//! Tests of the server over real sockets, with a client that shares no code with the real one.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! The Queue service as it is seen over a socket.
+//! The Queue service over a socket.
 
 use std::time::Duration;
 
@@ -25,20 +25,20 @@ fn message(text: &str) -> String {
     format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>")
 }
 
-/// The texts of all elements with a name.
+/// The texts of all elements with this name.
 fn all<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
     let (start, end) = (format!("<{name}>"), format!("</{name}>"));
     let parts = answer.body.split(start.as_str()).skip(1);
     parts.filter_map(|part| part.split_once(end.as_str())).map(|(text, _)| text).collect()
 }
 
-/// How a message that an answer shows is addressed.
+/// The address of a message in a response, with its pop receipt.
 fn held(answer: &Answer) -> String {
     let receipt = all(answer, "PopReceipt")[0].replace('+', "%2B").replace('=', "%3D");
     format!("{MESSAGES}/{}?popreceipt={receipt}", all(answer, "MessageId")[0])
 }
 
-/// The query of a signature: of an account's if there is no resource.
+/// The query of a signature; an account SAS if there is no resource.
 fn signed(resource: Option<Resource<'_>>, terms: &str) -> String {
     let sas = Sas::from_query(&format!("{terms}&sig=x")).unwrap();
     let text = sas.string_to_sign(DEVELOPMENT_ACCOUNT, resource.unwrap_or(Resource::Queue("")));
@@ -47,7 +47,7 @@ fn signed(resource: Option<Resource<'_>>, terms: &str) -> String {
     format!("{terms}&sig={signature}")
 }
 
-/// Sends a request that has a signature in its query and none in its headers.
+/// Sends a request whose signature is in its query, without an `Authorization` header.
 fn send_with(client: &mut Client, query: &str, method: &str, target: &str, body: &str) -> Answer {
     let separator = if target.contains('?') { '&' } else { '?' };
     let target = format!("/{DEVELOPMENT_ACCOUNT}{target}{separator}{query}");
@@ -354,7 +354,7 @@ async fn names_of_metadata_keep_the_case_in_which_they_came() {
             names.sort();
             names
         };
-        // On the same connection, on another, and not in the answer after it.
+        // On the same connection and on another one, but not in the next response.
         for client in [&mut client, &mut Client::to(&server, service)] {
             let answer = client.send("HEAD", read, &[], "");
             assert_eq!(names(&answer), ["X-Ms-Meta-UP", "x-ms-meta-MixedCase"]);

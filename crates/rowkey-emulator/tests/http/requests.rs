@@ -1,4 +1,4 @@
-//! The server as it is seen over a socket: what is wrong with a request, and what stays whole.
+//! Tests over a socket: errors of invalid requests, and consistency.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ async fn started() -> (Server, Client) {
     (server, client)
 }
 
-/// A request, and the status and the code of its answer.
+/// A request, and the status and the error code of its response.
 type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
 
 const ENTITY: &str = "/things(PartitionKey='p',RowKey='r')";
@@ -54,7 +54,7 @@ async fn values_that_the_service_takes_in_more_than_one_form_are_taken() {
     let answer = client.send("GET", &format!("{ENTITY}?$select=b,n,i"), &none, "");
     assert_eq!(answer.body, r#"{"b":false,"i":-2147483648,"n":4294967296.0}"#);
 
-    // test_encoder.test_encoder_upsert_entity_complex_keys: the keys are those of the address.
+    // test_encoder.test_encoder_upsert_entity_complex_keys: the keys in the address count.
     let guid = "9b8fbe91-a1d8-46bb-99b6-09e1a6afd9cf";
     let instant = "2022-04-01T09:30:45.000000Z";
     let body = format!(
@@ -71,7 +71,8 @@ async fn values_that_the_service_takes_in_more_than_one_form_are_taken() {
     assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
 }
 
-/// Each stopped a server that checks its arithmetic, and was read as another year by others.
+/// Each of these stopped a server that checks its arithmetic, and was read as a different year by
+/// others.
 #[tokio::test]
 async fn years_of_more_than_four_digits_are_refused_everywhere() {
     let (_server, mut client) = started().await;

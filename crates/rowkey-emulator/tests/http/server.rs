@@ -1,4 +1,4 @@
-//! What a server is told when it is started: idle connections, addresses, what it shows of itself.
+//! Server options: idle connections, addresses, `Debug` output.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn a_request_that_takes_longer_than_connections_may_be_idle_is_answered() 
     let server = Server::builder().keep_alive_timeout(Service::Table, limit).start().await.unwrap();
     let table = "t".repeat(60);
     Client::of(&server).create(&table);
-    // An answer of some MiB, which the client takes in pieces.
+    // A response of some MiB, which the client reads in pieces.
     let value = "x".repeat(30_000);
     for row in 0..100 {
         let answer = Client::of(&server).insert(
@@ -70,7 +70,7 @@ async fn a_key_that_cannot_be_one_is_refused_with_the_name_of_its_account() {
 
 #[tokio::test]
 async fn a_server_on_all_addresses_of_version_6_names_the_loopback_address() {
-    // Not every machine has that version.
+    // Not every machine supports IPv6.
     let Ok(server) = Server::builder().table("::", 0).start().await else { return };
     assert!(server.table_endpoint().starts_with("http://[::1]:"), "{}", server.table_endpoint());
     Client::of(&server).create("things");

@@ -1,5 +1,5 @@
-//! A client of the barest kind: it signs, sends bytes over a socket and reads what comes back. It
-//! shares nothing with the real client.
+//! A minimal client: it signs requests, sends bytes over a socket and reads the response. It shares
+//! no code with the real client.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -17,18 +17,18 @@ pub(crate) struct Client {
     date: String,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HashMap<String, String>,
-    /// The headers' names as they came.
+    /// The headers' names as received.
     pub(crate) spelled: Vec<String>,
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// The error's code, in any shape.
+    /// The error code, in any format.
     pub(crate) fn code(&self) -> &str {
         let after = |start: &str| self.body.split_once(start).map(|(_, rest)| rest);
         after("\"code\":\"")
@@ -59,14 +59,14 @@ impl Client {
         Self::at(service, endpoint, server.clock()).unwrap()
     }
 
-    /// A connection to a service at an address, with the date that a clock shows.
+    /// A connection to a service at an address, which dates requests by a clock.
     pub(crate) fn at(service: Service, endpoint: &str, clock: &ServerClock) -> io::Result<Self> {
         let address = endpoint.split('/').nth(2).unwrap();
         let date = http_date(clock.now().to_chrono());
         Ok(Self { service, stream: BufReader::new(TcpStream::connect(address)?), date })
     }
 
-    /// Takes the date of the next requests from the server's clock.
+    /// Dates the next requests by the server's clock.
     pub(crate) fn set_date(&mut self, server: &Server) {
         self.date = http_date(server.clock().now().to_chrono());
     }
@@ -82,7 +82,7 @@ impl Client {
         self.send_at(DEVELOPMENT_ACCOUNT, method, target, headers, body)
     }
 
-    /// The same, with another first segment of the path.
+    /// The same, with a different first segment of the path.
     pub(crate) fn send_at(
         &mut self,
         account: &str,
@@ -94,7 +94,7 @@ impl Client {
         self.try_send_at(account, method, target, headers, body).unwrap()
     }
 
-    /// The same, where the connection may break.
+    /// The same, but returns an error if the connection breaks.
     pub(crate) fn try_send_at(
         &mut self,
         account: &str,
@@ -106,7 +106,7 @@ impl Client {
         self.try_send_to(method, &format!("/{account}{target}"), headers, body)
     }
 
-    /// The same with the whole path, where the host may name the account.
+    /// The same with the whole path, for hosts that name the account.
     pub(crate) fn try_send_to(
         &mut self,
         method: &str,
@@ -118,7 +118,7 @@ impl Client {
         self.raw(&request)
     }
 
-    /// The head and the body of a signed request, to be changed.
+    /// The head and the body of a signed request, for modification.
     pub(crate) fn signed(
         &self,
         method: &str,
@@ -153,7 +153,7 @@ impl Client {
         }
         let mut sent = all.clone();
         for (name, value) in &all {
-            // An empty value stands for a header that is left out.
+            // An empty value removes the header.
             if value.is_empty() {
                 sent.remove(name);
             }
@@ -168,7 +168,7 @@ impl Client {
         }
         let mut request = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
         for (name, value) in &all {
-            // An empty value stands for a header that is left out.
+            // An empty value removes the header.
             if !value.is_empty() {
                 let written = headers.iter().find(|(written, _)| name == written);
                 let name = written.map_or(name.as_str(), |(written, _)| written);
@@ -186,7 +186,7 @@ impl Client {
         request
     }
 
-    /// Sends bytes as they are, and reads one answer.
+    /// Sends raw bytes, and reads one response.
     pub(crate) fn raw(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.get_mut().write_all(request)?;
         let mut line = String::new();
@@ -202,21 +202,21 @@ impl Client {
             spelled.push(name.to_owned());
         }
         let length = headers.get("content-length").and_then(|length| length.parse().ok());
-        // Answers to HEAD say how long the body would be.
+        // Responses to HEAD state the length that the body would have.
         let length = length.filter(|_| !request.starts_with(b"HEAD ") && status != 304);
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body)?;
         Ok(Answer { status, headers, spelled, body: String::from_utf8(body).unwrap() })
     }
 
-    /// What comes until the server closes the connection.
+    /// Everything received until the server closes the connection.
     pub(crate) fn until_closed(&mut self) -> String {
         let mut rest = String::new();
         self.stream.read_to_string(&mut rest).unwrap();
         rest
     }
 
-    /// Sends the beginning of a request, and waits until the server has given up on it.
+    /// Sends the start of a request, and waits until the server has given up on it.
     pub(crate) fn break_off(mut self, request: &[u8]) {
         self.stream.get_mut().write_all(request).unwrap();
         self.stream.get_mut().shutdown(Shutdown::Write).unwrap();
@@ -229,7 +229,7 @@ impl Client {
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
-    /// Inserts an entity; `more` are its other properties, each after a comma.
+    /// Inserts an entity; `more` contains its other properties, each after a comma.
     pub(crate) fn insert(&mut self, table: &str, keys: (&str, &str), more: &str) -> Answer {
         let (partition_key, row_key) = keys;
         let body = format!(r#"{{"PartitionKey":"{partition_key}","RowKey":"{row_key}"{more}}}"#);

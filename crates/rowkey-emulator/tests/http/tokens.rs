@@ -1,4 +1,4 @@
-//! Bearer tokens: which are taken, and what those are told who have none.
+//! Bearer tokens: which are accepted, and the challenge to requests without a valid one.
 
 use std::time::Duration;
 
