@@ -209,7 +209,7 @@ impl Blobs {
         self.last
     }
 
-    /// Makes all later ETags greater than this one.
+    /// Makes all later entity tags greater than this one.
     pub(crate) fn resume_after(&mut self, last: u64) {
         self.last = self.last.max(last);
     }
