@@ -1,8 +1,8 @@
-//! The inbox: rows by which a task that is delivered again finds that its effect happened.
+//! The inbox: rows that record which tasks have had their effect, so that a redelivered task has it once.
 //!
-//! A queue delivers at least once. A row that is inserted *by the transaction of the effect* makes the effect
-//! happen once: the transaction of a second delivery is refused, because the row is there. (Other libraries
-//! call it an idempotent consumer.)
+//! A queue delivers at least once. A row that is inserted *in the transaction of the effect* makes the effect
+//! happen once: the transaction of a second delivery is refused because the row exists. (Other libraries call
+//! this an idempotent consumer.)
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use rowkey_store::job::{Interrupted, Job, Report, Walk};
 use crate::task::key_part;
 use crate::worker::{Attempt, Done};
 
-/// What RowKeys of the inbox begin with.
+/// The prefix of RowKeys of the inbox.
 const PREFIX: &str = "inbox_";
-/// One character behind it.
+/// The exclusive end of the range of these keys.
 const END: &str = "inbox`";
-/// When the row may be deleted.
+/// The property with the time after which the row may be deleted.
 const EXPIRES: &str = "InboxExpires";
 
-/// Rows that say which tasks have had their effect, beside what the effect changes.
+/// Records which tasks have had their effect, in the partition that the effect changes.
 ///
 /// A row is in the partition of the effect, and one transaction writes both. It is kept for
-/// [`keep`](Self::keep), 30 days by default, and a task that is older becomes a dead letter instead of being
-/// done perhaps twice. [`expire`](Self::expire) deletes old rows.
+/// [`keep`](Self::keep), 30 days by default. A task that is older becomes a dead letter, because its effect
+/// might happen twice. [`expire`](Self::expire) deletes old rows.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -86,28 +86,28 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The inbox in a table, whose rows are kept for 30 days. Nothing is sent.
+    /// Creates the inbox of a table, with rows kept for 30 days. Sends nothing.
     pub fn new(table: &Deciding) -> Self {
         Self { table: table.clone(), keep: Duration::from_secs(30 * 24 * 3600) }
     }
 
-    /// How long rows are kept: longer than a message waits, is tried, and lies among the dead letters before
-    /// it is redriven.
+    /// Sets how long rows are kept. This must be longer than a message can wait, be retried, and stay a dead
+    /// letter before it is redriven.
     #[must_use = "the inbox itself does not change"]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Has the effect of a task happen once. `effect` is given the row that its transaction has to insert,
+    /// Makes the effect of a task happen once. `effect` receives the row that its transaction must insert
     /// into the partition of `key`.
     ///
-    /// Costs no request of its own if the effect succeeds, and one read if it fails, to see whether it
-    /// happened before. Returns [`Done::TooOld`] for a task that is older than rows are kept, and the error
-    /// of `effect` if the task had no effect yet.
+    /// Costs no extra request if the effect succeeds, and one read if it fails, to see whether it happened
+    /// before. Returns [`Done::TooOld`] for a task older than rows are kept, and the error of `effect` if the
+    /// task has had no effect yet.
     ///
-    /// An effect that finds nothing to do and returns without the row is asked again by the next delivery. If
-    /// what it reads may have become different by then, it inserts the row all the same.
+    /// If `effect` finds nothing to do and returns without inserting the row, the next delivery calls it
+    /// again. If the data it reads may have changed by then, it must insert the row anyway.
     pub async fn once<E, F>(&self, key: &Key<E>, attempt: &Attempt, effect: F) -> Result<Done>
     where
         F: AsyncFnOnce(&DynamicEntity) -> Result<()>,
@@ -125,16 +125,16 @@ impl Inbox {
         }
     }
 
-    /// Whether the effect of the task with this id happened. One request, to the primary.
+    /// Returns whether the effect of the task with this id happened. One request, to the primary.
     pub async fn has<E>(&self, key: &Key<E>, id: &str) -> Result<bool> {
         let key = Key::<DynamicEntity>::new(partition(key)?, row_key(id));
         Ok(self.table.get(key).await?.is_some())
     }
 
-    /// The row that says so of the task with this id, to be inserted by the transaction of its effect
+    /// The row that records the effect of the task with this id. The transaction of the effect inserts it
     /// (`Transaction::insert` of a table, `Transaction::row` of a store).
     ///
-    /// Fails with [`ErrorKind::Invalid`] if `key` cannot be one.
+    /// Fails with [`ErrorKind::Invalid`] if `key` is not a valid key.
     pub fn row<E>(&self, key: &Key<E>, id: &str) -> Result<DynamicEntity> {
         let now = self.clock().now();
         let keep = chrono::TimeDelta::from_std(self.keep).unwrap_or(chrono::TimeDelta::MAX);
@@ -145,9 +145,8 @@ impl Inbox {
         Ok(row)
     }
 
-    /// Deletes the rows whose time is over. Scans the table, so it costs a request for each part of the
-    /// table that the service reads at a time, and one for each 100 old rows of a partition. Run it once a
-    /// day.
+    /// Deletes expired rows. Scans the table, so it costs a request for each part of the table that the
+    /// service reads at a time, and one for each 100 old rows of a partition. Run it once a day.
     pub async fn expire(&self) -> std::result::Result<Report, Interrupted> {
         let now = self.clock().now().timestamp();
         let walk = Walk::new(self.table.table(), move |table| {
@@ -159,7 +158,8 @@ impl Inbox {
         Job::delete(walk).run().await
     }
 
-    /// What becomes of a task that is older than rows are kept: that it has no row says nothing.
+    /// Refuses a task older than rows are kept: its row may have been deleted, so a missing row proves
+    /// nothing.
     pub(crate) fn refuse(&self, attempt: &Attempt) -> Option<Done> {
         let age = self.clock().now() - attempt.first_seen();
         let is_old = age.to_std().is_ok_and(|age| age >= self.keep);
@@ -179,7 +179,7 @@ impl Inbox {
     }
 }
 
-/// Whether a transaction that failed so may have been applied: by itself, or by one before.
+/// Returns whether a transaction with this error may have been applied, by this attempt or an earlier one.
 fn may_have_happened(error: &Error) -> bool {
     let refused = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
     error.outcome() == Outcome::Unknown || refused.contains(&error.kind())

@@ -1,8 +1,7 @@
-//! The thread that renews messages and the janitor's lease: one in the process, with a runtime of its own.
+//! The thread that renews messages and the janitor's lease: one per process, with its own runtime.
 //!
-//! Code of a handler that computes or blocks keeps a thread of its runtime, and with a runtime of one
-//! thread all of them. Messages of its neighbours are renewed all the same, because this thread runs
-//! nothing else.
+//! A handler that computes or blocks occupies a thread of its runtime; in a single-threaded runtime, the only
+//! one. Messages of other handlers are renewed anyway, because this thread runs nothing else.
 
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +13,7 @@ use tokio::task::JoinHandle;
 
 static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// A task that ends when this is dropped, at the await it has reached.
+/// A task that is aborted at its current await when this is dropped.
 pub(crate) struct Owned<R>(pub(crate) JoinHandle<R>);
 
 impl<R> Drop for Owned<R> {
@@ -23,7 +22,7 @@ impl<R> Drop for Owned<R> {
     }
 }
 
-/// Runs a future on the thread of renewals, which the first call starts.
+/// Runs a future on the renewal thread, which the first call starts.
 pub(crate) fn spawn<R: Send + 'static>(
     future: impl Future<Output = R> + Send + 'static,
 ) -> Result<Owned<R>> {

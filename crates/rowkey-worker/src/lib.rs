@@ -1,15 +1,15 @@
-//! Work that follows: tasks on queues, the workers that do them, and steps over what no transaction spans.
+//! Background work: task queues, their workers, and multi-step operations that no transaction spans.
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
-//! | [`worker`] | eventually consistent transactions | every task is done at least once, and what cannot be done is kept |
-//! | [`steps`] | eventually consistent transactions | every step happens in the end, and no change made meanwhile is lost |
-//! | [`dead_letters`] | (dead letter queue) | what could not be done is kept, and can be listed, redriven and purged |
+//! | [`worker`] | eventually consistent transactions | every task is processed at least once, and failed tasks are kept |
+//! | [`steps`] | eventually consistent transactions | every step happens eventually, and no concurrent change is lost |
+//! | [`dead_letters`] | (dead letter queue) | failed tasks are kept, and can be listed, redriven and purged |
 //! | [`inbox`] | (idempotent consumer) | a task that is delivered again has its effect once |
 //! | [`janitor`] | (leader election, scheduler) | one of any number of programs runs the chores that are due, and another takes over |
-//! | [`outbox`] | (the beginning of one) | entities and their tasks are written together; each task is put at least once |
+//! | [`outbox`] | (transactional outbox) | entities and their tasks are written together; each task is put at least once |
 //!
-//! [`Task`] is what is to be done, [`Tasks`] a queue of them.
+//! A [`Task`] is a unit of work, and [`Tasks`] a queue of them.
 
 pub mod dead_letters;
 pub mod inbox;

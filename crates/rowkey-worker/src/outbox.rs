@@ -1,8 +1,8 @@
-//! The outbox: tasks that are part of a transaction of a store.
+//! The outbox: tasks that are written as part of a store's transaction.
 //!
-//! The op row of the transaction carries the whole task, so it is written with the entities or not at
-//! all. Settling puts its message, and the op row goes after that. A task that is too large for a message
-//! goes into its blob then: a transaction that is refused leaves no blob.
+//! The op row of the transaction holds the whole task, so the task is written with the entities or not at
+//! all. Settling puts its message and then deletes the op row. A task that is too large for a message is
+//! written to its blob while settling, so a refused transaction leaves no blob.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -13,13 +13,13 @@ use crate::task::{SealedTask, Task, Tasks, written};
 
 /// Adds tasks to transactions of a [`Store`](rowkey_store::Store).
 ///
-/// The tasks are put if the transaction is committed, and only then: also when the program stops in
-/// between, when its caller goes away, and when the queue cannot be reached. Give the store the queue with
+/// The tasks are put if and only if the transaction is committed, even if the program stops in between, its
+/// caller drops the future, or the queue is unavailable. Pass the queue to the store with
 /// [`StoreBuilder::following`](rowkey_store::StoreBuilder::following), and run a worker of the store
-/// ([`Store::run`](rowkey_store::Store::run)), which puts what writers left.
+/// ([`Store::run`](rowkey_store::Store::run)), which puts the tasks that interrupted writers left.
 ///
-/// Costs one operation more in the transaction (the op row, which it may have anyway), the store's three
-/// requests for it, and one request a task; two if the task is too large for a message.
+/// Costs one more operation in the transaction (the op row, which it may have anyway), the store's three
+/// requests for the op row, and one request per task; two if the task is too large for a message.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -69,15 +69,16 @@ use crate::task::{SealedTask, Task, Tasks, written};
 /// # Ok(()) }
 /// ```
 pub trait Outbox: Sized {
-    /// Adds a task: its message is put after the commit, at least once, with one id.
+    /// Adds a task. Its message is put after the commit, at least once, always with the same id.
     ///
-    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the store has no queue of such
-    /// tasks, and with [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) if the task is too large for a message and its queue has no
-    /// container, or for an op row: somewhat more than 400,000 characters as JSON. Nothing was sent then.
+    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the
+    /// store has no queue for such tasks, and with [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) if
+    /// the task is too large for a message and its queue has no container, or too large for an op row:
+    /// somewhat more than 400,000 characters as JSON. Then nothing was sent.
     #[must_use = "a transaction does nothing until `submit`"]
     fn task<T: Task>(self, task: &T) -> Self;
 
-    /// Adds a task that [`Tasks::seal`] has encrypted, so that the op row does not show it. As
+    /// Adds a task that [`Tasks::seal`] has encrypted, so that the op row does not reveal it. Otherwise like
     /// [`task`](Self::task), which is refused where tasks are encrypted.
     #[must_use = "a transaction does nothing until `submit`"]
     fn sealed_task<T: Task>(self, task: SealedTask<T>) -> Self;
@@ -104,7 +105,7 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     }
 
     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
-        // No change of an entity tells of a task.
+        // No change of an entity requires a task.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! How a message becomes a dead letter, once, and how one that comes again is recognised.
+//! Writes a message as a dead letter exactly once, and recognises the message if it is delivered again.
 
 use chrono::{DateTime, Utc};
 use rowkey::queue::Message;
@@ -8,28 +8,28 @@ use super::row::{Arrived, LetterRow, TaskRow};
 use super::{Cause, DeadLetters, is_missing_table};
 use crate::task::{Letter, Task};
 
-/// How often the rows are read again that other workers change meanwhile.
+/// How often the rows are read again when other workers change them in the meantime.
 const ROUNDS: u32 = 8;
 
-/// A message that is put aside.
+/// A message to put aside as a dead letter.
 pub(crate) struct Aside<'a> {
     pub(crate) message: &'a Message,
-    /// What it holds, if it can be read.
+    /// The content of the message, if it can be read.
     pub(crate) letter: Option<&'a Letter>,
     pub(crate) cause: Cause,
     pub(crate) reason: &'a str,
 }
 
 impl<T: Task> DeadLetters<T> {
-    /// Whether the message is not to be done and not to be put aside, because its task is among the letters
-    /// or the letter of this very message was redriven or purged. One request.
+    /// Returns whether the message must be neither processed nor put aside: its task is already a dead
+    /// letter, or the dead letter of this very message was redriven or purged. One request.
     pub(crate) async fn covers(&self, letter: &Letter, message: &Message) -> Result<bool> {
         let Some((task, _)) = self.task_row(&letter.id).await? else { return Ok(false) };
         Ok(task.covers(&arrived(letter, message)))
     }
 
-    /// Writes the letter of a message, unless it is there. The message stays: it is deleted afterwards, and
-    /// if that fails it comes again and is recognised.
+    /// Writes the dead letter of a message unless it exists. The message is kept; the caller deletes it
+    /// afterwards. If that fails, the message is delivered again and recognised.
     ///
     /// One request, three for a task that was redriven before; one more with a claim.
     pub(crate) async fn put_aside(&self, aside: &Aside<'_>) -> Result<()> {
@@ -41,18 +41,18 @@ impl<T: Task> DeadLetters<T> {
             Some(letter) if letter.redriven > 0 => self.task_row(&row.id).await?,
             _ => None,
         };
-        // Whether the letter that is replaced was found missing.
+        // Whether the dead letter to replace was found to be missing.
         let mut is_gone = false;
         for _ in 0..ROUNDS {
             let mut task = row.task();
             let transaction = self.table().transaction();
             let transaction = match &known {
-                // The second insert is refused if another message of the task was faster.
+                // The second insert fails if another message of the task was put aside first.
                 None => transaction.upsert(&row.entity()).insert(&task.entity()),
                 Some((before, _)) if before.covers(&row.arrived(aside)) => return Ok(()),
                 Some((before, etag)) => {
                     task.redriven = task.redriven.max(before.redriven);
-                    // It was redriven, and its row is still there.
+                    // The task was redriven, and its row still exists.
                     let transaction = match &before.letter {
                         Some(old) if *old != row.row_key() && !is_gone => {
                             let key = Key::<DynamicEntity>::new(&*row.queue, &**old);
@@ -114,7 +114,7 @@ impl LetterRow {
         Arrived { id: &self.message, redriven: self.redriven, was_given_up }
     }
 
-    /// The row of its task after it was redriven or purged.
+    /// The row of the task after its dead letter was redriven or purged.
     pub(super) fn without_letter(&self, at: DateTime<Utc>, is_purged: bool) -> TaskRow {
         let redriven = if is_purged { self.redriven } else { self.redriven.saturating_add(1) };
         TaskRow { letter: None, redriven, is_purged, at, ..self.task() }

@@ -1,6 +1,6 @@
-//! Calls about many letters: redriving, purging, exporting, collecting, expiring.
+//! Bulk operations on dead letters: redrive, purge, export, collect, expire.
 //!
-//! Each goes on after a letter that fails, and can be dropped and called again at any time.
+//! Each continues after a dead letter that fails, and can be dropped and called again at any time.
 
 use std::time::Duration;
 
@@ -14,96 +14,96 @@ use super::row::{LetterRow, TASKS};
 use super::{Aside, Cause, DeadLetters, Selection, is_missing_table};
 use crate::task::{Letter, Task, is_missing_queue};
 
-/// Letters that are worked on at a time.
+/// How many dead letters are processed concurrently.
 const AT_A_TIME: usize = 8;
 
-/// After as many letters in a row that failed for want of a service a call ends.
+/// A call ends after this many consecutive dead letters failed because a service was unavailable.
 const GIVE_UP: u32 = 32;
 
-/// How many failures are told one by one.
+/// How many failures are reported individually.
 const MAX_FAILURES: usize = 100;
 
-/// The most that one request receives.
+/// The maximum number of messages that one request receives.
 const MAX_RECEIVED: u32 = 32;
 
 /// How long a message is hidden while it is collected.
 const MOVING: Duration = Duration::from_secs(60);
 
-/// What a call about many letters did.
+/// The result of a bulk operation on dead letters.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 #[must_use = "it says what failed"]
 pub struct Summary {
-    /// Letters (or messages) that were found.
+    /// Dead letters (or messages) that were found.
     pub matched: u64,
-    /// Those of them that were redriven, purged or collected.
+    /// How many of them were redriven, purged or collected.
     pub done: u64,
-    /// Letters that another call took meanwhile, or that were replaced by newer ones.
+    /// Dead letters that another call removed in the meantime, or that newer ones replaced.
     pub changed: u64,
-    /// Letters that failed. They are where they were.
+    /// Dead letters that failed. They are unchanged.
     pub failed: u64,
     /// The first 100 failures.
     pub failures: Vec<Failed>,
 }
 
-/// A letter for which a call failed.
+/// A dead letter for which a call failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Failed {
-    /// The id of its task.
+    /// The id of the task.
     pub id: String,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
-/// What became of one letter.
+/// What happened to one dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moved {
     Changed,
     Done,
-    /// It was redriven by this call before.
+    /// This call has already redriven it.
     Seen,
 }
 
 impl<T: Task> DeadLetters<T> {
-    /// Puts tasks back into their queue, where each may be tried as often as a new one; its id, its history
-    /// and the time when it was first put stay with it. A message that could not be read goes back as it
-    /// was.
+    /// Puts tasks back into their queue, with the full number of attempts of a new task. The id, the history
+    /// and the time of the first put are kept. A message that could not be read is put back unchanged.
     ///
-    /// Takes the letters that there are when it is called. A task that fails again meanwhile has a newer
-    /// letter, which this call leaves alone, even if the clocks of the workers are wrong; so it ends.
+    /// Redrives the dead letters that exist when it is called. A task that fails again in the meantime has a
+    /// newer dead letter, which this call leaves alone even if the clocks of the workers are wrong. So the
+    /// call always ends.
     ///
-    /// The message is put before the letter is deleted, under the letter's ETag. So a lost answer, or two
-    /// calls at a time, can put a task twice, and never lose it. Of two messages the second is suppressed
-    /// if the first one became a dead letter again, or if the task lay in a claim and was done; otherwise
-    /// both are done ([`Inbox`](crate::inbox::Inbox) has the effect happen once).
+    /// The message is put before the dead letter is deleted under its ETag. So a lost response or two
+    /// concurrent calls can put a task twice, but never lose it. The second of two messages is suppressed if
+    /// the first one became a dead letter again, or if the task was in a claim and is done; otherwise both
+    /// are processed ([`Inbox`](crate::inbox::Inbox) makes the effect happen once).
     ///
-    /// Costs 2 requests a letter, 3 with a claim, and one for each 1,000 letters. Fails if the letters cannot
-    /// be listed, and when 32 in a row failed because a service is not available; what was redriven by then
-    /// is, and the call can be repeated.
+    /// Costs 2 requests per dead letter, 3 with a claim, and one for each 1,000 dead letters. Fails if the
+    /// dead letters cannot be listed, and after 32 consecutive failures because a service is not available;
+    /// what was redriven before stays redriven, and the call can be repeated.
     pub async fn redrive(&self, which: &Selection) -> Result<Summary> {
         let run = crate::task::new_id()?.to_string();
         let run = &*run;
         self.each(which, |row, etag| async move { self.redrive_one(&row, &etag, run).await }).await
     }
 
-    /// Deletes letters, and the blobs of their tasks. What is left of a letter is a small row by which an
-    /// old message of the task is recognised, until [`forget`](Self::forget).
+    /// Deletes dead letters and the blobs of their tasks. A small row remains for each, by which an old
+    /// message of the task is recognised, until [`forget`](Self::forget) deletes it.
     ///
-    /// A blob that a redriven message may name is left to
-    /// [`sweep_claims`](crate::Tasks::sweep_claims). Costs a request a letter, two more with a claim, and one
-    /// for each 1,000 letters. Fails as [`redrive`](Self::redrive) does.
+    /// A blob that a redriven message may name is left to [`sweep_claims`](crate::Tasks::sweep_claims). Costs
+    /// one request per dead letter, two more with a claim, and one for each 1,000 dead letters. Fails as
+    /// [`redrive`](Self::redrive) does.
     pub async fn purge(&self, which: &Selection) -> Result<Summary> {
         self.each(which, |row, etag| async move { self.purge_one(&row, &etag).await }).await
     }
 
-    /// Writes letters as lines of JSON, and returns how many: `id`, `queue`, `kind`, `cause`, `reason`,
-    /// `attempts`, `firstSeen`, `putAside`, `redriven`, `history`, `traceparent`, and the `task`, also if it
-    /// lies in a `claim`; or the `text` that cannot be read.
+    /// Writes dead letters as lines of JSON, and returns their number. The fields are `id`, `queue`, `kind`,
+    /// `cause`, `reason`, `attempts`, `firstSeen`, `putAside`, `redriven`, `history`, `traceparent`, and
+    /// either the `task` (also if it is stored in a `claim`) or the `text` that cannot be read.
     ///
-    /// Costs one request for each 1,000 letters, and one for each claim. Fails with
-    /// [`ErrorKind::Unexpected`] if `out` fails, and at the first letter whose claim cannot be read for
-    /// another reason than that it is gone.
+    /// Costs one request for each 1,000 dead letters, and one for each claim. Fails with
+    /// [`ErrorKind::Unexpected`] if `out` fails, and at the first dead letter whose claim cannot be read,
+    /// unless the claim no longer exists.
     pub async fn export<W>(&self, which: &Selection, out: &mut W) -> Result<u64>
     where
         W: AsyncWrite + Unpin + Send,
@@ -124,13 +124,13 @@ impl<T: Task> DeadLetters<T> {
         Ok(written)
     }
 
-    /// Makes letters of the messages in the queue `<queue>-poison`, into which other programs (Azure
-    /// Functions) put what they could not do. Their cause is [`Cause::Foreign`].
+    /// Creates dead letters from the messages in the queue `<queue>-poison`, into which other programs (Azure
+    /// Functions) put messages that they could not process. Their cause is [`Cause::Foreign`].
     ///
-    /// The row is written before the message is deleted. A message that comes again is recognised by its id,
-    /// and one whose task is among the letters is deleted. Costs 2 requests a message and one for each 32;
-    /// ends when the queue is empty, or is not there. A message whose letter could not be written is
-    /// visible again after a minute.
+    /// The row is written before the message is deleted. A message that is received again is recognised by
+    /// its id, and a message whose task already is a dead letter is deleted. Costs 2 requests per message and
+    /// one for each 32. Ends when the queue is empty or does not exist. A message whose dead letter could not
+    /// be written is visible again after a minute.
     pub async fn collect(&self) -> Result<Summary> {
         let name = format!("{}-poison", self.queue());
         let options = self.tasks.queue().account().options().clone();
@@ -148,7 +148,7 @@ impl<T: Task> DeadLetters<T> {
                 let collected = async {
                     self.collect_one(message).await?;
                     match queue.delete_if_exists(message).await {
-                        // It took longer than a minute, and is collected elsewhere.
+                        // It took longer than a minute, and another call collects the message.
                         Err(error) if error.kind() == ErrorKind::Conflict => Ok(Moved::Changed),
                         deleted => deleted.map(|_| Moved::Done),
                     }
@@ -158,17 +158,18 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// [Purges](Self::purge) letters that were put aside longer ago than this. Done only if called: dead
-    /// letters do not expire by themselves.
+    /// [Purges](Self::purge) dead letters that were put aside longer ago than `older_than`. Runs only when
+    /// called: dead letters do not expire by themselves.
     pub async fn expire(&self, older_than: Duration) -> Result<Summary> {
         self.purge(&Selection::all().older_than(older_than)).await
     }
 
-    /// Deletes what is left of letters that were redriven or purged longer ago than this, and returns how
-    /// many: the rows by which an old message of such a task is recognised. A month is plenty. If
-    /// such a message appears later nevertheless, the task is put aside once more.
+    /// Deletes the rows that remain of dead letters redriven or purged longer ago than `older_than`, and
+    /// returns their number. An old message of such a task is recognised by this row; without it, the task is
+    /// put aside once more. A month is plenty.
     ///
-    /// Reads the rows of all tasks of the queue, 1,000 a request, and costs one request each that is deleted.
+    /// Reads the rows of all tasks of the queue, 1,000 per request, and costs one request for each row that
+    /// is deleted.
     pub async fn forget(&self, older_than: Duration) -> Result<u64> {
         let age = TimeDelta::from_std(older_than).unwrap_or(TimeDelta::MAX);
         let Some(before) = self.now().checked_sub_signed(age) else { return Ok(0) };
@@ -184,7 +185,7 @@ impl<T: Task> DeadLetters<T> {
                 stored => stored?,
             };
             let Some(stored) = stored else { return Ok(forgotten) };
-            // Not if the task has a letter again.
+            // Fails if the task has a dead letter again.
             match self.table().delete(stored.entity.key(), &stored).await {
                 Ok(()) => forgotten += 1,
                 Err(error)
@@ -195,7 +196,7 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// Does something with each letter, and tells how that went.
+    /// Runs `work` for each dead letter and summarises the results.
     async fn each<'s, F, Fut>(&'s self, which: &Selection, work: F) -> Result<Summary>
     where
         F: Fn(LetterRow, ETag) -> Fut,
@@ -253,7 +254,8 @@ impl<T: Task> DeadLetters<T> {
             }
             Err(_) => None,
         };
-        // What cannot be read goes back as it was; so does what has no room for the marks of a redrive.
+        // A message that cannot be read is put back unchanged, and so is one without room for the redrive
+        // fields.
         let body = body.unwrap_or_else(|| Body::text(&*row.text));
         self.tasks.put_back(body).await?;
         self.without_letter(row, etag, false).await
@@ -269,7 +271,7 @@ impl<T: Task> DeadLetters<T> {
         Ok(moved)
     }
 
-    /// Deletes a letter if it is still the one that was read.
+    /// Deletes a dead letter if it is unchanged since it was read.
     async fn without_letter(&self, row: &LetterRow, etag: &ETag, is_purged: bool) -> Result<Moved> {
         let task = row.without_letter(self.now(), is_purged);
         let delete = self.table().transaction().delete(row.key(), Match::ETag(etag.clone()));
@@ -298,7 +300,7 @@ fn foreign() -> Error {
 }
 
 impl Letter {
-    /// As it is put back: tried as often as a new one.
+    /// The task as it is put back, with the full number of attempts.
     fn redriven(mut self, row: &LetterRow, run: &str) -> Self {
         (self.attempts, self.receptions, self.alone, self.given_up) = (0, 0, false, None);
         self.redriven = row.redriven.saturating_add(1);

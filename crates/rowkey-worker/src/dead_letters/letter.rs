@@ -1,4 +1,4 @@
-//! A dead letter as it is looked at.
+//! A dead letter as callers see it.
 
 use chrono::{DateTime, Utc};
 use rowkey::Result;
@@ -9,25 +9,25 @@ use super::row::LetterRow;
 use super::{Cause, DeadLetters};
 use crate::task::{Content, Failure, Letter, Loaded, Task};
 
-/// A task that could not be done, and why.
+/// A task that could not be processed, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeadLetter<T> {
-    /// The task's id: that of its message if it has none.
+    /// The task's id, or the id of its message if the task has none.
     pub id: String,
-    /// The queue that it came from.
+    /// The queue it came from.
     pub queue: String,
-    /// The kind that its message says; `None` if it says none.
+    /// The kind that its message names; `None` if it names none.
     pub kind: Option<String>,
     /// Why it was put aside.
     pub cause: Cause,
-    /// The same in words: the text of the last error or panic, or what the handler said.
+    /// The cause in words: the text of the last error or panic, or the handler's reason.
     pub reason: String,
-    /// How many attempts were counted.
+    /// The number of attempts that counted.
     pub attempts: u32,
-    /// When the task was put.
+    /// When the task was first put.
     pub first_seen: Option<DateTime<Utc>>,
-    /// When it became a dead letter, by the clock of the worker.
+    /// When it became a dead letter, by the worker's clock.
     pub put_aside: DateTime<Utc>,
     /// How often it was redriven before.
     pub redriven: u32,
@@ -39,21 +39,21 @@ pub struct DeadLetter<T> {
     pub task: Inspected<T>,
 }
 
-/// The task of a dead letter, as far as it can be read.
+/// The task of a dead letter, if it can be read.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Inspected<T> {
-    /// It lies in the blob of this name, in the container for claims. [`DeadLetters::get`] reads it.
+    /// The task is in the blob of this name, in the container for claims. [`DeadLetters::get`] reads it.
     Claim(String),
-    /// Another message of the same task was done since.
+    /// Another message of the same task was processed since.
     Done,
     /// The task.
     Task(T),
-    /// It cannot be read.
+    /// The task cannot be read.
     Unreadable {
-        /// As it was written.
+        /// The text as it was written.
         text: String,
-        /// Why it cannot be read, without quoting it.
+        /// Why it cannot be read, without quoting the text.
         reason: String,
     },
 }
@@ -71,7 +71,7 @@ impl<T: Task> Inspected<T> {
 }
 
 impl<T: Task> DeadLetters<T> {
-    /// What a row says, with the task of its blob if that is asked for.
+    /// Decodes a row, and reads the task from its blob if `reads_claim`.
     pub(super) async fn inspect(&self, row: LetterRow, reads_claim: bool) -> Result<DeadLetter<T>> {
         let message = self.tasks.open_text(&row.text, &row.message);
         let (history, traceparent, task) = match message {
@@ -106,7 +106,7 @@ impl<T: Task> DeadLetters<T> {
         })
     }
 
-    /// A line of an export: everything that is known, with the task of its blob.
+    /// One line of an export: all fields, with the task read from its blob.
     pub(super) async fn line(&self, row: LetterRow) -> Result<String> {
         let message = self.tasks.open_text(&row.text, &row.message);
         let mut line = Map::new();
@@ -133,7 +133,7 @@ impl<T: Task> DeadLetters<T> {
         };
         let mut line = serde_json::to_string(&line).unwrap_or_default();
         if let Some(task) = task {
-            // As it was written: numbers and the order of fields stay what they were.
+            // The JSON is exported as it was written, so that numbers and the order of fields are unchanged.
             line.pop();
             line.push_str(",\"task\":");
             line.push_str(task.get());
@@ -142,13 +142,13 @@ impl<T: Task> DeadLetters<T> {
         Ok(line)
     }
 
-    /// The JSON of a task on one line, if it is there.
+    /// The JSON of a task on one line, if it exists.
     async fn json(&self, letter: &Letter) -> Result<Option<Box<RawValue>>> {
         let task = match &letter.content {
             Content::Inline(task) => Some(task.clone()),
             Content::Claim { .. } => self.tasks.raw(letter).await?,
         };
-        // JSON has line breaks between its parts alone, and there they mean nothing.
+        // Strings in JSON cannot contain line breaks, so every line break is insignificant whitespace.
         let one_line = |task: Box<RawValue>| {
             let text = task.get().replace(['\r', '\n'], " ");
             RawValue::from_string(text).ok()

@@ -1,14 +1,14 @@
-//! Dead letters: tasks that could not be done, as rows of a table, until they are redriven or purged.
+//! Dead letters: tasks that could not be processed, kept as rows of a table until redriven or purged.
 //!
-//! A queue can be neither listed nor filtered, and no message of it has an address. So what a worker gives up
-//! becomes a row, with the task, the reason, the cause and the history of its attempts. (Elsewhere: dead
-//! letter queue, error queue, poison queue, dead set.)
+//! A queue can be neither listed nor filtered, and its messages cannot be addressed. So a worker that gives
+//! up a task writes a row with the task, the reason, the cause and the history of its attempts. (Other names:
+//! dead letter queue, error queue, poison queue, dead set.)
 //!
-//! - [`DeadLetters`]: listing, looking inside, redriving, purging, exporting
-//! - [`Selection`]: which of them a call is about
+//! - [`DeadLetters`]: lists, reads, redrives, purges and exports dead letters
+//! - [`Selection`]: selects the dead letters of a call
 //! - `row`: the rows, a stored format
-//! - `aside`: how a message becomes a row, and how one that comes again is recognised
-//! - `bulk`: calls about many letters
+//! - `aside`: writes a message as a row, and recognises one that is delivered again
+//! - `bulk`: operations on many dead letters
 
 mod aside;
 mod bulk;
@@ -36,13 +36,13 @@ use row::{LetterRow, TaskRow, with_etag};
 
 use crate::task::{Task, Tasks};
 
-/// The table of dead letters, unless [`Tasks::dead_letters_in`] names another.
+/// The default table of dead letters; [`Tasks::dead_letters_in`] sets another.
 const TABLE: &str = "deadletters";
 
-/// How many causes are compared by the service: a filter has 15 comparisons at most.
+/// The maximum number of causes that the service compares: a filter has at most 15 comparisons.
 const MAX_CAUSES: usize = 8;
 
-/// The dead letters of a queue of tasks: rows of a table, the newest first.
+/// The dead letters of a task queue: rows of a table, newest first.
 ///
 /// ```
 /// # use rowkey_worker::{Task, Tasks};
@@ -76,15 +76,15 @@ const MAX_CAUSES: usize = 8;
 /// # Ok(()) }
 /// ```
 ///
-/// Reads go to the primary alone. A table that is missing has no letters; it is created by the first letter,
-/// or by [`Tasks::create_if_missing`].
+/// Reads go to the primary only. A missing table has no dead letters; the first dead letter or
+/// [`Tasks::create_if_missing`] creates it.
 pub struct DeadLetters<T> {
     tasks: Tasks<T>,
     table: Deciding,
 }
 
 impl<T: Task> DeadLetters<T> {
-    /// The letters of these tasks in a table.
+    /// The dead letters of `tasks`, in `table` or the default table.
     pub(crate) fn new(tasks: &Tasks<T>, table: Option<&Table>) -> Self {
         let table = match table {
             Some(table) => Deciding::new(table),
@@ -93,13 +93,13 @@ impl<T: Task> DeadLetters<T> {
         Self { tasks: tasks.clone(), table }
     }
 
-    /// The table that they are in. Its PartitionKeys are names of queues.
+    /// The table that stores them. Its PartitionKeys are queue names.
     pub fn table(&self) -> &Table {
         self.table.table()
     }
 
-    /// The letter of the task with this id, with its task, also if that lies in a blob. Two requests, three
-    /// with a claim, one if there is none.
+    /// Returns the dead letter of the task with this id. The task is included even if it is stored in a blob.
+    /// Two requests, three with a claim, one if there is no such dead letter.
     pub async fn get(&self, id: &str) -> Result<Option<DeadLetter<T>>> {
         match self.find(id).await? {
             Some((row, _)) => self.inspect(row, true).await.map(Some),
@@ -107,10 +107,10 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// Lists letters, the newest first. A task that lies in a blob is not read:
-    /// [`get`](Self::get) does. One request for up to 1,000 letters.
+    /// Lists dead letters, newest first. Tasks that are stored in a blob are not read; [`get`](Self::get)
+    /// reads them. One request for up to 1,000 dead letters.
     ///
-    /// Fails with the service's errors; a row that another program spoiled is listed as
+    /// Fails with the service's errors. A row that another program damaged is listed as
     /// [`Inspected::Unreadable`].
     pub fn list(
         &self,
@@ -124,11 +124,11 @@ impl<T: Task> DeadLetters<T> {
         letters.boxed()
     }
 
-    /// A page of the [list](Self::list): at most `size` letters, 1 to 1000, from where an earlier page ended.
-    /// A page may have fewer, or none, and a continuation nevertheless.
+    /// Returns one page of the [list](Self::list): at most `size` dead letters, 1 to 1000, from the end of an
+    /// earlier page. A page may have fewer or none, and still have a continuation.
     ///
-    /// Ages in `which` are measured when it is called, and a continuation belongs to the same selection
-    /// without ages: with ages, use [`list`](Self::list).
+    /// Ages in `which` are measured when this is called, so a continuation is only valid for a selection
+    /// without ages. With ages, use [`list`](Self::list).
     pub async fn page(
         &self,
         which: &Selection,
@@ -147,12 +147,12 @@ impl<T: Task> DeadLetters<T> {
         Ok((letters, page.continuation))
     }
 
-    /// How many letters there are. One request for up to 1,000 of them.
+    /// Counts dead letters. One request for up to 1,000 of them.
     pub async fn count(&self, which: &Selection) -> Result<u64> {
         self.rows(which, self.now()).try_fold(0, |count, _| async move { Ok(count + 1) }).await
     }
 
-    /// The row of a task's letter.
+    /// Reads the row of a task's dead letter.
     async fn find(&self, id: &str) -> Result<Option<(LetterRow, ETag)>> {
         let Some((TaskRow { letter: Some(row_key), .. }, _)) = self.task_row(id).await? else {
             return Ok(None);
@@ -161,7 +161,7 @@ impl<T: Task> DeadLetters<T> {
         Ok(self.table.get(key).await?.map(|stored| with_etag(stored, LetterRow::read)))
     }
 
-    /// What is remembered of a task; nothing if there is no table.
+    /// Reads the row of the task; `None` if the table does not exist.
     async fn task_row(&self, id: &str) -> Result<Option<(TaskRow, ETag)>> {
         match self.table.get(TaskRow::key(self.queue(), id)).await {
             Err(error) if is_missing_table(&error) => Ok(None),
@@ -169,12 +169,12 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// Whether the task with this id has a letter. One request.
+    /// Returns whether the task with this id has a dead letter. One request.
     pub(crate) async fn has(&self, id: &str) -> Result<bool> {
         Ok(self.task_row(id).await?.is_some_and(|(row, _)| row.letter.is_some()))
     }
 
-    /// The rows of a selection as it is at this time.
+    /// Reads the rows of a selection, whose ages are measured at `now`.
     fn rows(
         &self,
         which: &Selection,
@@ -215,7 +215,7 @@ impl<T: Task> DeadLetters<T> {
 }
 
 impl Selection {
-    /// The RowKeys of letters of its ages.
+    /// The range of RowKeys for the selected ages.
     fn range(&self, now: DateTime<Utc>) -> std::ops::Range<String> {
         let ago = |age: Duration| {
             let age = chrono::TimeDelta::from_std(age).unwrap_or(chrono::TimeDelta::MAX);
@@ -224,7 +224,7 @@ impl Selection {
         row::letters(self.newer.map(ago), self.older.map(ago))
     }
 
-    /// What the service compares.
+    /// The conditions that the service evaluates.
     fn filters(&self) -> Vec<Filter> {
         let is = |name, value: String| Filter::dynamic(name, Operator::Equal, value);
         let causes = self.causes.iter().map(|cause| is("Cause", cause.to_string()));
@@ -237,7 +237,7 @@ impl Selection {
         [causes, kind, redriven].into_iter().flatten().collect()
     }
 
-    /// Whether a row is one of these, but for its age.
+    /// Returns whether a row matches all conditions except the age.
     fn has(&self, row: &LetterRow) -> bool {
         (self.causes.is_empty() || self.causes.contains(&row.cause))
             && self.id.as_ref().is_none_or(|id| *id == row.id)
@@ -247,19 +247,19 @@ impl Selection {
     }
 }
 
-/// The text of a message as it is written again after it was read as one of the kind `job`. For fuzzing.
+/// Reads the text of a message of the kind `job` and writes it again. For fuzzing.
 #[doc(hidden)]
 pub fn reread_message(text: &str) -> Option<String> {
     crate::task::Letter::read(text, "m1", "job").ok().map(|letter| letter.text("job"))
 }
 
-/// A row as it is written again after it was read as that of a letter, and of a task. For fuzzing.
+/// Reads a row as a dead letter and as a task, and writes both again. For fuzzing.
 #[doc(hidden)]
 pub fn reread_row(row: &DynamicEntity) -> [DynamicEntity; 2] {
     [LetterRow::read(row).entity(), TaskRow::read(row).entity()]
 }
 
-/// Whether the table is not there.
+/// Returns whether the error says that the table does not exist.
 fn is_missing_table(error: &rowkey::Error) -> bool {
     error.code() == Some(&ErrorCode::TABLE_NOT_FOUND)
 }

@@ -1,8 +1,8 @@
 //! The rows of dead letters: a stored format.
 //!
-//! A letter has two rows, which one transaction writes. `letter_<time>_<id>` holds everything, the newest
-//! first; `task_<id>` says which letter the task has, and stays when that was redriven or purged, so that an
-//! old message of it is recognised.
+//! A dead letter has two rows, written in one transaction. `letter_<time>_<id>` holds all data, and sorts the
+//! newest first. `task_<id>` names the current dead letter of the task. It stays when that is redriven or
+//! purged, so that an old message of the task is recognised.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use rowkey_store::long_text::{set_text, whole_text};
 use super::Cause;
 use crate::task::{key_part, time};
 
-/// What RowKeys of letters begin with, and what is behind all of them.
+/// The RowKeys of dead letters: their prefix, and the exclusive end of the range.
 const LETTERS: Range<&str> = "letter_".."letter`";
-/// What RowKeys of tasks begin with, and what is behind all of them.
+/// The RowKeys of tasks: their prefix, and the exclusive end of the range.
 pub(super) const TASKS: Range<&str> = "task_".."task`";
 
-/// The last millisecond of the year 9999: times are counted back from it, so the newest sort first.
+/// The last millisecond of the year 9999. Keys hold the time remaining until then, so the newest sort first.
 const LAST: i64 = 253_402_300_799_999;
 
-/// The longest reason that is kept, in characters. Errors are shorter; only handlers write more.
+/// The maximum length of a stored reason, in characters. Only handlers write longer ones; errors are shorter.
 const MAX_REASON: usize = 8 * 1024;
 
-/// What is known of a letter without looking into its message.
+/// The fields of a dead letter that can be read without parsing its message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LetterRow {
     pub(super) queue: String,
@@ -38,24 +38,24 @@ pub(crate) struct LetterRow {
     pub(super) put_aside: DateTime<Utc>,
     /// How often the task was redriven before.
     pub(super) redriven: u32,
-    /// The call that redrove it last.
+    /// The id of the call that redrove it last.
     pub(super) redrive: Option<String>,
     /// The queue's id of the message.
     pub(super) message: String,
-    /// The message's text: JSON, not in base64; or what cannot be read, as it was.
+    /// The message's text: JSON, not base64; or the unchanged text if it cannot be read.
     pub(super) text: String,
-    /// Whether its RowKey is not that of such a letter: another program wrote it.
+    /// Whether its RowKey is not the one of such a dead letter, so that another program wrote it.
     pub(super) is_foreign: bool,
 }
 
-/// What is remembered of a task of which there is or was a letter.
+/// The row of a task that has or had a dead letter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TaskRow {
     pub(super) queue: String,
     pub(super) id: String,
-    /// The RowKey of its letter; `None` if that was redriven or purged.
+    /// The RowKey of its dead letter; `None` if it was redriven or purged.
     pub(super) letter: Option<String>,
-    /// How often it was redriven.
+    /// How often the task was redriven.
     pub(super) redriven: u32,
     /// The message that was put aside last.
     pub(super) message: String,
@@ -94,7 +94,7 @@ impl LetterRow {
         row
     }
 
-    /// Reads a row that any program may have written: what is missing is empty.
+    /// Reads a row that any program may have written; missing properties are empty.
     pub(super) fn read(row: &DynamicEntity) -> Self {
         let text = |name| string(row, name).map(str::to_owned);
         let letter = Self {
@@ -115,7 +115,7 @@ impl LetterRow {
         Self { is_foreign: letter.row_key() != row.row_key, ..letter }
     }
 
-    /// The row of its task while there is this letter.
+    /// The row of its task while this dead letter exists.
     pub(super) fn task(&self) -> TaskRow {
         TaskRow {
             queue: self.queue.clone(),
@@ -161,8 +161,8 @@ impl TaskRow {
         }
     }
 
-    /// Whether a message of the task is not to be done and not to be put aside: the task has a letter that
-    /// is as new, or the message is the one whose letter was redriven or purged.
+    /// Returns whether a message of the task must be neither processed nor put aside: the task has a dead
+    /// letter that is at least as new, or the dead letter of this very message was redriven or purged.
     pub(super) fn covers(&self, message: &Arrived<'_>) -> bool {
         if self.letter.is_some() {
             return message.redriven <= self.redriven;
@@ -173,14 +173,14 @@ impl TaskRow {
     }
 }
 
-/// A message of a task that may have a letter.
+/// A received message whose task may have a dead letter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived<'m> {
-    /// The queue's id of it.
+    /// The queue's id of the message.
     pub(super) id: &'m str,
-    /// How often its task had been redriven when it was put.
+    /// How often its task had been redriven when the message was put.
     pub(super) redriven: u32,
-    /// Whether it says that it is to be put aside.
+    /// Whether the message is marked as given up.
     pub(super) was_given_up: bool,
 }
 
@@ -192,13 +192,13 @@ pub(super) fn with_etag<R>(
     (read(&stored.entity), stored.etag)
 }
 
-/// The RowKeys of letters that were put aside at `from` or later, and before `to`.
+/// The RowKeys of dead letters that were put aside at `from` or later and before `to`.
 pub(super) fn letters(from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>) -> Range<String> {
     // A later time has a smaller key.
     let behind = |time| format!("{}{:015}", LETTERS.start, inverted(time) + 1);
     let start = to.map_or_else(|| LETTERS.start.to_owned(), behind);
     let end = from.map_or_else(|| LETTERS.end.to_owned(), behind);
-    // An empty range is a range, too.
+    // An empty selection becomes an empty, valid range.
     if start < end { start..end } else { start.clone()..start }
 }
 
@@ -206,7 +206,7 @@ fn inverted(time: DateTime<Utc>) -> i64 {
     LAST - time.timestamp_millis().clamp(0, LAST)
 }
 
-/// When a letter was put aside, by its RowKey.
+/// The time when a dead letter was put aside, from its RowKey.
 fn put_aside(row_key: &str) -> Option<DateTime<Utc>> {
     let time: i64 = row_key.strip_prefix(LETTERS.start)?.get(..15)?.parse().ok()?;
     (0..=LAST).contains(&time).then(|| DateTime::from_timestamp_millis(LAST - time))?

@@ -1,4 +1,4 @@
-//! Which dead letters a call is about, and why a task became one.
+//! The selection of dead letters for a call, and the causes of dead letters.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,17 +21,17 @@ pub enum Cause {
     Rejected,
     /// The handler took longer than its time limit.
     TimeLimit,
-    /// It is older than it may be done, as an inbox says: [`Done::TooOld`](crate::worker::Done::TooOld).
+    /// The task is older than the inbox accepts: [`Done::TooOld`](crate::worker::Done::TooOld).
     TooOld,
-    /// Attempts had no known end, also when the task was tried alone.
+    /// Attempts ended without a known result, including one in which the task was tried alone.
     UnknownEnd,
     /// The message or its claim cannot be read as a task.
     Unreadable,
-    /// The name of a cause that this version does not know.
+    /// A cause that this version does not know, by name.
     Other(String),
 }
 
-/// The kinds of errors, by which their names are recognised.
+/// The error kinds, for parsing their names.
 const KINDS: [ErrorKind; 13] = [
     ErrorKind::AlreadyExists,
     ErrorKind::Auth,
@@ -48,7 +48,7 @@ const KINDS: [ErrorKind; 13] = [
     ErrorKind::Unexpected,
 ];
 
-/// The causes that are no errors.
+/// The causes that are not errors.
 const OTHERS: [Cause; 7] = [
     Cause::Foreign,
     Cause::Panic,
@@ -83,7 +83,7 @@ impl From<&str> for Cause {
     }
 }
 
-/// Dead letters of one queue: [all](Self::all), or [one](Self::of); each further condition leaves fewer.
+/// A selection of dead letters of one queue: [all](Self::all) or [one](Self::of), narrowed by conditions.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,7 +108,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All of the queue.
+    /// Selects all dead letters of the queue.
     pub fn all() -> Self {
         Self {
             id: None,
@@ -121,50 +121,50 @@ impl Selection {
         }
     }
 
-    /// The one of the task with this id. Found by two point reads.
+    /// Selects the dead letter of the task with this id. Costs two point reads.
     pub fn of(id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..Self::all() }
     }
 
-    /// Only with this cause; said several times, with one of them. Compared by the service.
+    /// Only with this cause. Called several times, any of the causes matches. Evaluated by the service.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn cause(mut self, cause: Cause) -> Self {
         self.causes.push(cause);
         self
     }
 
-    /// Only tasks of this [kind](crate::Task::KIND): a queue may hold messages of others. Compared by the
-    /// service.
+    /// Only tasks of this [kind](crate::Task::KIND), because a queue may hold messages of other kinds.
+    /// Evaluated by the service.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// Only with this text in the reason; upper and lower case differ. Compared by this program: every
-    /// other condition is cheaper.
+    /// Only with this text in the reason; case-sensitive. Evaluated by this program, so every other condition
+    /// is cheaper.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn reason_contains(mut self, text: impl Into<String>) -> Self {
         self.reason = Some(text.into());
         self
     }
 
-    /// Only what was put aside longer ago than this. Narrows the range of keys that is read.
+    /// Only dead letters put aside longer ago than this. Narrows the range of keys that is read.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older = Some(age);
         self
     }
 
-    /// Only what was put aside less long ago than this. Narrows the range of keys that is read.
+    /// Only dead letters put aside less long ago than this. Narrows the range of keys that is read.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn newer_than(mut self, age: Duration) -> Self {
         self.newer = Some(age);
         self
     }
 
-    /// Only what was redriven less often than this: the bound for redrives that repeat by a schedule.
-    /// Compared by the service.
+    /// Only tasks redriven fewer than `times` times: the limit for scheduled redrives. Evaluated by the
+    /// service.
     #[must_use = "the selection itself is what is narrowed"]
     pub fn redriven_less_than(mut self, times: u32) -> Self {
         self.redriven_less_than = Some(times);
