@@ -1,4 +1,4 @@
-//! What a janitor does: chores with their schedules, and what they are told.
+//! Chores: the work that a janitor runs, with its schedules, and the leadership passed to each run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::task::{Task, Tasks};
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What a chore counted, by name: rows that were deleted, messages that were settled.
+/// The counts of a run, by name: rows deleted, messages settled.
 pub type Counts = BTreeMap<String, u64>;
 
 pub(super) type Work =
     dyn Fn(Leadership) -> BoxFuture<'static, Result<Counts, String>> + Send + Sync;
 
-/// Something that a [`Janitor`](super::Janitor) does again and again.
+/// Work that a [`Janitor`](super::Janitor) runs repeatedly.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(super) type Work =
 /// assert_eq!(report.name(), "daily report");
 /// ```
 ///
-/// A chore may be run twice: a leader that stops in the middle of it leaves it to the next one.
+/// A chore can run twice: if a leader stops in the middle of it, the next leader runs it again.
 pub struct Chore {
     name: String,
     pub(super) every: Duration,
@@ -53,13 +53,13 @@ pub struct Chore {
     pub(super) work: Arc<Work>,
 }
 
-/// How it is set up.
+/// Configuration.
 impl Chore {
-    /// A chore that does `work` each time this long after it last began. The schedule is kept under its
-    /// name.
+    /// Creates a chore that runs `work`. Each run begins `every` after the last one began. The schedule is
+    /// stored under `name`.
     ///
-    /// `work` returns what it counted. Its error is text in the [report](super::Report), which is stored:
-    /// keep secrets and contents of entities out of it.
+    /// `work` returns its counts. Its error becomes text in the stored [report](super::Report), so keep
+    /// secrets and contents of entities out of it.
     pub fn new<F, Fut, E>(name: impl Into<String>, every: Duration, work: F) -> Self
     where
         F: Fn(Leadership) -> Fut + Send + Sync + 'static,
@@ -75,7 +75,7 @@ impl Chore {
         Self { name, every, first_after, jitter: every, time_limit, work }.every(every)
     }
 
-    /// How long after one run begins the next one does. At least a second.
+    /// Sets the time from the beginning of one run to that of the next. At least a second.
     #[must_use = "the chore itself is what is set up"]
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every.max(Duration::from_secs(1));
@@ -83,39 +83,39 @@ impl Chore {
         self
     }
 
-    /// How long after a janitor first knew of the chore it is run for the first time. Default: at once.
+    /// Sets the delay of the first run after a janitor first registers the chore. Default: no delay.
     #[must_use = "the chore itself is what is set up"]
     pub fn first_after(mut self, first_after: Duration) -> Self {
         self.first_after = first_after;
         self
     }
 
-    /// Up to how much later each run begins, by a number that name and time determine. Default: a tenth of
-    /// [`every`](Self::every).
+    /// Sets the maximum jitter: a delay of each run, derived from its name and time. Default: a tenth
+    /// of [`every`](Self::every).
     #[must_use = "the chore itself is what is set up"]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// How long a run may take. Default: an hour. Then it is dropped at the await it has reached. Code that
-    /// blocks cannot be stopped: the chore is not begun again by this program before it ends.
+    /// Sets the time limit of a run. Default: an hour. A run that exceeds it is dropped at its current await.
+    /// Code that blocks cannot be stopped; this program does not begin the chore again before that code ends.
     #[must_use = "the chore itself is what is set up"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// Its name.
+    /// The name of the chore.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The chores that this library brings.
+/// The chores that this library provides.
 impl Chore {
     /// [`Store::drain_backlog`], every 5 minutes: settles writes that were announced while the queue was
-    /// down. Four requests if there are none.
+    /// unavailable. Four requests if there are none.
     pub fn drain_backlog<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
         let (name, store) = (of_store("drain backlog", store), store.clone());
         Self::new(name, 5 * MINUTE, move |_| {
@@ -124,7 +124,7 @@ impl Chore {
         })
     }
 
-    /// [`Store::sweep`], once a day: removes blobs, and keys in lists in blobs, that no entity has.
+    /// [`Store::sweep`], once a day: deletes blobs, and keys in lists in blobs, that no entity refers to.
     pub fn sweep<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
         let (name, store) = (of_store("sweep", store), store.clone());
         Self::new(name, DAY, move |_| {
@@ -133,7 +133,7 @@ impl Chore {
         })
     }
 
-    /// [`Store::verify`], once a week: counts what does not agree with its entity. Reads the whole table.
+    /// [`Store::verify`], once a week: counts rows that disagree with their entity. Reads the whole table.
     pub fn verify<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
         let (name, store) = (of_store("verify", store), store.clone());
         Self::new(name, 7 * DAY, move |_| {
@@ -142,8 +142,8 @@ impl Chore {
         })
     }
 
-    /// [`Store::repair`], once a week: sets right what does not agree with its entity, and removes op rows
-    /// and claims that no message announces. Reads the whole table.
+    /// [`Store::repair`], once a week: corrects rows that disagree with their entity, and deletes op rows and
+    /// claims that have no message. Reads the whole table.
     pub fn repair<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
         let (name, store) = (of_store("repair", store), store.clone());
         Self::new(name, 7 * DAY, move |_| {
@@ -152,7 +152,7 @@ impl Chore {
         })
     }
 
-    /// [`Inbox::expire`], once a day: deletes inbox rows whose time is over. Scans the table.
+    /// [`Inbox::expire`], once a day: deletes expired inbox rows. Scans the table.
     pub fn expire_inbox(inbox: &Inbox) -> Self {
         let name = format!("expire inbox {}", inbox.table().table().name());
         let inbox = inbox.clone();
@@ -162,8 +162,8 @@ impl Chore {
         })
     }
 
-    /// [`Tasks::sweep_claims`], once a day: deletes blobs of tasks that are older than this, which has to be
-    /// longer than any task waits and is worked on.
+    /// [`Tasks::sweep_claims`], once a day: deletes blobs of tasks older than `older_than`, which must be
+    /// longer than any task waits and takes to process.
     pub fn sweep_claims<T: Task>(tasks: &Tasks<T>, older_than: Duration) -> Self {
         let (name, tasks) = (format!("sweep claims {}", tasks.queue().name()), tasks.clone());
         Self::new(name, DAY, move |_| {
@@ -178,9 +178,9 @@ impl Chore {
 
 /// The chores for dead letters.
 impl Chore {
-    /// [`DeadLetters::redrive`], every 10 minutes. Bound it, so that what fails for good stays a letter:
-    /// by causes, by [age](Selection::older_than) and by
-    /// [how often](Selection::redriven_less_than).
+    /// [`DeadLetters::redrive`], every 10 minutes. Limit `which`, so that a task that always fails stays a
+    /// dead letter: by causes, by [age](Selection::older_than) and by [number of
+    /// redrives](Selection::redriven_less_than).
     pub fn redrive<T: Task>(letters: &DeadLetters<T>, which: Selection) -> Self {
         let (name, letters) = (of_letters("redrive", letters), letters.clone());
         Self::new(name, 10 * MINUTE, move |_| {
@@ -189,8 +189,8 @@ impl Chore {
         })
     }
 
-    /// [`DeadLetters::collect`], every 10 minutes: makes letters of what other programs put into the queue
-    /// `<queue>-poison`. One request if there is none.
+    /// [`DeadLetters::collect`], every 10 minutes: creates dead letters from the messages that other programs
+    /// put into the queue `<queue>-poison`. One request if there are none.
     pub fn collect<T: Task>(letters: &DeadLetters<T>) -> Self {
         let (name, letters) = (of_letters("collect", letters), letters.clone());
         Self::new(name, 10 * MINUTE, move |_| {
@@ -199,8 +199,8 @@ impl Chore {
         })
     }
 
-    /// [`DeadLetters::expire`] and [`DeadLetters::forget`], once a day: deletes letters that are older than
-    /// this, and what was left of letters that were redriven or purged longer ago.
+    /// [`DeadLetters::expire`] and [`DeadLetters::forget`], once a day: deletes dead letters older than
+    /// `older_than`, and the remaining rows of those redriven or purged longer ago.
     pub fn expire_letters<T: Task>(letters: &DeadLetters<T>, older_than: Duration) -> Self {
         let (name, letters) = (of_letters("expire", letters), letters.clone());
         Self::new(name, DAY, move |_| {
@@ -251,7 +251,7 @@ fn reported(report: Result<Report, Interrupted>) -> Result<Counts, Interrupted> 
     })
 }
 
-/// Those that are not zero.
+/// The counts that are not zero.
 fn counts<const N: usize>(all: [(&str, u64); N]) -> Counts {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
 }
@@ -265,7 +265,7 @@ impl fmt::Debug for Chore {
     }
 }
 
-/// That this program is the leader, given to each run of a chore.
+/// The leadership of this program, passed to each run of a chore.
 #[derive(Clone)]
 pub struct Leadership {
     pub(super) held: Arc<Held>,
@@ -273,26 +273,27 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The fencing token: larger than that of each leader before. What the chore writes to can keep the
-    /// largest that it has seen and refuse smaller ones: a leader that was suspended may go on for a moment.
+    /// The fencing token: larger than that of every earlier leader. The resource that the chore writes to can
+    /// store the largest token it has seen and refuse smaller ones, because a leader that was suspended may
+    /// continue for a moment.
     pub fn token(&self) -> u64 {
         self.held.token()
     }
 
-    /// How long no other program leads for certain, unless an operator breaks the lease; zero when one may.
+    /// How long no other program can lead, unless an operator breaks the lease; zero when another may lead.
     pub fn remaining(&self) -> Duration {
         self.held.remaining()
     }
 
-    /// Completes when the lease is lost or the janitor is to stop. A chore that takes long can end itself
-    /// then; it is dropped at once when the lease is lost, and after the janitor's
-    /// [deadline](super::Janitor::shutdown_deadline) when it is to stop.
+    /// Completes when the lease is lost or the janitor shuts down, so that a long chore can end itself. When
+    /// the lease is lost, the chore is dropped at once; on shutdown, after the janitor's
+    /// [deadline](super::Janitor::shutdown_deadline).
     pub async fn over(&self) {
-        // An error: the janitor was dropped.
+        // An error means that the janitor was dropped.
         drop(self.is_over.clone().wait_for(|is_over| *is_over).await);
     }
 
-    /// Whether the lease is lost or the janitor is to stop.
+    /// Returns whether the lease is lost or the janitor is shutting down.
     pub fn is_over(&self) -> bool {
         *self.is_over.borrow() || self.held.remaining().is_zero()
     }

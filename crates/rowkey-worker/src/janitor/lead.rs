@@ -1,4 +1,4 @@
-//! Standing by, leading, and the end of both.
+//! The janitor's loop: standing by, leading, and shutting down.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -21,21 +21,21 @@ use super::{Counts, Janitor, Leadership, Outcome, Report};
 use crate::keeper::{self, Owned};
 use crate::worker::attempt::{spawn, text};
 
-/// How often one that stands by looks for the lease.
+/// How often a standby janitor tries to acquire the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// When what could not be saved is saved again.
+/// The delay before a failed save of the schedule is tried again.
 const SAVE_AGAIN: Duration = Duration::from_secs(5);
-/// The longest wait of a leader that has nothing to do.
+/// The longest wait of an idle leader.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How much later than the time limit of a chore the leader has to have ended it. If its thread is blocked, it
-/// gives up the lease.
+/// The time after a chore's time limit within which the leader must have ended it. If its thread is blocked,
+/// it gives up the lease.
 const GRACE: Duration = Duration::from_secs(60);
-/// How often other tasks are let go on until chores that were dropped have ended.
+/// How often to yield to other tasks while dropped chores end.
 const MAX_YIELDS: usize = 1000;
-/// The longest text of an error in the stored report.
+/// The maximum length of an error's text in the stored report.
 const MAX_TEXT: usize = 300;
 
-/// What a leader waits for.
+/// The events that a leader waits for.
 enum Event {
     Deadline,
     Ended(Ran),
@@ -50,7 +50,7 @@ enum Led {
     Stopped,
 }
 
-/// A run that ended.
+/// A finished run.
 struct Ran {
     chore: usize,
     took: Duration,
@@ -58,28 +58,28 @@ struct Ran {
     counts: Counts,
 }
 
-/// A run that has not ended.
+/// A run in progress.
 struct Begun {
     chore: usize,
-    /// In the service's time.
+    /// When it began, in the service's time.
     at: i64,
-    /// By [`Clock::elapsed`].
+    /// When it began, by [`Clock::elapsed`].
     since: Duration,
     before: Entry,
 }
 
 impl Janitor {
-    /// Stands by and leads until `shutdown` completes; then chores that run may go on for up to the
-    /// [deadline](Self::shutdown_deadline), and another janitor may lead at once.
+    /// Stands by and leads until `shutdown` completes. Chores that are running then may continue for up to
+    /// the [deadline](Self::shutdown_deadline); afterwards another janitor can lead at once.
     ///
-    /// One that stands by looks for the lease once a minute, so another leads a minute and a term of the lock
-    /// after the last one died, at the latest. With a term of 60 seconds, the leader makes 4,320 requests a day
-    /// and each that stands by 1,440; each run of a chore costs two more besides its own.
+    /// A standby janitor tries to acquire the lease once a minute, so another one leads at most a minute plus
+    /// the lock's term after a leader dies. With a term of 60 seconds, the leader makes 4,320 requests a day
+    /// and each standby janitor 1,440. Each run of a chore costs two more besides its own requests.
     ///
-    /// What fails now and then is logged, and waited for. Fails with [`ErrorKind::Invalid`] if two chores
-    /// have one name, with [`ErrorKind::Decode`] if the lock's blob holds no schedule, and with what does
-    /// not pass by itself, as a container that is missing. Dropped, it drops its chores, and the lease ends with
-    /// its term.
+    /// Transient failures are logged and retried. Fails with [`ErrorKind::Invalid`] if two chores have the
+    /// same name, with [`ErrorKind::Decode`] if the lock's blob does not contain a schedule, and with any
+    /// permanent error, such as a missing container. If this future is dropped, its chores are dropped, and
+    /// the lease ends with its term.
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         self.check()?;
         let mut shutdown = pin!(shutdown);
@@ -111,7 +111,7 @@ impl Janitor {
         }
     }
 
-    /// Leads until the lease is lost or the janitor is to stop.
+    /// Leads until the lease is lost or the janitor shuts down.
     async fn lead(
         &self,
         held: Arc<Held>,
@@ -184,7 +184,7 @@ impl Janitor {
         }
     }
 
-    /// Runs a chore to its end or its time limit, in a task of its own.
+    /// Runs a chore in its own task, to its end or its time limit.
     fn run(&self, index: usize, leadership: Leadership) -> BoxFuture<'_, Ran> {
         let chore = &self.chores[index];
         let alive = Arc::new(());
@@ -223,7 +223,7 @@ impl Janitor {
         end.boxed()
     }
 
-    /// Whether a run of the chore has not ended, though it may have been dropped.
+    /// Returns whether a run of the chore has not ended, even if it was dropped.
     fn is_at_work(&self, index: usize) -> bool {
         let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         at_work.get(index).is_some_and(|run| run.strong_count() > 0)
@@ -234,21 +234,21 @@ impl Janitor {
     }
 }
 
-/// A janitor that leads.
+/// A janitor while it leads.
 struct Leader<'j> {
     janitor: &'j Janitor,
     held: Arc<Held>,
     time: ServiceTime,
     schedule: Schedule,
     is_unsaved: bool,
-    /// When the schedule may be saved again, by [`Clock::elapsed`].
+    /// The earliest time of the next save of the schedule, by [`Clock::elapsed`].
     save_at: Duration,
     begun: Vec<Begun>,
     running: FuturesUnordered<BoxFuture<'j, Ran>>,
     over: watch::Sender<bool>,
-    /// Until when chores have to have ended, by [`Clock::elapsed`].
+    /// The time by which running chores must have ended, by [`Clock::elapsed`].
     limit: watch::Sender<Option<Duration>>,
-    /// How the lease was lost, if it was.
+    /// How the lease was lost, or `None` while it is held.
     lost: watch::Receiver<Option<Lost>>,
     keeper: Owned<()>,
 }
@@ -268,7 +268,7 @@ impl<'j> Leader<'j> {
             let lost =
                 match select(pin!(keeping.lost()), pin!(passed(account.clock(), limits))).await {
                     Either::Left((lost, _)) => lost,
-                    // Renewed no longer, the lease ends by itself.
+                    // The lease is no longer renewed, so it expires.
                     Either::Right(((), _)) => Lost::Expired,
                 };
             says.send_replace(Some(lost));
@@ -294,8 +294,8 @@ impl<'j> Leader<'j> {
         Ok(leader)
     }
 
-    /// Begins what is due. Their beginning is saved first: a run that takes the process with it is not begun
-    /// again at once by the next leader.
+    /// Starts the chores that are due. Their start is saved first, so if a run crashes the process, the next
+    /// leader does not start it again at once.
     async fn begin_due(&mut self) {
         if !self.may_save() {
             return;
@@ -329,7 +329,8 @@ impl<'j> Leader<'j> {
         }
     }
 
-    /// Saves the schedule; says whether it is saved. When the lease is lost meanwhile, that is found next.
+    /// Saves the schedule; returns whether it is saved. A lease lost in the meantime is detected by the next
+    /// event.
     async fn save(&mut self) -> bool {
         self.is_unsaved = true;
         let text = match self.schedule.text() {
@@ -362,7 +363,7 @@ impl<'j> Leader<'j> {
         self.janitor.clock().elapsed() >= self.save_at
     }
 
-    /// How long there is nothing to do.
+    /// How long the leader has nothing to do.
     fn wait(&self) -> Duration {
         let now = self.now();
         let free = self.janitor.chores.iter().enumerate();
@@ -370,14 +371,14 @@ impl<'j> Leader<'j> {
         let next = free.map(|(_, chore)| self.schedule.due(chore)).min();
         let wait = next.and_then(|next| u64::try_from(next.saturating_sub(now)).ok());
         let wait = wait.map_or(LONGEST_WAIT, Duration::from_secs);
-        // One that is due and still blocked is looked at again a second later.
+        // A chore that is due but still blocked is checked again a second later.
         let wait = wait.max(Duration::from_secs(1)).min(LONGEST_WAIT);
         let elapsed = self.janitor.clock().elapsed();
         let again = self.save_at.saturating_sub(elapsed);
         if self.is_unsaved { wait.min(again) } else { wait.max(again) }
     }
 
-    /// Tells the thread that renews the lease until when the chores at work have to have ended.
+    /// Tells the renewal thread by when the running chores must have ended.
     fn watch(&self) {
         let ends = self.begun.iter().map(|one| {
             one.since
@@ -399,7 +400,7 @@ impl<'j> Leader<'j> {
         self.janitor.tell(&report);
     }
 
-    /// Drops the runs that have not ended, and takes them back: the next leader begins them at once.
+    /// Drops the unfinished runs and takes back their start, so the next leader starts them at once.
     fn interrupt(&mut self) {
         self.running.clear();
         for Begun { chore, at, since, before } in std::mem::take(&mut self.begun) {
@@ -411,7 +412,7 @@ impl<'j> Leader<'j> {
         }
     }
 
-    /// Drops the runs that have not ended. The schedule is not this leader's to write any more.
+    /// Drops the unfinished runs. This leader may no longer write the schedule.
     fn lose(&mut self) {
         self.over.send_replace(true);
         self.running.clear();
@@ -421,14 +422,14 @@ impl<'j> Leader<'j> {
         }
     }
 
-    /// Saves what is not saved, and lets another janitor lead.
+    /// Saves unsaved changes, and releases the lease.
     async fn stop(&mut self) {
         if self.is_unsaved {
             self.save().await;
         }
         self.keeper.0.abort();
         let is_at_work = || (0..self.janitor.chores.len()).any(|it| self.janitor.is_at_work(it));
-        // What was dropped ends at its next await, in a thread of the runtime.
+        // A dropped chore ends at its next await, on a thread of the runtime.
         for _ in 0..MAX_YIELDS {
             if !is_at_work() {
                 return release(&self.held).await;
@@ -461,12 +462,12 @@ impl<'j> Leader<'j> {
     }
 }
 
-/// Whether an error may be gone at the next try.
+/// Returns whether the next attempt may succeed.
 fn passes(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::Leased
 }
 
-/// Takes the lock, on the thread that renews: its connections belong to that one's runtime.
+/// Acquires the lock on the renewal thread, because its connections belong to the runtime of that thread.
 async fn acquire(lock: &LeaseLock) -> Result<Option<Held>> {
     let lock = lock.clone();
     on_thread(async move { lock.try_acquire().await }).await
@@ -474,7 +475,7 @@ async fn acquire(lock: &LeaseLock) -> Result<Option<Held>> {
 
 /// Completes when the lease is lost.
 async fn lost(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
-    // An error: the thread has ended, and renews no more.
+    // An error means that the thread has ended and no longer renews the lease.
     lost.wait_for(Option::is_some).await.ok().and_then(|lost| *lost).unwrap_or(Lost::Expired)
 }
 
@@ -494,7 +495,7 @@ async fn on_thread<R: Send + 'static>(
     })
 }
 
-/// Completes when the time has passed that is set.
+/// Completes when the time in `limit` has passed.
 async fn passed(clock: &dyn Clock, mut limit: watch::Receiver<Option<Duration>>) {
     loop {
         let at = *limit.borrow_and_update();
@@ -507,13 +508,13 @@ async fn passed(clock: &dyn Clock, mut limit: watch::Receiver<Option<Duration>>)
             None => std::future::pending().boxed(),
         };
         if let Either::Right((Err(_), _)) = select(wait, pin!(limit.changed())).await {
-            // The leader has ended, and this with it.
+            // The leader has ended, and drops this future.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// A text with an end.
+/// The text, shortened to the maximum length.
 fn short(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
         text.truncate(end);

@@ -1,8 +1,9 @@
-//! A janitor: one of any number of programs, elected by a lease, runs the chores that are due.
+//! The janitor: any number of programs elect a leader by a lease, and the leader runs the chores that are
+//! due.
 //!
-//! - [`Janitor`]: what it runs, and what it tells
-//! - [`Chore`], [`Leadership`]: what is run, and what it is told
-//! - `lead`: standing by, leading, and the end of both
+//! - [`Janitor`]: configuration and reports
+//! - [`Chore`], [`Leadership`]: a unit of work, and the leadership passed to each run
+//! - `lead`: standing by, leading, and shutting down
 //! - `schedule`: when chores are due, stored in the lock's blob
 
 use std::collections::BTreeSet;
@@ -25,9 +26,9 @@ use schedule::Schedule;
 
 /// Runs chores on a schedule, in one program at a time.
 ///
-/// Each program that could run them has a janitor on the same lock. One takes the lease and leads; the
+/// Each program that can run the chores has a janitor on the same lock. One acquires the lease and leads; the
 /// others stand by, and one of them takes over when the leader stops, dies, is suspended or cannot renew the
-/// lease. The schedule is the content of the lock's blob, so a new leader goes on where the last one was.
+/// lease. The schedule is stored in the lock's blob, so a new leader continues where the last one stopped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,21 +70,21 @@ use schedule::Schedule;
 /// # Ok(()) }
 /// ```
 ///
-/// Each run of a chore is a task of its own of the tokio runtime that the janitor is polled in: its error,
-/// its panic and its time limit are lines of a [`Report`], and concern no other chore. The lease is renewed by
-/// the thread that renews the messages of workers.
+/// Each run of a chore is its own task in the tokio runtime that polls the janitor. Its error, panic or
+/// timeout is recorded in a [`Report`] and does not affect other chores. The lease is renewed by the thread
+/// that renews the messages of workers.
 pub struct Janitor {
     lock: LeaseLock,
     chores: Vec<Chore>,
     shutdown_deadline: Duration,
     observer: Option<Observer>,
-    /// Runs of each chore that have not ended: those that block after they were dropped.
+    /// For each chore, its unfinished runs: those that still block after they were dropped.
     at_work: Mutex<Vec<Weak<()>>>,
 }
 
 type Observer = Box<dyn Fn(&Report) + Send + Sync>;
 
-/// What became of one run of a chore.
+/// The result of one run of a chore.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -94,12 +95,12 @@ pub struct Report {
     /// When it began, in the service's time. Whole seconds.
     #[serde(with = "chrono::serde::ts_seconds")]
     pub began: DateTime<Utc>,
-    /// How long it took. Milliseconds.
+    /// Its duration, with millisecond precision.
     #[serde(rename = "took_ms", with = "millis")]
     pub took: Duration,
     /// How it ended.
     pub outcome: Outcome,
-    /// What it counted.
+    /// The counts that it returned.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub counts: Counts,
 }
@@ -109,49 +110,50 @@ pub struct Report {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It came to its end.
+    /// It finished.
     Done,
-    /// It returned an error, with this text.
+    /// It returned an error with this text.
     Failed(String),
-    /// The janitor was told to stop, and the run did not end before the deadline. The next leader begins it
+    /// The janitor was shut down, and the run did not end before the deadline. The next leader starts it
     /// again at once.
     Interrupted,
-    /// The lease was lost, and the run dropped. Not stored: only the leader may write the schedule.
+    /// The lease was lost and the run dropped. Not stored, because only the leader may write the schedule.
     Lost,
-    /// It took longer than its time limit, and was dropped.
+    /// It exceeded its time limit and was dropped.
     Overrun,
-    /// It panicked, with this text.
+    /// It panicked with this text.
     Panicked(String),
 }
 
-/// How it is set up.
+/// Configuration.
 impl Janitor {
-    /// A janitor that leads while it holds `lock`. Nothing is sent.
+    /// Creates a janitor that leads while it holds `lock`. Sends nothing.
     ///
-    /// The lock's blob is the janitor's own. The longer the lock's term, the fewer the requests and the later
-    /// the takeover: see [`run_until`](Self::run_until).
+    /// Use the lock's blob for nothing else. A longer term of the lock means fewer requests and a later
+    /// takeover: see [`run_until`](Self::run_until).
     pub fn new(lock: LeaseLock) -> Self {
         let shutdown_deadline = Duration::from_secs(25);
         let at_work = Mutex::default();
         Self { lock, chores: Vec::new(), shutdown_deadline, observer: None, at_work }
     }
 
-    /// Adds a chore. Each has a name of its own.
+    /// Adds a chore. Each needs a unique name.
     #[must_use = "the janitor itself is what is set up"]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
         self
     }
 
-    /// Calls `observer` when a run has ended. It is called in the janitor's own task, and must not block; a
-    /// panic in it is logged.
+    /// Calls `observer` after each run. It is called in the janitor's own task and must not block; a panic in
+    /// it is logged.
     #[must_use = "the janitor itself is what is set up"]
     pub fn observe(mut self, observer: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// How long [`run_until`](Self::run_until) lets chores go on after `shutdown`. Default: 25 seconds.
+    /// Sets how long [`run_until`](Self::run_until) lets chores continue after `shutdown`. Default: 25
+    /// seconds.
     #[must_use = "the janitor itself is what is set up"]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
@@ -160,7 +162,7 @@ impl Janitor {
 }
 
 impl Janitor {
-    /// Reads the last 100 runs of all leaders, the oldest first. One request; any program may ask.
+    /// Reads the last 100 runs of all leaders, the oldest first. One request; any program may call it.
     pub async fn reports(&self) -> Result<Vec<Report>> {
         let blob = self.lock.blob();
         let primary =
@@ -171,7 +173,7 @@ impl Janitor {
         Ok(schedule.runs.into())
     }
 
-    /// Refuses what cannot be run, before anything is sent.
+    /// Checks the configuration before anything is sent.
     fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         if let Some(chore) = self.chores.iter().find(|chore| !names.insert(chore.name())) {
@@ -213,7 +215,7 @@ impl Janitor {
 }
 
 impl Report {
-    /// Whether the run came to its end.
+    /// Returns whether the run finished.
     pub fn is_done(&self) -> bool {
         self.outcome == Outcome::Done
     }
@@ -228,7 +230,7 @@ impl fmt::Debug for Janitor {
     }
 }
 
-/// Durations as numbers of milliseconds.
+/// Serializes durations as milliseconds.
 mod millis {
     use std::time::Duration;
 

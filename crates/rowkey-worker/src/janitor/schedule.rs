@@ -1,7 +1,7 @@
-//! When chores are due, as the leaders leave it to each other: the content of the lock's blob.
+//! The schedule of the chores, which each leader passes to the next in the lock's blob.
 //!
-//! All times are the service's, in seconds. Those of machines are never compared: a leader takes the time at
-//! which the service wrote its blob, and adds what has passed since by [`Clock::elapsed`].
+//! All times are the service's, in seconds. Clocks of machines are never compared: a leader takes the time at
+//! which the service wrote its blob, and adds the time since then by [`Clock::elapsed`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::chore::Chore;
 const VERSION: u8 = 1;
 /// How many runs are kept.
 const KEPT: usize = 100;
-/// How soon a run that failed is followed by another; twice as long each time, up to the chore's `every`.
+/// The delay after a failed run; doubled each time, up to the chore's `every`.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// The service's time.
+/// An estimate of the service's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceTime {
     at: DateTime<Utc>,
@@ -30,7 +30,7 @@ pub(super) struct ServiceTime {
 }
 
 impl ServiceTime {
-    /// By what the service answered, which was asked at this time of [`Clock::elapsed`].
+    /// From a response of the service. `elapsed` is [`Clock::elapsed`] at the time of the request.
     pub(super) fn new(content: &Content, elapsed: Duration) -> Self {
         Self { at: content.properties.modified, elapsed }
     }
@@ -41,24 +41,25 @@ impl ServiceTime {
     }
 }
 
-/// When chores ran, and what became of it.
+/// The times and results of the runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Schedule {
     v: u8,
-    /// By name, with those that only other programs know.
+    /// By name. Includes chores that only other programs have.
     chores: BTreeMap<String, Entry>,
     #[serde(default)]
     pub(super) runs: VecDeque<Report>,
 }
 
-/// What is known of one chore.
+/// The state of one chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// When it was first known, when its last run began, or, after a failure, ended.
+    /// When the chore was first registered, when its last run began, or, after a failure, when that run
+    /// ended.
     at: i64,
-    /// Whether it has run, or was begun.
+    /// Whether it has run, or was started.
     ran: bool,
-    /// Runs in a row that did not end well. A run that was begun is one until it ends.
+    /// Consecutive runs that did not finish successfully. A started run counts until it ends.
     failures: u32,
 }
 
@@ -69,12 +70,12 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Reads what the last leader left.
+    /// Parses the blob that the last leader wrote.
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
         if bytes.is_empty() {
             return Ok(Self::default());
         }
-        // The error of the parser quotes the content.
+        // The parser's error quotes the content.
         let refused = |_| {
             let what = "the content of the lock's blob is no schedule of a janitor";
             Error::refused(ErrorKind::Decode, what).advise("give the janitor a blob of its own")
@@ -93,7 +94,7 @@ impl Schedule {
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
 
-    /// Notes a chore that no leader has known; says whether it was so.
+    /// Registers a chore unless a leader has registered it before; returns whether it was new.
     pub(super) fn note(&mut self, name: &str, now: i64) -> bool {
         let is_new = !self.chores.contains_key(name);
         if is_new {
@@ -115,7 +116,8 @@ impl Schedule {
         entry.at.saturating_add(i64::try_from(wait.as_secs()).unwrap_or(i64::MAX))
     }
 
-    /// Notes that a run begins. If its end is never noted, it has failed. Returns what was noted before.
+    /// Records that a run begins. If its end is never recorded, the run counts as failed. Returns the
+    /// previous entry.
     pub(super) fn begin(&mut self, name: &str, now: i64) -> Option<Entry> {
         let entry = self.chores.get_mut(name)?;
         let before = *entry;
@@ -123,12 +125,12 @@ impl Schedule {
         Some(before)
     }
 
-    /// Notes that a run did not take place.
+    /// Restores the previous entry of a run that did not take place.
     pub(super) fn take_back(&mut self, name: &str, before: Entry) {
         self.chores.insert(name.to_owned(), before);
     }
 
-    /// Notes the end of a run.
+    /// Records the end of a run.
     pub(super) fn end(&mut self, report: &Report, now: i64) {
         if let Some(entry) = self.chores.get_mut(&report.chore) {
             if report.is_done() {
@@ -140,7 +142,7 @@ impl Schedule {
         self.keep(report);
     }
 
-    /// Keeps a line among the last runs.
+    /// Adds a report to the last runs.
     pub(super) fn keep(&mut self, report: &Report) {
         self.runs.push_back(report.clone());
         while self.runs.len() > KEPT {
@@ -149,13 +151,13 @@ impl Schedule {
     }
 }
 
-/// What all versions of the format have.
+/// The fields that all versions of the format have.
 #[derive(Deserialize)]
 struct Versioned {
     v: u8,
 }
 
-/// A number from 0 to 1 that all leaders draw alike.
+/// A number from 0 to 1, the same for all leaders.
 fn fraction(name: &str, at: i64) -> f64 {
     let digest = Sha256::new().chain_update(name).chain_update(at.to_le_bytes()).finalize();
     f64::from(u16::from_le_bytes([digest[0], digest[1]])) / 65536.0

@@ -1,7 +1,7 @@
-//! Moving a file so that no stop in between loses it, and another run finishes it.
+//! Moves a file such that an interruption never loses it and another run finishes the move.
 //!
-//! At any time the content is at the source, or at the target, or, on one file system, at both as
-//! one file. A copy to another file system has another name until it is complete.
+//! At any time the content is at the source, at the target, or, on one file system, at both as one file. A
+//! copy to another file system has a temporary name until it is complete.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ mod tests;
 
 const OPERATION: &str = "MoveFile";
 
-/// How often it is looked again when another run moves the same file at the same time.
+/// How often to look again when another run moves the same file concurrently.
 const MAX_LOOKS: u32 = 4;
 
-/// Why a move goes on, or does not.
+/// Why a move stops.
 enum Stop {
     Failed(io::Error),
-    /// It cannot be moved as things are.
+    /// It cannot be moved in the current state.
     Refused(Error),
-    /// Another run was faster with something: look again.
+    /// Another run was faster; look again.
     Raced,
 }
 
@@ -33,16 +33,16 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// How the content gets another name.
+/// How the content gets its new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// By a copy, as between file systems.
     Copy,
-    /// By a link where there can be one, or else by a copy.
+    /// By a hard link if possible, otherwise by a copy.
     Link,
 }
 
-/// Moves the file, unless that was done before.
+/// Moves the file, unless that is already done.
 pub(super) async fn move_file(from: &Path, to: &Path) -> Result<()> {
     move_by(Way::Link, from, to).await
 }
@@ -58,7 +58,7 @@ async fn move_by(way: Way, from: &Path, to: &Path) -> Result<()> {
             }
             Err(Stop::Refused(error)) => break error,
             Err(Stop::Failed(error)) => {
-                // Paths are the caller's business, and messages may be logged.
+                // Paths may be confidential, and messages may be logged.
                 let what = "the file system failed: see the source of this error";
                 break Error::refused(kind(&error), what).advise("").with_source(error);
             }
@@ -88,7 +88,7 @@ async fn try_move(way: Way, from: &Path, to: &Path) -> Result<(), Stop> {
             let what = "the source and the target are one file";
             return Err(Stop::Refused(Error::refused(ErrorKind::Invalid, what)));
         }
-        // A run that stopped before it removed the source.
+        // An earlier run stopped before it removed the source.
         (Some(a), Some(b)) if a == b && is_same(from, to).await? => true,
         (Some(_), Some(_)) => {
             let error = Error::refused(ErrorKind::AlreadyExists, "the target is another file");
@@ -98,7 +98,7 @@ async fn try_move(way: Way, from: &Path, to: &Path) -> Result<(), Stop> {
     if may_have_copied {
         remove_leftovers(to).await?;
     }
-    // The name of the target must be on the disk before that of the source goes.
+    // The target's name must be on the disk before the source's name is removed.
     sync_folder(to).await?;
     remove(from).await?;
     sync_folder(from).await?;
@@ -112,7 +112,7 @@ async fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How long the file is; `None` when there is none.
+/// The length of the file; `None` if it does not exist.
 async fn length(path: &Path) -> Result<Option<u64>, Stop> {
     match fs::symlink_metadata(path).await {
         Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
@@ -125,24 +125,24 @@ async fn length(path: &Path) -> Result<Option<u64>, Stop> {
     }
 }
 
-/// Gives the content the name of the target, without taking the name from another file; says how.
+/// Gives the content the target's name without overwriting another file; returns the method used.
 async fn place(way: Way, from: &Path, to: &Path) -> Result<Way, Stop> {
     if way == Way::Link {
         match fs::hard_link(from, to).await {
             Ok(()) => return Ok(Way::Link),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Stop::Raced),
-            // Another file system, or one without links. What is missing is found out below.
+            // Another file system, or one without links. A missing file is detected below.
             Err(_) => {}
         }
     }
     let part = part(to)?;
     let copied = copy(from, &part, to).await;
-    // It has got its name by a link, or is of no use.
+    // The part has its final name by a link, or is useless.
     remove(&part).await?;
     copied.map(|()| Way::Copy)
 }
 
-/// Copies the file under a name of its own, and names it as the target when it is complete.
+/// Copies the file under a temporary name, and renames it to the target when it is complete.
 async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), Stop> {
     let source = fs::File::open(from).await.map_err(raced)?;
     let before = source.metadata().await?;
@@ -157,9 +157,10 @@ async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), Stop> {
     }
     match fs::hard_link(part, to).await {
         Ok(()) => Ok(()),
-        // The part was taken for a leftover, or the name is taken: by a run that was faster?
+        // The part was removed as a leftover, or the target's name is taken: another run may have been
+        // faster.
         Err(error) if is_race(&error) => Err(Stop::Raced),
-        // Where there are no links, a file that takes the name at this very moment is replaced.
+        // Where links are unsupported, a file that takes the name at this very moment is replaced.
         Err(_) if fs::try_exists(to).await? => Err(Stop::Raced),
         Err(_) => fs::rename(part, to).await.map_err(raced),
     }
@@ -173,13 +174,13 @@ fn raced(error: io::Error) -> Stop {
     if error.kind() == io::ErrorKind::NotFound { Stop::Raced } else { error.into() }
 }
 
-/// A name beside the target that no other run has.
+/// A temporary name beside the target that no other run uses.
 fn part(to: &Path) -> Result<PathBuf, Stop> {
     let random = RandomState::new().hash_one(to);
     Ok(to.with_file_name(format!("{}{random:016x}", part_head(to)?)))
 }
 
-/// What the names of incomplete copies begin with.
+/// The prefix of the names of incomplete copies.
 fn part_head(to: &Path) -> Result<String, Stop> {
     let Some(name) = to.file_name() else {
         let what = "the target's path does not end with a name";
@@ -188,8 +189,8 @@ fn part_head(to: &Path) -> Result<String, Stop> {
     Ok(format!(".{}.part-", name.to_string_lossy()))
 }
 
-/// Removes what runs that were stopped have left. A run that still copies looks again, and finds
-/// the move done.
+/// Removes incomplete copies of interrupted runs. If a run is still copying, it looks again and finds the
+/// move done.
 async fn remove_leftovers(to: &Path) -> Result<(), Stop> {
     let head = part_head(to)?;
     let mut entries = fs::read_dir(folder(to)).await?;
@@ -205,13 +206,13 @@ async fn remove_leftovers(to: &Path) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether both paths lead to one entry of a folder: by links, `..` or the case of letters.
+/// Returns whether both paths lead to the same folder entry: by links, `..` or the case of letters.
 async fn is_one_entry(from: &Path, to: &Path) -> Result<bool, Stop> {
     let from = fs::canonicalize(from).await.map_err(raced)?;
     Ok(from == fs::canonicalize(to).await.map_err(raced)?)
 }
 
-/// Whether two files of the same length have the same content.
+/// Returns whether two files of the same length have the same content.
 async fn is_same(a: &Path, b: &Path) -> Result<bool, Stop> {
     let mut a = fs::File::open(a).await.map_err(raced)?;
     let mut b = fs::File::open(b).await.map_err(raced)?;
@@ -231,7 +232,7 @@ async fn is_same(a: &Path, b: &Path) -> Result<bool, Stop> {
     }
 }
 
-/// Makes sure that names of the folder are on the disk. Only Unix lets a folder be opened for that.
+/// Makes sure that the names in the folder are on the disk. Only Unix can open a folder for that.
 async fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         fs::File::open(folder(path)).await?.sync_all().await?;

@@ -1,9 +1,9 @@
 //! Eventually consistent transactions: steps that are safe to repeat, made from what was read.
 //!
-//! Nothing changes two partitions at once, let alone two accounts, or a table and a blob. What can
-//! be had is that all of it happens in the end: a task on a queue says what is to be done, a worker
-//! does it in steps, and deletes the message last. A worker that stops in between leaves a message
-//! that comes back, so each step may be done twice, or by two workers at a time.
+//! No transaction spans two partitions, two accounts, or a table and a blob. But all changes can be made to
+//! happen eventually: a message on a queue describes the task, a worker performs it in steps, and deletes the
+//! message last. If a worker stops in between, the message becomes visible again, so each step may run twice,
+//! or in two workers concurrently.
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
@@ -44,21 +44,22 @@
 //!
 //! # What makes it right
 //!
-//! - **Read, then decide.** [`run`] is given a closure that reads and returns the [`Steps`], or
-//!   `None` when nothing is left to do. So a read finds out what was done already.
-//! - **What decides is read on the primary.** Entities are read and written through
-//!   [`Deciding`], which does not read from a secondary that is behind.
-//! - **What is read is deleted last,** and under the ETag it was read with. Until then the task can
-//!   begin anew; and a change made since the reading is not deleted with it.
-//! - **Lost steps begin anew.** A step that meets what another client wrote since the reading (412,
+//! - **Read, then decide.** [`run`] takes a closure that reads and returns the [`Steps`], or `None` if
+//!   nothing is left to do. So each round detects what was done already.
+//! - **Decisions read the primary.** Entities are read and written through [`Deciding`], which never reads
+//!   from a secondary, because that may be behind.
+//! - **The source is deleted last,** under the ETag it was read with. Until then the task can start again,
+//!   and a change made after the read is not deleted with it.
+//! - **A round that loses a race starts again.** If a step fails because another client changed the data
+//!   after the read (412, 409, 404), [`run`] reads again and runs new steps: up to 40 rounds, the later ones
+//!   after random waits of at most half a second.
 //!   409, 404) makes [`run`] read again and run new steps: up to 40 rounds, the later ones after
 //!   waits of random length, half a second at most.
-//! - **Overtaken workers write nothing.** Of two workers with the same task one may be late, and
-//!   hold an old copy. [`Steps::write`] is conditional on what was in the target's place before the
-//!   source was read, so the late one loses and reads again. An [`upsert`](Steps::upsert) is for what
-//!   is right in any order of writers.
+//! - **A late worker overwrites nothing.** Of two workers with the same task, one may be late and hold an old
+//!   copy. [`Steps::write`] is conditional on the target as it was before the source was read, so the late
+//!   worker fails and reads again. Use [`upsert`](Steps::upsert) only if any order of writers is correct.
 //!
-//! There is no isolation: for a while readers see both entities, or what is done by half.
+//! There is no isolation: readers can temporarily see both entities, or a partly finished operation.
 //!
 //! See the design guide's "Eventually consistent transactions pattern". Its example deletes the
 //! source if it exists, which loses a change made between the reading and the deletion.
@@ -84,15 +85,15 @@ use crate::worker::{Attempt, Done};
 
 mod file;
 
-/// Runs the steps that `read` returns until all are done or one fails for good.
+/// Runs the steps that `read` returns until all are done or one fails permanently.
 ///
-/// `read` runs once for each round. It returns `None` when nothing is to be done: the source is gone,
-/// so the work was done before. An error of `read` ends the run.
+/// `read` runs once per round. It returns `None` when nothing is to be done: the source no longer exists, so
+/// the work was done before. An error of `read` ends the run.
 ///
-/// A step that fails with [`ErrorKind::Conflict`], or because what it is about came or went, loses
-/// the round, and everything begins anew with `read`. Any other error is returned, and says which
-/// step it was. The steps before it are done and stay done: run it again, as a worker does when the
-/// message comes back. `account` is asked for its clock alone.
+/// A step that fails with [`ErrorKind::Conflict`], or because its target was created or deleted, ends the
+/// round, and the next one starts with `read`. Any other error is returned and names the step. The steps
+/// before it stay done, so the run can be repeated, as a worker does when the message is received again.
+/// `account` is used for its clock only.
 pub async fn run<R>(account: &StorageAccount, read: impl Fn() -> R) -> Result<Done>
 where
     R: Future<Output = Result<Option<Steps>>>,
@@ -102,7 +103,7 @@ where
     let mut rounds = Rounds::of(account, seed);
     let mut done = Done::AlreadyApplied;
     loop {
-        // Readings make several requests, and their futures would make those of workers large.
+        // A read makes several requests; unboxed, its future would make the futures of workers large.
         let Some(steps) = Box::pin(read()).await? else { return Ok(done) };
         done = Done::Applied;
         match steps.run_once().await {
@@ -118,15 +119,16 @@ where
     }
 }
 
-/// Runs the steps that `read` returns, and leaves a row in an [`Inbox`], so that no later delivery of the task
-/// has another effect: not when the source came back meanwhile, as an employee who is hired again.
+/// Runs the steps that `read` returns, and inserts a row of an [`Inbox`], so that a later delivery of the
+/// task has no second effect, even if the source was created again in the meantime (an employee is hired
+/// again).
 ///
-/// `read` is given the row. Give it to [`Steps::delete_once`], which deletes the source and inserts the row in one
-/// transaction: as long as the row is not there, the source is the one of before. Steps that do without it, and
-/// a reading that finds nothing to do, are followed by the row's own insertion.
+/// `read` receives the row. Pass it to [`Steps::delete_once`], which deletes the source and inserts the row
+/// in one transaction: while the row does not exist, the source is the original one. If no step inserts the
+/// row, or the read finds nothing to do, the row is inserted at the end.
 ///
-/// `key` is that of the source, beside which the row is. Costs one read more than [`run`], and one insertion
-/// where no step carries the row.
+/// `key` is the key of the source; the row is in its partition. Costs one read more than [`run`], and one
+/// insert if no step inserts the row.
 pub async fn run_once<E, R>(
     inbox: &Inbox,
     key: &Key<E>,
@@ -140,10 +142,10 @@ where
         return Ok(done);
     }
     let row = inbox.row(key, attempt.id())?;
-    // Whether the row is there when the run has ended.
+    // Whether the row exists when the run has ended.
     let is_marked = AtomicBool::new(false);
     let done = run(inbox.table().table().account(), async || {
-        // In each round: another worker may have been faster.
+        // Checked in each round, because another worker may have been faster.
         if inbox.has(key, attempt.id()).await? {
             is_marked.store(true, Ordering::Relaxed);
             return Ok(None);
@@ -162,8 +164,8 @@ where
     Ok(done)
 }
 
-/// Whether reading again may help. Unlike elsewhere an unknown outcome is no reason to stop: if the
-/// step was applied, the next reading finds it done.
+/// Returns whether reading again may help. Unlike elsewhere, an unknown outcome also allows another round: if
+/// the step was applied, the next read finds it done.
 fn is_lost(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Conflict => true,
@@ -176,35 +178,35 @@ fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// The steps of an eventually consistent transaction, in their order.
+/// The ordered steps of an eventually consistent transaction.
 ///
-/// Copies come first, and the deletion of what was read comes last: see the
-/// [module](self#what-makes-it-right). Nothing is sent before [`run`].
+/// Put copies first, and the deletion of the source last: see the [module](self#what-makes-it-right). Nothing
+/// is sent before [`run`].
 #[must_use = "nothing happens before `run`"]
 #[derive(Default)]
 pub struct Steps {
     steps: Vec<Step>,
-    /// Whether one of them inserts the row of an inbox.
+    /// Whether a step inserts the row of an inbox.
     marks: bool,
 }
 
 struct Step {
-    /// What it does, and to what.
+    /// The operation and its target, for error messages.
     name: Cow<'static, str>,
     work: Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>,
 }
 
 impl Steps {
-    /// No steps.
+    /// Creates an empty list of steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes an entity in the place of what was read there: replaces `there` if it is unchanged, or
-    /// inserts the entity if there was none.
+    /// Writes an entity to a target that was read before: replaces `there` if it is unchanged, or inserts the
+    /// entity if `there` is `None`.
     ///
-    /// Read `there` *before* what the entity is made from. A worker that was overtaken by another
-    /// one in between then loses here, instead of writing an old copy over a newer one.
+    /// Read `there` *before* the data from which the entity is made. Then a worker that was overtaken by
+    /// another one fails here, instead of overwriting a newer copy with an old one.
     pub fn write<E: Entity + Send + Sync + 'static>(
         self,
         table: &Deciding,
@@ -221,8 +223,8 @@ impl Steps {
         })
     }
 
-    /// Writes an entity, also over an existing one: for what is right in any order of writers, because
-    /// it depends on the task alone.
+    /// Inserts or replaces an entity unconditionally: for entities that depend on the task alone, so that any
+    /// order of writers is correct.
     pub fn upsert<E: Entity + Send + Sync + 'static>(self, table: &Table, entity: E) -> Self {
         let table = table.clone();
         self.step(format!("upsert into {}", table.name()), async move || {
@@ -230,7 +232,7 @@ impl Steps {
         })
     }
 
-    /// Deletes what was read, if it was not changed since.
+    /// Deletes an entity if it is unchanged since it was read.
     pub fn delete<E: Entity + Send + 'static>(self, table: &Deciding, read: &Stored<E>) -> Self {
         let (table, etag) = (table.table().clone(), read.etag.clone());
         let key = Key::of(&read.entity);
@@ -239,8 +241,8 @@ impl Steps {
         })
     }
 
-    /// Deletes what was read, if no writer changed it since, and inserts a row of an inbox beside it, both or
-    /// neither. For [`run_once`].
+    /// Deletes an entity if it is unchanged since it was read, and inserts a row of an inbox into the same
+    /// partition, in one transaction. For [`run_once`].
     pub fn delete_once<E: Entity + Send + 'static>(
         mut self,
         table: &Deciding,
@@ -257,40 +259,37 @@ impl Steps {
 
     /// Writes a blob: `.put_blob(blob.put(content))`.
     ///
-    /// Where its content may change, give the handle the [`Conditions`](rowkey::blob::Conditions) of
-    /// what was in its place before the content was read, as for [`write`](Self::write):
-    /// `blob.with_conditions(&etag)`, or `Conditions::missing()` if there was none.
+    /// If the blob's content can change, pass a handle with the [`Conditions`](rowkey::blob::Conditions) of
+    /// the target as it was before the content was read, as for [`write`](Self::write):
+    /// `blob.with_conditions(&etag)`, or `Conditions::missing()` if it did not exist.
     pub fn put_blob(self, put: Put) -> Self {
         self.step("put a blob", async move || put.send().await.map(drop))
     }
 
-    /// Deletes the blob that was read under this ETag, if it was not changed since.
+    /// Deletes a blob if its ETag is still the one that was read.
     pub fn delete_blob(self, blob: &Blob, read: &ETag) -> Self {
         let blob = blob.with_conditions(read);
         self.step("delete a blob", async move || blob.delete().await)
     }
 
-    /// Moves a file on this machine's disks, across file systems, too. The folder of the target must
-    /// exist.
+    /// Moves a file on this machine's disks, also across file systems. The folder of the target must exist.
     ///
-    /// The target is complete and on the disk before it has its name, and before the source goes;
-    /// what stops in between is finished by the next run. A move that was made before is
-    /// done. Nothing is overwritten: when the target is another file, this fails with
-    /// [`ErrorKind::AlreadyExists`], and when neither is there, with [`ErrorKind::NotFound`]; no
-    /// further round is tried then.
+    /// The target is complete and on the disk before it gets its name and before the source is removed; the
+    /// next run finishes an interrupted move. A move that was made before counts as done. Nothing is
+    /// overwritten: if the target is another file, this fails with [`ErrorKind::AlreadyExists`], and if
+    /// neither file exists, with [`ErrorKind::NotFound`]. Neither error starts another round.
     ///
-    /// A source that is changed while it is copied to another file system loses the round. Who
-    /// replaces the source at the very moment when it is to go loses the change, so files should be
-    /// written before the task is put.
+    /// If the source changes while it is copied to another file system, the round starts again. A source that
+    /// is replaced at the very moment of its removal is lost, so write files before the task is put.
     pub fn move_file(self, from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> Self {
         let (from, to) = (from.into(), to.into());
         self.step("move a file", async move || file::move_file(&from, &to).await)
     }
 
-    /// Does anything else, in any other system. `name` says what, in error messages.
+    /// Runs any other operation, in any other system. `name` identifies it in error messages.
     ///
-    /// It must be safe to repeat. [`Error::refused`] makes its errors; one of
-    /// [`ErrorKind::Conflict`] begins the transaction anew.
+    /// The operation must be safe to repeat. Create its errors with [`Error::refused`]; an error of
+    /// [`ErrorKind::Conflict`] starts the transaction again.
     pub fn call<F, R>(self, name: &'static str, call: F) -> Self
     where
         F: FnOnce() -> R + Send + 'static,

@@ -1,4 +1,4 @@
-//! Moves that are stopped anywhere, repeated, made twice at a time, or refused.
+//! Tests of moves that are interrupted at any point, repeated, made concurrently, or refused.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rowkey::ErrorKind;
 
 use super::*;
 
-/// A folder of this test's own, which goes with it.
+/// A temporary folder of one test, deleted when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,7 +27,7 @@ impl Folder {
         (self.0.join("photo.png"), self.0.join("archive").join("photo.png"))
     }
 
-    /// What is in the folder of the target.
+    /// The files in the folder of the target.
     fn archived(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.join("archive")).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -40,12 +40,12 @@ impl Drop for Folder {
     }
 }
 
-/// More than the buffers that it goes through.
+/// More bytes than the buffers used for copying hold.
 fn content() -> Vec<u8> {
     (0..300_000_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect()
 }
 
-/// Drops `work` when it waits for the `k`-th time; says whether it ended before.
+/// Drops `work` at its `k`-th await; returns whether it ended before.
 async fn stopped_at(k: u32, work: impl Future) -> bool {
     let mut work = pin!(work);
     let mut waits = 0;
@@ -89,7 +89,7 @@ async fn what_stopped_runs_left_is_finished_and_removed() {
         let folder = Folder::new();
         let (from, to) = folder.paths();
         std::fs::write(&from, content()).unwrap();
-        // Complete, and its source still there, beside a copy that was not completed.
+        // The target is complete, and the source still exists, beside an incomplete copy.
         std::fs::write(&to, content()).unwrap();
         std::fs::write(to.with_file_name(".photo.png.part-0123456789abcdef"), "half").unwrap();
         std::fs::write(to.with_file_name(".photo.png.part-of-mine"), "not ours").unwrap();
