@@ -1,11 +1,11 @@
-//! Claim checks: a task that is too large for a message lies in a blob, and the message says where.
+//! Claim checks: a task that is too large for a message is stored in a blob, and the message names the blob.
 //!
-//! The blob is written before the message that names it and deleted after the message was: no worker
-//! ever reads a claim on nothing. What is left when a program dies in between is swept.
+//! The blob is written before the message that names it, and deleted after that message. So a worker never
+//! reads a claim whose blob is not there yet. Blobs that remain when a program dies in between are swept.
 //!
-//! A task that was redriven may have several messages that name one blob.
-//! When one of them is done the blob is emptied and swept later. No task is empty as JSON, so the others find
-//! that it was done, and a blob that is gone is never taken for a task that is done.
+//! A task that was redriven may have several messages that name one blob. When one of them is processed, the
+//! blob is emptied and swept later. No task is empty as JSON, so the other messages detect that the task is
+//! done, and a missing blob is never mistaken for a finished task.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,33 +19,33 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Content, Letter, RESERVED, Task, Tasks, key_part, new_id};
 
-/// The metadata of a blob whose task has or had a dead letter, with the task's id as keys hold it: it is not
-/// swept while the letter is there.
+/// The metadata of a blob whose task has or had a dead letter: the task's id, encoded for keys. The blob is
+/// not swept while the dead letter exists.
 const POISONED: &str = "poisoned";
 
-/// The metadata of a blob whose task was redriven: there may be several messages.
+/// The metadata of a blob whose task was redriven, so that several messages may name it.
 const REDRIVEN: &str = "redriven";
 
-/// What became of a task that was to be read.
+/// The result of loading a task.
 pub(crate) enum Loaded<T> {
-    /// Another message of the task was done.
+    /// Another message of the task was processed.
     Done,
-    /// The claim's blob is not there.
+    /// The claim's blob does not exist.
     Gone,
-    /// A program that knows more tasks wrote it.
+    /// A program that knows more task variants wrote it.
     Newer(String),
     Task(T),
-    /// Why it cannot be read; repeating does not help.
+    /// The reason why it cannot be read. Repeating does not help.
     Unreadable(String),
 }
 
 impl<T: Task> Tasks<T> {
-    /// Moves the letter's task into a blob if a message cannot hold it, and returns that blob.
+    /// Moves the task into a blob if it does not fit in a message, and returns that blob.
     pub(super) async fn fit(&self, letter: &mut Letter) -> Result<Option<Blob>> {
         let Content::Inline(task) = &letter.content else { return Ok(None) };
         let Some(container) = self.place_of(letter)? else { return Ok(None) };
-        // A blob for each message: a task that is put twice under one id has two, and the worker that is done
-        // with the first deletes one of them.
+        // One blob per message: a task that is put twice under one id has two, and the worker that finishes
+        // the first deletes only one of them.
         let name = format!("{}/{}", self.queue().name(), new_id()?);
         let blob = container.blob(&name);
         blob.put(task.get().to_owned()).content_type("application/json").send().await?;
@@ -54,9 +54,9 @@ impl<T: Task> Tasks<T> {
         Ok(Some(blob))
     }
 
-    /// The container for a letter's task, if a message cannot hold it.
+    /// Returns the container for the task if a message cannot hold it.
     ///
-    /// Fails with [`ErrorKind::TooLarge`] if it needs one and there is none.
+    /// Fails with [`ErrorKind::TooLarge`] if a container is needed and none is configured.
     pub(super) fn place_of(&self, letter: &Letter) -> Result<Option<&Container>> {
         if self.fits(&letter.text(T::KIND), RESERVED) {
             return Ok(None);
@@ -67,9 +67,9 @@ impl<T: Task> Tasks<T> {
         })
     }
 
-    /// Reads the letter's task, from its blob if it has one.
+    /// Loads the task, from its blob if it has one.
     ///
-    /// Fails with [`ErrorKind::Damaged`] when the blob does not hold what was put there.
+    /// Fails with [`ErrorKind::Damaged`] if the blob's content is not what was written.
     pub(crate) async fn load(&self, letter: &Letter) -> Result<Loaded<T>> {
         Ok(match &letter.content {
             Content::Inline(task) => self.read(letter, task.get().as_bytes()).await?,
@@ -81,7 +81,7 @@ impl<T: Task> Tasks<T> {
         })
     }
 
-    /// Decrypts and reads a task.
+    /// Decrypts and parses a task.
     async fn read(&self, letter: &Letter, json: &[u8]) -> Result<Loaded<T>> {
         Ok(match self.opened(letter, json).await? {
             Ok(json) => Self::parse(&json),
@@ -89,14 +89,14 @@ impl<T: Task> Tasks<T> {
         })
     }
 
-    /// The JSON of a letter's task in a blob, if it is there.
+    /// Reads the JSON of a task from its blob, if that exists.
     pub(crate) async fn raw(&self, letter: &Letter) -> Result<Option<Box<RawValue>>> {
         let Content::Claim { name, sha256 } = &letter.content else { return Ok(None) };
         let bytes = self.bytes(name, sha256).await?.unwrap_or_default();
         Ok(serde_json::from_slice(&bytes).ok())
     }
 
-    /// What a claim's blob holds; nothing if it was emptied.
+    /// Reads a claim's blob; `None` if it was emptied.
     async fn bytes(&self, name: &str, sha256: &str) -> Result<Option<Vec<u8>>> {
         let blob = self.claim(name)?;
         let Some(content) = blob.get().await? else { return Ok(None) };
@@ -108,15 +108,15 @@ impl<T: Task> Tasks<T> {
         Ok(Some(content.bytes.to_vec()))
     }
 
-    /// Whether a blob of this name is one that holds a task of this queue. Any writer of messages can write
-    /// names, and what is named is read, marked and deleted.
+    /// Returns whether `name` is the name of a blob for tasks of this queue. Checked because anyone who can
+    /// write messages can write names, and the named blob is read, marked and deleted.
     pub(crate) fn is_claim(&self, name: &str) -> bool {
         let own = name.strip_prefix(self.queue().name()).and_then(|rest| rest.strip_prefix('/'));
         own.is_some_and(|id| id.split('/').all(|part| !matches!(part, "" | "." | "..")))
     }
 
-    /// Deletes the blob of a letter whose task is done and whose message was deleted; empties it if there may be
-    /// other messages.
+    /// Deletes the blob of a task after its message was deleted. Empties it instead if other messages may
+    /// name it.
     pub(crate) async fn discard(&self, letter: &Letter) -> Result<()> {
         let Content::Claim { name, .. } = &letter.content else { return Ok(()) };
         let blob = self.claim(name)?;
@@ -127,7 +127,7 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Deletes the blob of a letter that was purged, unless a message may name it.
+    /// Deletes the blob of a purged dead letter, unless a message may name it.
     pub(crate) async fn discard_purged(&self, letter: &Letter) -> Result<()> {
         let Content::Claim { name, .. } = &letter.content else { return Ok(()) };
         let blob = self.claim(name)?;
@@ -136,14 +136,14 @@ impl<T: Task> Tasks<T> {
             return Ok(());
         }
         match blob.with_conditions(&properties.etag).delete_if_exists().await {
-            // It was redriven or put again meanwhile.
+            // The task was redriven or put again in the meantime.
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
             deleted => deleted.map(drop),
         }
     }
 
-    /// Notes of a letter's blob that the task has a dead letter, and whether there may be messages; says
-    /// whether it is there, as what is no claim is. It is then younger, too.
+    /// Marks a task's blob as having a dead letter, and with `redriven` as possibly having messages; returns
+    /// whether the blob exists. Returns `true` for a task that has no claim. Also resets the blob's age.
     pub(crate) async fn mark(&self, letter: &Letter, redriven: bool) -> Result<bool> {
         let Content::Claim { name, .. } = &letter.content else { return Ok(true) };
         let id = key_part(&letter.id);
@@ -154,13 +154,13 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Deletes blobs of tasks that were done or never sent, as programs leave them that die between
-    /// two requests; returns how many. Those of dead letters stay.
+    /// Deletes blobs of tasks that were processed or never sent, which remain when a program dies between two
+    /// requests; returns their number. Blobs of dead letters are kept.
     ///
-    /// Whether a message names a blob cannot be asked of a queue, so age decides: `older_than` must
-    /// be longer than any task waits and is worked on. If it is not, the task is poisoned when its
-    /// turn comes, with the missing blob as the reason. A request for each 5,000 blobs, one for each that is
-    /// deleted, and one for each whose task has or had a dead letter.
+    /// A queue cannot be searched for messages that name a blob, so age decides: `older_than` must be longer
+    /// than any task waits and takes to process. Otherwise the task becomes a dead letter when it is
+    /// received, with the missing blob as the reason. Costs a request for each 5,000 blobs, one for each
+    /// deleted blob, and one for each whose task has or had a dead letter.
     pub async fn sweep_claims(&self, older_than: Duration) -> Result<u64> {
         let Some(container) = self.container() else { return Ok(0) };
         let age = TimeDelta::from_std(older_than).unwrap_or(TimeDelta::MAX);
@@ -178,7 +178,7 @@ impl<T: Task> Tasks<T> {
             {
                 continue;
             }
-            // Not if it was marked since it was listed.
+            // Fails if it was marked since it was listed.
             let blob = container.blob(&item.name).with_conditions(&item.properties.etag);
             match blob.delete_if_exists().await {
                 Ok(deleted) => swept += u64::from(deleted),
@@ -206,7 +206,7 @@ impl<T: Task> Tasks<T> {
     }
 }
 
-/// The value of a mark. The service does not keep the case of names.
+/// The value of a metadata entry. The service does not preserve the case of names.
 fn value<'m>(metadata: &'m BTreeMap<String, String>, mark: &str) -> Option<&'m str> {
     let mut marks = metadata.iter();
     marks.find(|(name, _)| name.eq_ignore_ascii_case(mark)).map(|(_, value)| value.as_str())

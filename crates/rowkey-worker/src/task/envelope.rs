@@ -1,4 +1,4 @@
-//! The text of a message: a stored format, so readers come first.
+//! The text of a message: a stored format.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,39 +9,39 @@ use rowkey::telemetry::TraceParent;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// How much of an error's text is kept.
+/// The maximum number of characters kept of an error's text.
 const MAX_ERROR: usize = 300;
 
-/// How many failures are kept: the latest.
+/// The maximum number of failures kept; the latest are kept.
 const MAX_HISTORY: usize = 16;
 
-/// What a message holds.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) id: String,
     pub(crate) content: Content,
-    /// When the task was first put, if not with this message.
+    /// When the task was first put, if before this message.
     pub(crate) first_seen: Option<String>,
-    /// The trace in which it was put.
+    /// The trace in which the task was put.
     pub(crate) trace: Option<TraceParent>,
-    /// How many attempts were counted.
+    /// The number of attempts that counted.
     pub(crate) attempts: u32,
-    /// How often the message had been received when an attempt last had a known end.
+    /// The message's dequeue count at the last attempt with a known result.
     pub(crate) receptions: u32,
-    /// Whether the reception after that was an attempt that no other task took part in.
+    /// Whether the reception after that was an attempt during which the worker ran no other task.
     pub(crate) alone: bool,
     pub(crate) history: Vec<Failure>,
-    /// How often the task was redriven, and the call that did it last.
+    /// How often the task was redriven, and the id of the last call that did it.
     pub(crate) redriven: u32,
     pub(crate) redrive: Option<String>,
-    /// Why the message is to be put aside, if that was decided.
+    /// The reason to put the message aside, if that was decided.
     pub(crate) given_up: Option<GivenUp>,
-    /// Fields that this version does not know, as they were written.
+    /// Fields that this version does not know, unchanged.
     others: BTreeMap<String, Box<RawValue>>,
 }
 
-/// Why a task is given up: written into its message before it becomes a dead letter, so that it is not tried
-/// again, no matter what fails in between.
+/// Why a task is given up. Written into its message before it becomes a dead letter, so that it is not tried
+/// again whatever fails in between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GivenUp {
     /// The name of a [`Cause`](crate::dead_letters::Cause).
@@ -49,7 +49,7 @@ pub(crate) struct GivenUp {
     pub(crate) reason: String,
 }
 
-/// The task itself, or where it is.
+/// The task, or its location.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Claim { name: String, sha256: String },
@@ -62,14 +62,14 @@ pub(crate) enum Content {
 pub struct Failure {
     /// When it ended: RFC 3339.
     pub at: String,
-    /// The beginning of the error's text, 300 characters.
+    /// The first 300 characters of the error's text.
     pub error: String,
     /// The name of its [`Cause`](crate::dead_letters::Cause); `None` if an older program wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// The fields of an envelope, in the order in which they are written.
+/// The fields of an envelope, in the order of writing.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Fields<'a> {
@@ -108,7 +108,7 @@ pub(super) struct Fields<'a> {
     pub(super) given_up: Option<GivenUp>,
 }
 
-/// The names of these fields, as they are written.
+/// The names of these fields in JSON.
 const NAMES: [&str; 14] = [
     "kind",
     "id",
@@ -126,7 +126,7 @@ const NAMES: [&str; 14] = [
     "givenUp",
 ];
 
-/// `null` is a task, too.
+/// Makes `null` a value: it can be a task.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(value).map(Some)
 }
@@ -149,9 +149,8 @@ impl Letter {
         }
     }
 
-    /// Reads a message that may have been written by hand: an envelope or the task alone, as it is
-    /// or in base64. `id` is used when it names none. The error says what is wrong, and quotes
-    /// nothing.
+    /// Reads a message, possibly written by hand: an envelope or only the task, in plain text or base64. `id`
+    /// is used if the message has none. The error explains the problem without quoting the message.
     pub(crate) fn read(text: &str, id: &str, kind: &str) -> Result<Self, String> {
         let decoded = plain(text)?;
         let json = decoded.as_ref();
@@ -174,7 +173,7 @@ impl Letter {
             id: fields.id.map_or_else(|| id.to_owned(), Cow::into_owned),
             content,
             first_seen: fields.first_seen.map(Cow::into_owned),
-            // A task is done without the trace that it cannot be found in.
+            // A task with an invalid trace is processed without the trace.
             trace: fields.traceparent.and_then(|text| text.parse().ok()),
             attempts: fields.attempts.unwrap_or_default(),
             receptions: fields.receptions.unwrap_or_default(),
@@ -187,20 +186,20 @@ impl Letter {
         })
     }
 
-    /// As a dead letter keeps it: without what is known of the message that it came with.
+    /// The form kept in a dead letter: without the state of the message that it came with.
     pub(crate) fn as_put_aside(&self) -> Self {
         let (receptions, alone, given_up) = (0, false, None);
         Self { receptions, alone, given_up, ..self.clone() }
     }
 
-    /// The same with a note that it is given up.
+    /// A copy that is marked as given up.
     pub(crate) fn giving_up(&self, cause: String, reason: &str) -> Self {
         Self { given_up: Some(GivenUp { cause, reason: shortened(reason) }), ..self.clone() }
     }
 
-    /// The text of a message that holds this.
+    /// The text of a message with this content.
     pub(crate) fn text(&self, kind: &str) -> String {
-        // Texts, numbers and JSON that was checked: writing them cannot fail.
+        // Strings, numbers and validated JSON: serializing them cannot fail.
         let mut text = serde_json::to_string(&self.fields(kind)).unwrap_or_default();
         for (name, value) in &self.others {
             text.pop();
@@ -233,7 +232,7 @@ impl Letter {
         }
     }
 
-    /// Adds a failure, and forgets the oldest when there are too many.
+    /// Adds a failure, and drops the oldest one if there are too many.
     pub(crate) fn failed(
         &mut self,
         at: chrono::DateTime<chrono::Utc>,
@@ -247,7 +246,7 @@ impl Letter {
     }
 }
 
-/// The JSON of a message that may be in base64.
+/// Decodes base64 unless the message is plain JSON.
 pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, String> {
     if serde_json::from_str::<&RawValue>(text).is_ok() {
         return Ok(text.into());
@@ -260,13 +259,13 @@ pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, String> {
     }
 }
 
-/// The fields of JSON that is an envelope: it says its kind, and has a task or a claim.
+/// Parses JSON that is an envelope: it has a kind, and a task or a claim.
 fn envelope(json: &str) -> Option<Fields<'_>> {
     let fields: Fields<'_> = serde_json::from_str(json).ok()?;
     (fields.task.is_some() || fields.claim.is_some()).then_some(fields)
 }
 
-/// The fields of an envelope that this version does not know: they stay with the message.
+/// The fields of an envelope that this version does not know. They are kept in the message.
 fn others(json: &str) -> BTreeMap<String, Box<RawValue>> {
     let mut fields: BTreeMap<String, Box<RawValue>> =
         serde_json::from_str(json).unwrap_or_default();
@@ -274,18 +273,18 @@ fn others(json: &str) -> BTreeMap<String, Box<RawValue>> {
     fields
 }
 
-/// The kind that the text of a message says, of any kind.
+/// The kind named in a message's text, for messages of any kind.
 pub(crate) fn kind_of(text: &str) -> Option<String> {
     let json = plain(text).ok()?;
     envelope(&json).map(|fields| fields.kind.into_owned())
 }
 
-/// As messages write times.
+/// Formats a time as messages do.
 pub(crate) fn time(at: chrono::DateTime<chrono::Utc>) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
-/// As much of an error's text as is kept.
+/// The part of an error's text that is kept.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_ERROR) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,10 +1,11 @@
-//! Typed tasks as messages of a queue: what a [`Worker`](crate::worker::Worker) takes and everybody else puts.
+//! Typed tasks as messages of a queue. Any program puts them; a [`Worker`](crate::worker::Worker) processes
+//! them.
 //!
-//! - [`Tasks`]: putting tasks
-//! - `envelope`: the text of a message, as it is written and as it may be written by hand
-//! - `claim`: tasks too large for a message, in a blob
-//! - `sealed`: tasks that are encrypted
-//! - `written`: tasks that a transaction wrote
+//! - [`Tasks`]: puts tasks
+//! - `envelope`: the text of a message, as written by this crate or by hand
+//! - `claim`: tasks too large for a message, stored in a blob
+//! - `sealed`: encrypted tasks
+//! - `written`: tasks written by a transaction
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,13 +36,13 @@ pub use envelope::Failure;
 pub(crate) use envelope::{Content, GivenUp, Letter, kind_of, time};
 pub use sealed::SealedTask;
 
-/// The largest message text that the service takes.
+/// The maximum length of a message that the service accepts.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// What a message leaves free for the reason and the history that it may have to carry one day.
+/// The space reserved in a message for the reason and history that may be added later.
 const RESERVED: usize = 4 * 1024;
 
-/// Something that is to be done once, through every failure: the content of a message, as JSON.
+/// A unit of work that survives failures: the content of a message, as JSON.
 ///
 /// ```
 /// use rowkey_worker::Task;
@@ -58,23 +59,24 @@ const RESERVED: usize = 4 * 1024;
 /// }
 /// ```
 ///
-/// A queue has tasks of one type; an enum of several is one type, too. Messages outlive programs:
-/// give new fields a default (`#[serde(default)]`), so that those that wait can still be read.
+/// All tasks of a queue have one type; use an enum for several kinds of work. Messages outlive programs, so
+/// give new fields a default (`#[serde(default)]`), and waiting messages remain readable.
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// What such tasks are called in messages. Messages of another kind are not taken for it.
+    /// The name of this kind of task in messages. Messages of another kind are not read as this type.
     const KIND: &'static str;
 
-    /// What the task is about, if a worker is to work on one task about it at a time. Default: `None`.
+    /// The key of the task. A worker processes one task per key at a time. Default: `None`, without this
+    /// limit.
     ///
-    /// A task that waits for another one keeps its place among the worker's
-    /// [`concurrency`](crate::worker::Worker::concurrency). Other workers know nothing of it.
+    /// A task that waits for another one with its key counts towards the worker's
+    /// [`concurrency`](crate::worker::Worker::concurrency). Keys do not affect other workers.
     fn key(&self) -> Option<String> {
         None
     }
 }
 
-/// A queue of tasks, the table of its [dead letters](crate::dead_letters), and the container for tasks that are
-/// too large for a message.
+/// A queue of tasks, the table of its [dead letters](crate::dead_letters), and the container for tasks that
+/// are too large for a message.
 ///
 /// ```
 /// # use rowkey_worker::Task;
@@ -103,25 +105,25 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
 ///
 /// # Messages written by hand
 ///
-/// Programs in other languages may write such a message without its `id`, or the JSON of the task
-/// alone; and all of it in base64, as Azure Functions and .NET up to version 11 do.
+/// Programs in other languages may write such a message without its `id`, or only the JSON of the task; each
+/// also in base64, as Azure Functions and .NET up to version 11 do.
 pub struct Tasks<T> {
     queue: Queue,
     dead_letters: Option<Table>,
     claims: Option<Container>,
     base64: bool,
-    /// What encrypts tasks.
+    /// The keys that encrypt tasks.
     keys: Option<sealed::Keys>,
-    /// Until when transactions leave the queue alone, because it failed.
+    /// Until when transactions do not use the queue, because it failed.
     resting_until: Arc<Mutex<DateTime<Utc>>>,
-    /// Wakes workers of this process that are idle.
+    /// Wakes idle workers of this process.
     put: Arc<Notify>,
     of: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Task> Tasks<T> {
-    /// The tasks in `queue`; those that cannot be done become rows of the table `deadletters` of the same
-    /// account. Nothing is sent.
+    /// Creates a handle for the tasks in `queue`. Tasks that fail permanently become rows of the table
+    /// `deadletters` in the same account. Sends nothing.
     pub fn new(queue: Queue) -> Self {
         Self {
             queue,
@@ -135,17 +137,17 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Puts tasks that are too large for a message into blobs of `container`, and claims on them
-    /// into the messages. Without this such a task is refused.
+    /// Puts tasks that are too large for a message into blobs of `container`, and claims for them into the
+    /// messages. Without a container, such tasks are refused.
     ///
-    /// Several queues may share a container: names of blobs begin with the name of the queue.
+    /// Several queues may share a container: blob names begin with the queue's name.
     #[must_use = "the handle itself does not change"]
     pub fn claims(mut self, container: Container) -> Self {
         self.claims = Some(container);
         self
     }
 
-    /// Keeps dead letters in this table instead of `deadletters`. Several queues may share a table: the
+    /// Stores dead letters in this table instead of `deadletters`. Several queues may share a table: the
     /// PartitionKey is the queue's name.
     #[must_use = "the handle itself does not change"]
     pub fn dead_letters_in(mut self, table: Table) -> Self {
@@ -153,24 +155,24 @@ impl<T: Task> Tasks<T> {
         self
     }
 
-    /// Writes messages in base64, for readers that expect it. Both are read either way.
+    /// Writes messages in base64, for readers that expect it. Both encodings are read in any case.
     #[must_use = "the handle itself does not change"]
     pub fn base64(mut self) -> Self {
         self.base64 = true;
         self
     }
 
-    /// The queue that tasks wait in.
+    /// The queue of the tasks.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// What could not be done.
+    /// The dead letters of the queue.
     pub fn dead_letters(&self) -> DeadLetters<T> {
         DeadLetters::new(self, self.dead_letters.as_ref())
     }
 
-    /// Creates the queue, the table of dead letters and the container for claims, those that are missing.
+    /// Creates the queue, the table of dead letters and the container for claims, unless they exist.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.queue.create_if_missing().await?;
         self.dead_letters().table().create_if_missing().await?;
@@ -180,23 +182,24 @@ impl<T: Task> Tasks<T> {
         Ok(())
     }
 
-    /// Puts a task, and returns its id. One request, two when it is too large for a message: from 60
-    /// KiB on, as written.
+    /// Puts a task, and returns its id. One request, two if the task is too large for a message: from 60 KiB,
+    /// as written.
     ///
-    /// When it is unknown whether the message was put, the error's [`outcome`](Error::outcome) is
-    /// [`Unknown`](rowkey::Outcome::Unknown): putting the task once more is safe, because handlers
-    /// bear to do it twice. [`put_with_key`](Self::put_with_key) lets them recognise it. Fails with [`ErrorKind::TooLarge`] before anything is sent when the task
-    /// is too large for a message and there is no container for claims.
+    /// If it is unknown whether the message was put, the error's [`outcome`](Error::outcome) is
+    /// [`Unknown`](rowkey::Outcome::Unknown). Putting the task again is safe, because handlers tolerate
+    /// repetition; [`put_with_key`](Self::put_with_key) lets them recognise it. Fails with
+    /// [`ErrorKind::TooLarge`] before anything is sent if the task is too large for a message and there is no
+    /// container for claims.
     pub async fn put(&self, task: &T) -> Result<Guid> {
         self.put_after(task, Duration::ZERO).await
     }
 
-    /// Puts a task under an idempotency key of the caller: the number of an order, the id of a request. It
-    /// has the same id each time, so a [`put`](Self::put) that is repeated because its end is unknown is
-    /// recognised, by an [inbox](crate::inbox) or by what the handler gives
-    /// [`Attempt::id`](crate::worker::Attempt::id) to.
+    /// Puts a task under an idempotency key, such as an order number or a request id. The same key gives the
+    /// same task id. So if a [`put`](Self::put) is repeated because its outcome is unknown, the repetition is
+    /// recognised by an [inbox](crate::inbox), or by the system to which the handler passes
+    /// [`Attempt::id`](crate::worker::Attempt::id).
     ///
-    /// Two tasks of one kind under one key are taken for the same; give each its own.
+    /// Two tasks of one kind and one key are treated as the same task; give different tasks different keys.
     pub async fn put_with_key(&self, key: &str, task: &T) -> Result<Guid> {
         let id = id_of(T::KIND, key);
         let letter = self.letter(id, task).await;
@@ -205,7 +208,7 @@ impl<T: Task> Tasks<T> {
         Ok(id)
     }
 
-    /// Puts a task that is not received before `delay` has passed, 7 days at most.
+    /// Puts a task that is received after `delay` at the earliest; at most 7 days.
     pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
         let id = new_id()?;
         let named = |error: Error| error.of("PutTask", self.queue.name());
@@ -229,30 +232,30 @@ impl<T: Task> Tasks<T> {
         if let Some(claim) = claimed
             && error.outcome() != rowkey::Outcome::Unknown
         {
-            // No message names it. If this fails as well, `sweep_claims` finds it.
+            // No message names the blob. If this delete fails too, `sweep_claims` deletes it.
             drop(claim.delete_if_exists().await);
         }
         Err(error)
     }
 
-    /// Completes when a task was put by this handle or one that was cloned from it, or from which it was.
+    /// Completes when this handle, or any clone that shares its origin, puts a task.
     pub(crate) async fn was_put(&self) {
         self.put.notified().await;
     }
 
-    /// A message's text, as these tasks are written.
+    /// Encodes a message's text in the configured encoding.
     pub(crate) fn body(&self, text: &str) -> Body {
-        // JSON may hold these two characters and XML may not. Outside its strings there are none.
+        // JSON allows these two characters in strings, XML does not. They cannot occur outside strings.
         let text = text.replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff");
         if self.base64 { Body::base64(text) } else { Body::text(text) }
     }
 
-    /// Whether a text of this length leaves `reserved` bytes of a message free.
+    /// Returns whether a text of this length leaves `reserved` bytes of a message free.
     fn fits(&self, text: &str, reserved: usize) -> bool {
         self.body(text).as_str().len() + reserved <= MAX_TEXT
     }
 
-    /// The message with another text that has the history of its failures in it, as much as fits.
+    /// The message with its failure history added, as far as that fits.
     pub(crate) fn with_history(&self, letter: &Letter) -> Option<Body> {
         let mut letter = letter.clone();
         loop {
@@ -267,19 +270,19 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Puts the message of a dead letter.
+    /// Puts the message of a dead letter back into the queue.
     pub(crate) async fn put_back(&self, body: Body) -> Result<()> {
         self.queue.put(body).never_expires().send().await?;
         self.put.notify_one();
         Ok(())
     }
 
-    /// What a message holds, or why it cannot be read.
+    /// Parses a message; the error says why it cannot be read.
     pub(crate) fn open(&self, message: &Message) -> Result<Letter, String> {
         self.open_text(message.text(), &message.id)
     }
 
-    /// The same of its text and the id that it has if the text names none.
+    /// Parses a message's text. `id` is used if the text has none.
     pub(crate) fn open_text(&self, text: &str, id: &str) -> Result<Letter, String> {
         let letter = Letter::read(text, id, T::KIND)?;
         match &letter.content {
@@ -290,13 +293,13 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// The task of a letter.
+    /// Parses the JSON of a task.
     pub(crate) fn parse(json: &[u8]) -> Loaded<T> {
         let error = match serde_json::from_slice(json) {
             Ok(task) => return Loaded::Task(task),
             Err(error) => error,
         };
-        // Without the error's own words, which quote the task.
+        // Omits the error's own text, which quotes the task.
         let (line, column) = (error.line(), error.column());
         let reason =
             format!("it is no task `{}`: see line {line}, column {column} of its JSON", T::KIND);
@@ -304,10 +307,10 @@ impl<T: Task> Tasks<T> {
     }
 }
 
-/// Whether the JSON is that of an enum with a variant that this program does not know.
+/// Returns whether the JSON is an enum with a variant that this program does not know.
 ///
-/// serde says it in words alone: those of `serde::de::Error::unknown_variant`, and of derived code for
-/// enums without a tag.
+/// serde reports this only as text: that of `serde::de::Error::unknown_variant`, and of derived code for
+/// untagged enums.
 fn is_unknown_variant(error: &serde_json::Error) -> bool {
     let text = error.to_string();
     error.is_data()
@@ -321,7 +324,7 @@ fn json_of<T: Task>(task: &T) -> Result<Box<RawValue>> {
         .map_err(|_| Error::refused(ErrorKind::Invalid, "the task cannot be written as JSON"))
 }
 
-/// An id of its own.
+/// A new random id.
 pub(crate) fn new_id() -> Result<Guid> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
@@ -331,7 +334,7 @@ pub(crate) fn new_id() -> Result<Guid> {
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
-/// The id of a caller's key: a UUID of version 8, from a digest of kind and key.
+/// The id for an idempotency key: a UUID of version 8, from a digest of kind and key.
 fn id_of(kind: &str, key: &str) -> Guid {
     let digest = Sha256::new().chain_update(kind).chain_update([0]).chain_update(key).finalize();
     let mut bytes = [0; 16];
@@ -339,7 +342,8 @@ fn id_of(kind: &str, key: &str) -> Guid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// An id as a part of a RowKey. Ids that programs in other languages give may hold what keys cannot.
+/// Encodes an id for use in a RowKey. Ids from programs in other languages may contain characters that are
+/// invalid in keys.
 pub(crate) fn key_part(id: &str) -> String {
     let is_plain = (1..=200).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -350,7 +354,7 @@ pub(crate) fn key_part(id: &str) -> String {
     digest.iter().fold("sha256_".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Whether the queue is not there.
+/// Returns whether the error says that the queue does not exist.
 pub(crate) fn is_missing_queue(error: &Error) -> bool {
     error.code() == Some(&ErrorCode::QUEUE_NOT_FOUND)
 }

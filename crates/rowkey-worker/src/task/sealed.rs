@@ -1,13 +1,13 @@
-//! Encrypted tasks: neither the message, nor a claim, nor a dead letter, nor an op row shows them.
+//! Encrypted tasks: messages, claims, dead letters and op rows do not reveal their content.
 //!
-//! A task is sealed as a row that is never stored. Its PartitionKey is `queue/` and the name of the queue, its
-//! RowKey the kind, `/` and the id: keys that no entity can have. Its one property has the key of the
-//! content, which is the JSON of the task. A message has in the place of its task
+//! A task is encrypted as a row that is never stored. Its PartitionKey is `queue/` and the name of the queue,
+//! its RowKey the kind, `/` and the id: keys that no entity can have. Its only property holds the key of the
+//! content, which is the JSON of the task. Instead of the task, a message has these fields:
 //!
 //! | field | what |
 //! |---|---|
-//! | `encryption` | what `_RowkeyEncryption` of that row says |
-//! | `key` | the sealed property, in base64 |
+//! | `encryption` | the value of `_RowkeyEncryption` of that row |
+//! | `key` | the encrypted property, in base64 |
 //! | `content` | the encrypted JSON, in base64 |
 
 use std::borrow::Cow;
@@ -25,19 +25,19 @@ use serde_json::value::RawValue;
 
 use super::{Content, Letter, Task, Tasks, json_of, new_id};
 
-/// The property that is sealed, and the one that says how.
+/// The encrypted property, and the property with the encryption metadata.
 const TASK: &str = "Task";
 const ENCRYPTION: &str = "_RowkeyEncryption";
 
-/// What encrypts the tasks of a queue.
+/// The keys that encrypt the tasks of a queue.
 #[derive(Clone)]
 pub(super) struct Keys {
-    /// Where branch keys are.
+    /// The table of branch keys.
     table: Table,
     sealer: Arc<dyn Sealer>,
 }
 
-/// What a message has in the place of a task.
+/// The encrypted form of a task in a message.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sealed<'a> {
@@ -49,7 +49,7 @@ struct Sealed<'a> {
     content: Cow<'a, str>,
 }
 
-/// An encrypted task that is to be part of a transaction: [`Tasks::seal`].
+/// An encrypted task for a transaction: [`Tasks::seal`].
 pub struct SealedTask<T> {
     pub(crate) text: String,
     of: PhantomData<fn(T) -> T>,
@@ -62,16 +62,16 @@ impl<T> fmt::Debug for SealedTask<T> {
 }
 
 impl<T: Task> Tasks<T> {
-    /// Encrypts tasks: those who read the queue, its dead letters or its claims see ids, kinds, times, lengths,
-    /// attempts and the texts of errors, and no task. `rowkey_encryption::KeyRing` is such a ring; `table` has its
-    /// branch keys, as that of entities does, and may be the same one.
+    /// Encrypts tasks. Readers of the queue, its dead letters or its claims see ids, kinds, times, lengths,
+    /// attempts and the texts of errors, but no task. `rowkey_encryption::KeyRing` implements such a key
+    /// ring; `table` holds its branch keys, and may be the table that holds those of entities.
     ///
-    /// A task opens in a message of its queue and its kind, under its id. One that was altered, moved, or put
-    /// there in plain becomes a dead letter, unless the ring accepts plaintext. A party that may write to the
-    /// queue can put a message again, or delete it.
+    /// A task can be decrypted only in a message of its queue and kind, under its id. A task that was
+    /// altered, moved, or put there in plain text becomes a dead letter, unless the ring accepts plaintext. A
+    /// party that can write to the queue can put a message again, or delete it.
     ///
-    /// A message holds a quarter less of a task. Costs no request a task; one to the table a minute for those
-    /// who put, and one for each branch key that is new to those who take.
+    /// A message holds a quarter less of a task. No extra request per task: programs that put tasks make one
+    /// request a minute to the table, and programs that process them one for each new branch key.
     ///
     /// ```
     /// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -108,7 +108,7 @@ impl<T: Task> Tasks<T> {
         self
     }
 
-    /// Encrypts a task that is to be part of a transaction: [`Outbox::sealed_task`](crate::outbox::Outbox::sealed_task).
+    /// Encrypts a task for a transaction: [`Outbox::sealed_task`](crate::outbox::Outbox::sealed_task).
     ///
     /// Fails with [`ErrorKind::Invalid`] unless these tasks are [encrypted](Self::encrypted_with).
     pub async fn seal(&self, task: &T) -> Result<SealedTask<T>> {
@@ -124,7 +124,7 @@ impl<T: Task> Tasks<T> {
         Ok(SealedTask { text: letter.text(T::KIND), of: PhantomData })
     }
 
-    /// A new task's letter.
+    /// Creates the message content of a new task.
     pub(super) async fn letter(&self, id: Guid, task: &T) -> Result<Letter> {
         let (id, json) = (id.to_string(), json_of(task)?);
         let json = match &self.keys {
@@ -134,7 +134,7 @@ impl<T: Task> Tasks<T> {
         Ok(Letter::new(id, Content::Inline(json)))
     }
 
-    /// The JSON of a letter's task, or why there is none.
+    /// Decrypts the JSON of a task, or returns why that failed.
     pub(super) async fn opened<'j>(
         &self,
         letter: &Letter,
@@ -145,7 +145,7 @@ impl<T: Task> Tasks<T> {
         opened.map_err(|error| error.of("GetTask", self.queue.name()))
     }
 
-    /// Refuses a task in plain where tasks are encrypted: a transaction would store it.
+    /// Refuses a plaintext task where tasks are encrypted, because a transaction would store it.
     pub(super) fn check_sealed(&self, letter: &Letter) -> Result<()> {
         let is_sealed = match &letter.content {
             Content::Inline(json) => serde_json::from_str::<Sealed<'_>>(json.get()).is_ok(),
@@ -159,7 +159,7 @@ impl<T: Task> Tasks<T> {
             .advise("encrypt it: `sealed_task(tasks.seal(&task).await?)`"))
     }
 
-    /// The row that a task is sealed as.
+    /// The row as which a task is encrypted.
     fn row(&self, id: &str) -> DynamicEntity {
         DynamicEntity::new(format!("queue/{}", self.queue.name()), format!("{}/{id}", T::KIND))
     }
@@ -219,7 +219,7 @@ impl Keys {
         match opened {
             Ok(Some(Value::String(json))) => Ok(Ok(json.into_bytes().into())),
             Ok(_) => Ok(Err("it cannot be decrypted".to_owned())),
-            // The words of the keys say which one is missing, and show nothing of the task.
+            // The text of a key error names the missing key, and reveals nothing of the task.
             Err(error) if error.kind() == ErrorKind::Decode => {
                 Ok(Err(format!("it cannot be decrypted: {error}")))
             }

@@ -1,4 +1,4 @@
-//! Texts of messages: what is written, and what is read that others have written.
+//! Tests of message texts: what this crate writes, and what it reads from other programs.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! Tasks that a transaction wrote: the text that its op row carries, and putting its message.
+//! Tasks written by a transaction: the text stored in its op row, and putting the message.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::{Content, Letter, Task, Tasks, json_of, new_id};
 /// How long a writer waits for the queue of the tasks.
 const BUDGET: Duration = Duration::from_secs(1);
 
-/// How long the queue is left alone after it failed.
+/// How long the queue is not used after it failed.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
 impl<T: Task> Tasks<T> {
-    /// Refuses a task that its queue never could take.
+    /// Refuses a task that its queue could never accept.
     pub(crate) fn check_written(&self, text: &str) -> Result<()> {
         let letter = read::<T>(text)?;
         self.check_sealed(&letter)?;
         self.place_of(&letter).map(drop)
     }
 
-    /// Puts the message of a task that was written with a transaction.
+    /// Puts the message of a task that a transaction wrote.
     pub(crate) async fn put_written(&self, text: &str) -> Result<Settled> {
         let letter = read::<T>(text)?;
         let clock = self.queue.account().clock();
@@ -31,7 +31,7 @@ impl<T: Task> Tasks<T> {
         if now < *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(Settled::Pending);
         }
-        // A write that was committed must not wait long for a queue that is down.
+        // A committed write must not wait long for a queue that is unavailable.
         let retry =
             RetryOptions { max_attempts: 1, ..self.queue.account().options().retry.clone() };
         let options = ClientOptions {
@@ -53,7 +53,7 @@ impl<T: Task> Tasks<T> {
     }
 }
 
-/// A new task as an op row carries it: the text of its message.
+/// The text of a new task in an op row: the text of its message.
 pub(crate) fn text<T: Task>(task: &T) -> Result<String> {
     let letter = Letter::new(new_id()?.to_string(), Content::Inline(json_of(task)?));
     Ok(letter.text(T::KIND))

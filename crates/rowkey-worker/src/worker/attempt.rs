@@ -1,4 +1,4 @@
-//! What an attempt is: whether there is to be one, and the handler in a task of its own.
+//! Attempts: decides whether a message is processed, and runs the handler in its own task.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -18,26 +18,25 @@ use crate::dead_letters::Cause;
 use crate::keeper::Owned;
 use crate::task::Letter;
 
-/// What is to be done with a task that was received.
+/// How to process a task that was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// While no other task is worked on, because attempts of unknown end came before.
+    /// While no other task runs, because earlier attempts ended without a known result.
     Alone,
-    /// Put aside, and why.
+    /// Put it aside, with cause and reason.
     Poison(Cause, String),
     Together,
 }
 
-/// How often a message was received without a known end: its worker died, or the answer to a request was
-/// lost.
+/// How often a message was received without a known result: its worker died, or a response was lost.
 fn unknown(letter: &Letter, message: &Message) -> u32 {
     message.dequeue_count.saturating_sub(1).saturating_sub(letter.receptions)
 }
 
-/// Decides by the attempts that were counted and those of unknown end.
+/// Decides by the number of counted attempts and of receptions without a known result.
 ///
-/// When a process dies, the tasks that it was working on all end so, and one of them may be the reason. So
-/// a task is put aside for it only after it was tried alone.
+/// If a process dies, all tasks that it was processing end without a known result, and one of them may have
+/// caused that. So a task is put aside for this cause only after it was tried alone.
 pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Turn {
     let unknown = unknown(letter, message);
     if letter.attempts >= max_attempts {
@@ -58,18 +57,18 @@ pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Tur
     if unknown >= max_attempts { Turn::Alone } else { Turn::Together }
 }
 
-/// Why an attempt did not end well.
+/// Why an attempt failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) text: String,
     pub(super) cause: Cause,
     pub(super) is_transient: bool,
-    /// How long the service asked to be left alone.
+    /// How long the service asked the client to wait.
     pub(super) wait: Option<Duration>,
 }
 
 impl Failure {
-    /// One that counts as an attempt.
+    /// A failure that counts as an attempt.
     pub(super) fn counted(cause: Cause, text: impl Into<String>) -> Self {
         Self { text: text.into(), cause, is_transient: false, wait: None }
     }
@@ -102,21 +101,21 @@ impl From<&Error> for Failure {
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
-/// Held by a handler as long as it exists; its receiver learns when that ends.
+/// Held by a handler while it exists; the receiver learns when the handler ends.
 pub(super) type Working = oneshot::Sender<()>;
 
-/// A handler at work in a task of its own, which is ended when this is dropped.
+/// A running handler in its own task, which is aborted when this is dropped.
 pub(super) struct Running(Owned<rowkey::Result<Done>>);
 
 impl Running {
-    /// Begins. What is given last is dropped, and counted down, when the handler has ended, also if nothing
-    /// waits for it.
+    /// Starts the handler. The last argument is dropped, and so counted down, when the handler has ended,
+    /// even if nothing awaits it.
     pub(super) fn begin<T: Send + 'static, H: Handler<T>>(
         handler: &Arc<H>,
         task: T,
@@ -168,12 +167,12 @@ impl Drop for Counted {
     }
 }
 
-/// Locks by key, as long as a task has or awaits them.
+/// Locks by key. A lock exists while a task holds or awaits it.
 #[derive(Default)]
 pub(super) struct Keys(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Keys {
-    /// Does `work` while no other task of this key is worked on.
+    /// Runs `work` while no other task of this key runs.
     pub(super) async fn alone<R>(&self, key: Option<String>, work: impl Future<Output = R>) -> R {
         let Some(key) = key else { return work.await };
         let lock = Arc::clone(self.map().entry(key.clone()).or_default());
@@ -187,13 +186,13 @@ impl Keys {
     }
 }
 
-/// Forgets the lock of a key that no other task awaits.
+/// Removes the lock of a key that no other task awaits.
 struct Kept<'k>(&'k Keys, String);
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
         let mut map = self.0.map();
-        // The map's own, and this task's, which is dropped next.
+        // Two references: the map's, and this task's, which is dropped next.
         if map.get(&self.1).is_some_and(|lock| Arc::strong_count(lock) <= 2) {
             map.remove(&self.1);
         }

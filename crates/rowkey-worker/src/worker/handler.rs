@@ -1,4 +1,4 @@
-//! What does the work of a task, and what it is told.
+//! The handler interface: handlers, attempts, and results.
 
 use std::fmt;
 use std::future::Future;
@@ -11,24 +11,23 @@ use tokio::sync::watch;
 
 use super::hold::Hold;
 
-/// Does tasks. Closures that take a task and an [`Attempt`] are handlers, too.
+/// Processes tasks. Closures that take a task and an [`Attempt`] are handlers, too.
 ///
-/// A task may come twice, and to two workers at once; a handler does it so that this makes no
-/// difference: it upserts, deletes what is there, writes under the ETag that it read. It may be
-/// dropped at any await, when its message was lost: what it has done by then stays, and the next
-/// attempt does it again.
+/// A task can be delivered twice, and to two workers at once, so a handler must be idempotent: it upserts,
+/// tolerates that something is already deleted, and writes under the ETag that it read. It can be dropped at
+/// any await if its message was lost. Its effects until then stay, and the next attempt repeats them.
 ///
-/// How it ends decides what becomes of the task:
+/// The result decides what happens to the task:
 ///
-/// | end | the task | counted as an attempt |
+/// | result | the task | counted as an attempt |
 /// |---|---|---|
-/// | [`Done::Applied`], [`Done::AlreadyApplied`] | is done | |
-/// | [`Done::Later`] | comes again after that time | no |
-/// | [`Done::Poison`], [`Done::TooOld`] | is a dead letter at once | |
-/// | an error of [`Throttled`](rowkey::ErrorKind::Throttled) or [`Unavailable`](rowkey::ErrorKind::Unavailable) | comes again | no, for as long as the worker's [patience](super::Worker::patience) |
-/// | another error, a panic, the [time limit](super::Worker::time_limit) | comes again, at last as a dead letter | yes |
+/// | [`Done::Applied`], [`Done::AlreadyApplied`] | is finished | |
+/// | [`Done::Later`] | is received again after that time | no |
+/// | [`Done::Poison`], [`Done::TooOld`] | becomes a dead letter at once | |
+/// | an error of [`Throttled`](rowkey::ErrorKind::Throttled) or [`Unavailable`](rowkey::ErrorKind::Unavailable) | is received again | no, for as long as the worker's [patience](super::Worker::patience) |
+/// | another error, a panic, the [time limit](super::Worker::time_limit) | is received again, and finally becomes a dead letter | yes |
 pub trait Handler<T>: Send + Sync + 'static {
-    /// Does the task, or finds that it has been done.
+    /// Processes the task, or finds that it is already done.
     fn handle(&self, task: T, attempt: Attempt) -> impl Future<Output = Result<Done>> + Send;
 }
 
@@ -42,40 +41,41 @@ where
     }
 }
 
-/// How a task ended.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It was done before, by an attempt whose end was lost.
+    /// An earlier attempt did it, and the result of that attempt was lost.
     AlreadyApplied,
-    /// It is done.
+    /// The task is done.
     Applied,
-    /// It cannot be done yet, and comes again after this time, 7 days at most. Not an attempt.
+    /// The task cannot be done yet, and is received again after this time, at most 7 days. Not counted as an
+    /// attempt.
     Later(Duration),
-    /// It can never be done, and this is why: it is a dead letter at once.
+    /// The task can never be done, for this reason. It becomes a dead letter at once.
     Poison(String),
-    /// It is older than it may be done, and this is why: it is a dead letter at once, with
+    /// The task is older than allowed, for this reason. It becomes a dead letter at once, with
     /// [`Cause::TooOld`](crate::dead_letters::Cause::TooOld).
     TooOld(String),
 }
 
-/// How far a worker is with its end.
+/// The phases of a worker's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Running,
-    /// No more messages are received, and what was received is finished.
+    /// No more messages are received; tasks that were received are finished.
     Stopping,
-    /// What has not been finished is handed back.
+    /// Unfinished tasks are returned to the queue.
     Over,
 }
 
-/// Completes when the worker has come to this phase; never if it goes without.
+/// Completes when the worker has reached this phase; never if the worker ends without it.
 pub(super) async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
     if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// An attempt at a task. Clones are of the same attempt.
+/// An attempt at a task. Clones refer to the same attempt.
 #[derive(Clone)]
 pub struct Attempt {
     pub(super) id: Arc<str>,
@@ -86,37 +86,36 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The task's id: the same in each attempt, and after it was redriven. Systems that can tell
-    /// repetitions apart can be given this to tell them by.
+    /// The task's id: the same in each attempt, and after a redrive. Pass it as an idempotency key to systems
+    /// that support one.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How often the message was received, counted from 1.
+    /// How often the message was received, starting at 1.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// When the task was put.
+    /// When the task was first put.
     pub fn first_seen(&self) -> DateTime<Utc> {
         self.first_seen
     }
 
-    /// How long no other worker receives the message for certain; zero when one may have it.
+    /// How long no other worker can receive the message; zero when one may have received it.
     ///
-    /// The worker renews this while the handler works, also while it computes or blocks.
+    /// The worker renews this while the handler runs, even while it computes or blocks.
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
-    /// Completes when the worker is to stop: what takes long can end itself then, with
-    /// [`Done::Later`]. What has not ended at the worker's
-    /// [deadline](super::Worker::shutdown_deadline) is dropped.
+    /// Completes when the worker shuts down, so that a long handler can end itself with [`Done::Later`]. A
+    /// handler still running at the worker's [deadline](super::Worker::shutdown_deadline) is dropped.
     pub async fn shutdown(&self) {
         reached(&mut self.phase.clone(), Phase::Stopping).await;
     }
 
-    /// Whether the worker is to stop.
+    /// Returns whether the worker is shutting down.
     pub fn is_shutting_down(&self) -> bool {
         *self.phase.borrow() >= Phase::Stopping
     }

@@ -1,8 +1,7 @@
-//! A message that is worked on stays hidden from others: its time is renewed while it is.
+//! Keeps a message hidden from other workers while it is processed, by renewing its visibility timeout.
 //!
-//! Each renewal gives the message another receipt and voids the one before. So a renewal that was sent
-//! is waited for, also when the work has ended meanwhile: without its answer the message could not be
-//! deleted.
+//! Each renewal returns a new pop receipt and invalidates the previous one. So a renewal that was sent is
+//! awaited even if the work has ended in the meantime: without its response the message could not be deleted.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,40 +14,40 @@ use tokio::sync::Notify;
 
 use crate::keeper;
 
-/// A message, and for how long no other worker receives it.
+/// A message, and how long no other worker can receive it.
 pub(crate) struct Hold {
     visibility: Duration,
     clock: Queue,
     state: Mutex<State>,
-    /// Held while a renewal is on its way; `true` when no other may follow.
+    /// Locked while a renewal is in flight; `true` when no further renewal may follow.
     renewing: tokio::sync::Mutex<bool>,
-    /// The time limit was set.
+    /// Notified when the time limit is set.
     limited: Notify,
 }
 
 struct State {
     message: Message,
-    /// In the time that [`Clock::elapsed`] counts, as is the limit.
+    /// By [`Clock::elapsed`], as is the limit.
     until: Duration,
-    /// When the work has to have ended.
+    /// When the work must have ended.
     limit: Option<Duration>,
-    /// Whether a renewal may have voided the receipt, and its answer with the next one was lost.
+    /// Whether a renewal may have invalidated the pop receipt while its response was lost.
     doubtful: bool,
 }
 
 /// How a message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It could not be renewed before its time was over.
+    /// It could not be renewed in time.
     Expired,
-    /// The work took longer than its time limit. The message is still this worker's.
+    /// The work exceeded its time limit. This worker still holds the message.
     Overrun,
     /// Another worker has received or deleted it.
     Taken,
 }
 
 impl Hold {
-    /// Of a message that was asked for at this time of [`Clock::elapsed`].
+    /// Holds a message that was requested at this time of [`Clock::elapsed`].
     pub(crate) fn new(
         queue: &Queue,
         message: Message,
@@ -60,28 +59,28 @@ impl Hold {
         Self { visibility, clock: queue.clone(), state, renewing, limited: Notify::new() }
     }
 
-    /// The message with its latest receipt.
+    /// The message with its latest pop receipt.
     pub(crate) fn message(&self) -> Message {
         self.state().message.clone()
     }
 
-    /// How long no other worker receives it for certain.
+    /// How long no other worker can receive it.
     pub(crate) fn remaining(&self) -> Duration {
         let until = self.state().until;
         until.saturating_sub(self.clock().elapsed())
     }
 
-    /// Lets the work take so long from now on.
+    /// Limits the work to this duration from now on.
     pub(crate) fn limit(&self, limit: Duration) {
         let limit = self.clock().elapsed().saturating_add(limit);
         self.state().limit = Some(limit);
         self.limited.notify_one();
     }
 
-    /// Does `work`, and renews meanwhile on the thread of renewals, with the connections of `queue`. When
-    /// the message is lost, `work` is dropped where it waits.
+    /// Runs `work`, and meanwhile renews the message on the renewal thread, with the connections of `queue`.
+    /// If the message is lost, `work` is dropped at its current await.
     ///
-    /// Fails if there is no such thread.
+    /// Fails if the thread cannot be started.
     pub(crate) async fn during<R>(
         self: &Arc<Self>,
         queue: &Queue,
@@ -93,13 +92,13 @@ impl Hold {
             Either::Left((result, _)) => Ok(result),
             Either::Right((lost, _)) => Err(lost.unwrap_or(Lost::Expired)),
         };
-        // If that renewal loses the message, settling says so.
+        // If that renewal loses the message, settling reports it.
         *self.renewing.lock().await = true;
         Ok(result)
     }
 
-    /// Renews now, with another body if there is one: fails with how it was lost, or inside with what may
-    /// pass.
+    /// Renews now, with a new body if there is one. The outer error says how the message was lost; the inner
+    /// one may be transient.
     pub(crate) async fn renew(
         &self,
         queue: &Queue,
@@ -127,9 +126,9 @@ impl Hold {
             }
             Err(error) if error.kind() == rowkey::ErrorKind::NotFound => Err(Lost::Taken),
             Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
-                // Unless another worker has it: an earlier attempt did it, and its answer with the
-                // next receipt was lost. The message is still hidden, but it can be renewed and
-                // deleted no more, and comes again.
+                // An update by an earlier attempt may have succeeded, with its response and the new receipt
+                // lost. Otherwise another worker has it. The message is still hidden, but it can no longer be
+                // renewed or deleted, and is received again.
                 let by_itself = error.outcome() == Outcome::Unknown || self.state().doubtful;
                 if is_ours && by_itself { Ok(Err(error)) } else { Err(Lost::Taken) }
             }
@@ -140,14 +139,15 @@ impl Hold {
         }
     }
 
-    /// Renews each third of the time until the message is lost, the limit is over or the work has ended.
+    /// Renews after each third of the timeout until the message is lost, the limit is reached or the work has
+    /// ended.
     async fn keep(&self, queue: &Queue) -> Lost {
         let mut pause = self.visibility / 3;
         loop {
             self.wait(pause.min(self.remaining())).await;
             let limit = self.state().limit;
             if limit.is_some_and(|limit| limit <= self.clock().elapsed()) {
-                // Said here: code that blocks keeps its own thread from saying it.
+                // Logged here because code that blocks keeps its own thread from logging.
                 tracing::error!(
                     id = self.message().id,
                     "a task takes longer than its time limit and is not renewed any more"
@@ -175,7 +175,7 @@ impl Hold {
         }
     }
 
-    /// Sleeps for so long, or until the limit if that is earlier.
+    /// Sleeps for `pause`, or until the limit if that is earlier.
     async fn wait(&self, pause: Duration) {
         let end = self.clock().elapsed().saturating_add(pause);
         let mut sleep = self.clock().sleep(pause);

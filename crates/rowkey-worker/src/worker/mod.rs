@@ -1,11 +1,11 @@
-//! A worker: takes tasks from a queue, has them done, and deletes their messages last.
+//! Workers: receive tasks from a queue, run their handler, and delete their messages last.
 //!
-//! - [`Worker`]: what it takes, how much of it, and when it stops
-//! - [`Handler`], [`Attempt`], [`Done`]: what does the work, and what it is told
+//! - [`Worker`]: configuration, running, counters
+//! - [`Handler`], [`Attempt`], [`Done`]: the code that processes a task, its context, its result
 //! - `run`: receiving, the circuit breaker and the shutdown
-//! - `attempt`: whether there is to be one, and the handler in a task of its own
-//! - `hold`: the message stays hidden from others while it is worked on
-//! - `settle`: what becomes of the message afterwards
+//! - `attempt`: whether a message is processed, and the handler in its own task
+//! - `hold`: keeps the message hidden from other workers while it is processed
+//! - `settle`: deletes, retries or puts aside the message afterwards
 
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -30,11 +30,11 @@ use crate::task::{Task, Tasks};
 use attempt::Keys;
 use handler::Phase;
 
-/// The shortest wait of an idle worker. Without one, a `least` of zero would be doubled to zero for
-/// ever, and the queue asked without pause.
+/// The shortest wait of an idle worker. Without it, a `least` of zero would stay zero when doubled, and the
+/// worker would poll the queue without pause.
 const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 
-/// Takes tasks from a queue and has them done by a [`Handler`].
+/// Receives tasks from a queue and runs a [`Handler`] for each.
 ///
 /// ```
 /// # use rowkey_worker::{Task, Tasks};
@@ -64,17 +64,17 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// # }
 /// ```
 ///
-/// A message is deleted after its task was done. A worker that dies before leaves it to become visible
-/// again; so **each task is done at least once**, sometimes twice, and now and then by two workers at
-/// the same time. Handlers have to bear that.
+/// A message is deleted after its task was processed. If a worker dies before that, the message becomes
+/// visible again. So **each task is processed at least once**, sometimes twice, and now and then by two
+/// workers at the same time. Handlers must tolerate that.
 ///
-/// Each handler runs in a task of its own of the tokio runtime that the worker is polled in: its panic is
-/// a failure of its message and of no other. Messages are renewed by a thread of their own, one in the
-/// process, so code that blocks costs no neighbour its message. A worker that is dropped ends its handlers
-/// at the await that they have reached. Several may run in one program, in many programs, on many machines.
+/// Each handler runs in its own task of the tokio runtime that polls the worker, so a panic fails only its
+/// own message. A single thread per process renews all messages, so code that blocks costs no other handler
+/// its message. Dropping a worker aborts its handlers at their current await. Several workers can run in one
+/// program, in many programs, on many machines.
 ///
-/// It takes the time from the account's clock; with a clock that moves on when something waits, messages
-/// are lost as soon as they are waited for.
+/// Time comes from the account's clock. With a clock that advances whenever something waits, messages are
+/// lost as soon as they are awaited.
 pub struct Worker<T, H> {
     tasks: Tasks<T>,
     handler: Arc<H>,
@@ -87,74 +87,74 @@ pub struct Worker<T, H> {
     patience: Duration,
     breaker: u32,
     shutdown_deadline: Duration,
-    /// The queue with the connections of the thread that renews.
+    /// The queue with the connections of the renewal thread.
     renewals: Mutex<Option<Queue>>,
-    /// Handlers that have not ended.
+    /// The number of handlers that have not ended.
     running: Arc<AtomicUsize>,
-    /// Written by the task that is tried alone.
+    /// Write-locked by the task that is tried alone.
     alone: RwLock<()>,
     keys: Keys,
-    /// For messages that no running worker has received.
+    /// The shutdown phase for messages that [`Worker::step`] received; it never changes.
     steps: watch::Sender<Phase>,
     counts: Mutex<Counts>,
 }
 
-/// What became of the message that [`Worker::step`] received.
+/// What happened to the message that [`Worker::step`] received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it says whether there was anything to do"]
 pub enum Step {
-    /// The task comes again, and that was no attempt: what it depends on is not available, the handler
-    /// asked for it, or a newer program put it.
+    /// The task is received again, and the reception did not count as an attempt: a dependency is not
+    /// available, the handler asked for it, or a newer program put the task.
     Deferred,
-    /// The worker stopped before the task was done, and others receive it at once.
+    /// The worker stopped before the task was done; other workers can receive it at once.
     HandedBack,
     /// The task was done.
     Handled,
-    /// There was none to receive.
+    /// The queue had no message to receive.
     Idle,
     /// Another worker received the message before its task was done, or before it was deleted.
     Lost,
-    /// The task is a [dead letter](crate::dead_letters).
+    /// The task is now a [dead letter](crate::dead_letters).
     Poisoned,
     /// The task failed and will be tried again.
     Retried,
-    /// The task had been done before.
+    /// The task had already been done.
     Suppressed,
 }
 
-/// What a worker has done so far.
+/// The counters of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Handlers that have not ended: those at work, and those that block after their time was over.
+    /// Handlers that have not ended: those at work, and those that block after their time limit.
     pub at_work: usize,
-    /// Receptions that were no attempts: see [`Step::Deferred`].
+    /// Receptions that did not count as attempts: see [`Step::Deferred`].
     pub deferred: u64,
-    /// Messages that others received at once when the worker stopped.
+    /// Messages that were returned to the queue when the worker stopped.
     pub handed_back: u64,
     /// Tasks that were done.
     pub handled: u64,
-    /// Messages that another worker received before their tasks were done or they were deleted.
+    /// Messages that another worker received before their tasks were done or before they were deleted.
     pub lost: u64,
-    /// Attempts that took longer than their time limit.
+    /// Attempts that exceeded their time limit.
     pub overrun: u64,
     /// Tasks that became dead letters.
     pub poisoned: u64,
-    /// Attempts that failed and are followed by another.
+    /// Attempts that failed and will be followed by another.
     pub retried: u64,
-    /// Tasks that had been done before.
+    /// Tasks that had already been done.
     pub suppressed: u64,
-    /// Messages of which it is unknown whether they were deleted, hidden or poisoned. They come again
-    /// if they were not.
+    /// Messages for which it is unknown whether they were deleted, hidden or put aside. If not, they are
+    /// received again.
     pub unsettled: u64,
-    /// How long ago the oldest of the tasks that were received last was put: how far the workers are
-    /// behind. Zero when there were none.
+    /// The age of the oldest task in the last batch received: how far the workers are behind. Zero when the
+    /// batch was empty.
     pub oldest: Duration,
 }
 
-/// How it is set up.
+/// Configuration.
 impl<T: Task, H: Handler<T>> Worker<T, H> {
-    /// A worker that has `handler` do what is in `tasks`. Nothing is sent.
+    /// Creates a worker that runs `handler` for the tasks in `tasks`. Sends nothing.
     pub fn new(tasks: Tasks<T>, handler: H) -> Self {
         Self {
             tasks,
@@ -177,83 +177,83 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// How often a task is tried before it becomes a dead letter. Default: 5. The table at [`Handler`]
-    /// says what counts.
+    /// Sets how often a task is tried before it becomes a dead letter. Default: 5. The table at [`Handler`]
+    /// says what counts as an attempt.
     ///
-    /// Receptions of unknown end (the worker died, an answer was lost) are not attempts. After as many of
-    /// them in a row the task is tried once while this worker does nothing else, because the worker may
-    /// have died of another task; if that has no known end either, it becomes a dead letter.
+    /// Receptions without a known result (the worker died, a response was lost) are not attempts. After as
+    /// many of them in a row, the task is tried once while this worker runs nothing else, because another
+    /// task may have killed the worker. If that has no known result either, the task becomes a dead letter.
     #[must_use = "the worker itself is what is set up"]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);
         self
     }
 
-    /// How long a message stays hidden when its worker dies, 1 second to 7 days. Default: 30 seconds.
-    /// While a handler works this begins anew each third of it.
+    /// Sets how long a message stays hidden when its worker dies, 1 second to 7 days. Default: 30 seconds.
+    /// While a handler runs, the timeout is renewed after each third of it.
     #[must_use = "the worker itself is what is set up"]
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = visibility;
         self
     }
 
-    /// How long a handler may take. Default: an hour. After it the handler is dropped at the await it has
-    /// reached, and the attempt has failed; the message is renewed no longer.
+    /// Sets the time limit of a handler. Default: an hour. A handler that exceeds it is dropped at its
+    /// current await, and the attempt has failed; the message is no longer renewed.
     ///
-    /// Code that blocks cannot be stopped. It keeps its thread, but neither its message nor its place:
-    /// another task is received. [`Counts::at_work`] counts it until it ends.
+    /// Code that blocks cannot be stopped. It keeps its thread, but neither its message nor its concurrency
+    /// slot: another task is received. [`Counts::at_work`] counts it until it ends.
     #[must_use = "the worker itself is what is set up"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// How old a message becomes before its transient failures, and being a task that this program does
-    /// not know, count as attempts. Default: 3 days.
+    /// Sets the message age after which transient failures, and tasks that this program does not know, count
+    /// as attempts. Default: 3 days.
     #[must_use = "the worker itself is what is set up"]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// After how many transient failures in a row [`run_until`](Self::run_until) stops receiving. Default:
-    /// 5. It waits as long as an [idle](Self::idle_backoff) worker does, at least as long as the service
-    /// asked for (`Retry-After`), and then receives one message; when that one ends otherwise, it goes on.
+    /// Sets how many consecutive transient failures make [`run_until`](Self::run_until) stop receiving.
+    /// Default: 5. It then waits as long as an [idle](Self::idle_backoff) worker, and at least as long as the
+    /// service asked for (`Retry-After`), and receives one message. If that one does not fail in this way,
+    /// normal operation resumes.
     #[must_use = "the worker itself is what is set up"]
     pub fn breaker(mut self, failures: u32) -> Self {
         self.breaker = failures.max(1);
         self
     }
 
-    /// How long [`run_until`](Self::run_until) lets handlers go on after `shutdown`. Default: 25 seconds,
-    /// less than the 30 that Kubernetes leaves. Then they are dropped, and other workers receive their
-    /// messages at once; that is no attempt.
+    /// Sets how long [`run_until`](Self::run_until) lets handlers continue after `shutdown`. Default: 25
+    /// seconds, less than the 30 that Kubernetes allows. After that they are dropped, and other workers can
+    /// receive their messages at once; this does not count as an attempt.
     #[must_use = "the worker itself is what is set up"]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
         self
     }
 
-    /// How many tasks [`run_until`](Self::run_until) works on at the same time. Default: 1.
+    /// Sets how many tasks [`run_until`](Self::run_until) processes concurrently. Default: 1.
     #[must_use = "the worker itself is what is set up"]
     pub fn concurrency(mut self, tasks: usize) -> Self {
         self.concurrency = tasks.max(1);
         self
     }
 
-    /// How long [`run_until`](Self::run_until) waits when there is nothing to receive, unless this program
-    /// puts a task with the same [`Tasks`] or a clone of them: `least` at
-    /// first, then twice as long each time up to `most`, spread at random by up to a half. Both are at
-    /// least 10 milliseconds. Default: 1 to 30 seconds.
+    /// Sets how long [`run_until`](Self::run_until) waits when the queue is empty: `least` at first, then
+    /// doubled each time up to `most`, with random jitter of up to a half. Both are at least 10 milliseconds.
+    /// A put through the same [`Tasks`] or a clone of it ends the wait. Default: 1 to 30 seconds.
     #[must_use = "the worker itself is what is set up"]
     pub fn idle_backoff(mut self, least: Duration, most: Duration) -> Self {
         self.idle = Waits::new(least.max(SHORTEST_IDLE), most.max(SHORTEST_IDLE));
         self
     }
 
-    /// How long a task that failed waits for its next attempt: `least` after the first, then twice as
-    /// long each time up to `most`, 7 days at most, spread at random by up to a half, in whole
-    /// seconds. Default: 2 seconds to 10 minutes.
+    /// Sets how long a failed task waits for its next attempt: `least` after the first, then doubled each
+    /// time up to `most` (at most 7 days), with random jitter of up to a half, in whole seconds. Default: 2
+    /// seconds to 10 minutes.
     #[must_use = "the worker itself is what is set up"]
     pub fn retry_backoff(mut self, least: Duration, most: Duration) -> Self {
         self.retry = Waits::new(least, most);
@@ -261,30 +261,30 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 }
 
-/// How it works.
+/// Running.
 impl<T: Task, H: Handler<T>> Worker<T, H> {
-    /// Receives one message and works on it to the end.
+    /// Receives one message and processes it to the end.
     ///
-    /// Fails when nothing could be received, or when the message could not be settled: it comes again
-    /// if it was not.
+    /// Fails if receiving failed, or if the message could not be settled; then it is received again, unless
+    /// settling succeeded after all.
     pub async fn step(&self) -> Result<Step> {
         let Batch { asked, messages } = self.receive(1).await?;
         let Some(message) = messages.into_iter().next() else { return Ok(Step::Idle) };
         Ok(self.work(message, asked, self.steps.subscribe()).await?.step)
     }
 
-    /// What it has done so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         Counts { at_work: self.at_work(), ..*self.counting() }
     }
 
-    /// The tasks that it takes.
+    /// The tasks that the worker processes.
     pub fn tasks(&self) -> &Tasks<T> {
         &self.tasks
     }
 }
 
-/// Messages, and when they were asked for: what hides them began later.
+/// Messages, and the time of the request for them; their visibility timeout began later.
 struct Batch {
     /// By [`Clock::elapsed`].
     asked: Duration,
@@ -305,7 +305,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(Batch { asked, messages })
     }
 
-    /// The queue for renewals, with connections that no other thread drives.
+    /// The queue for renewals, with connections that only the renewal thread drives.
     fn renewals(&self) -> Result<Queue> {
         let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = &*renewals {
@@ -317,7 +317,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(renewals.insert(own).clone())
     }
 
-    /// Tells how many handlers have not ended.
+    /// Reports how many handlers have not ended, as a metric.
     fn tell_in_flight(&self) {
         let in_flight = u32::try_from(self.at_work()).unwrap_or(u32::MAX);
         self.telemetry().gauge("rowkey.worker.in_flight", &[self.label()], in_flight.into());
@@ -327,7 +327,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         self.tasks.queue().account().telemetry()
     }
 
-    /// What tells the numbers of this queue from those of others.
+    /// The metric label with the queue's name.
     fn label(&self) -> (&'static str, &str) {
         ("queue", self.tasks.queue().name())
     }

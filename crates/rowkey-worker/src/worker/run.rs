@@ -1,4 +1,4 @@
-//! A worker that runs: receiving while there is room, the circuit breaker, and the shutdown.
+//! The loop of a worker: receiving while there is room, the circuit breaker, and the shutdown.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -19,7 +19,7 @@ use crate::task::Task;
 /// The most messages that one request receives.
 const MAX_RECEIVED: usize = 32;
 
-/// What a running worker waits for.
+/// The events that a running worker waits for.
 enum Event {
     Deadline,
     Paused,
@@ -28,21 +28,22 @@ enum Event {
     Shutdown,
 }
 
-/// A wait that has begun.
+/// A wait in progress.
 type Wait<'w> = Option<Pin<Box<dyn Future<Output = ()> + Send + 'w>>>;
 
-/// Transient failures in a row, and what follows from them.
+/// The circuit breaker: counts consecutive transient failures.
 #[derive(Debug, Default)]
 struct Breaker {
     failures: u32,
-    /// Whether it waits.
+    /// Whether receiving is paused.
     is_open: bool,
     /// How often it has opened in a row.
     opened: u32,
 }
 
 impl Breaker {
-    /// Counts the end of a message: how often it has opened before, and the shortest wait, if it opens.
+    /// Counts the result of a message. If the breaker opens, returns how often it opened before and the
+    /// shortest wait.
     fn count(&mut self, dependency: Dependency, limit: u32) -> Option<(u32, Duration)> {
         match dependency {
             Dependency::Unsaid => None,
@@ -52,7 +53,7 @@ impl Breaker {
             }
             Dependency::Down(wait) => {
                 self.failures = self.failures.saturating_add(1);
-                // Those that were at work already when it opened say nothing new.
+                // Tasks that were already running when it opened give no new information.
                 if self.is_open || (self.failures < limit && wait.is_none()) {
                     return None;
                 }
@@ -64,26 +65,25 @@ impl Breaker {
         }
     }
 
-    /// Whether one message is received alone, to see whether the next would fail, too.
+    /// Whether one message is received alone, to test whether the next would fail too.
     fn is_probing(&self) -> bool {
         self.opened > 0
     }
 }
 
 impl<T: Task, H: Handler<T>> Worker<T, H> {
-    /// Receives and works until `shutdown` completes; then tasks that were received are finished, for up
-    /// to the [deadline](Self::shutdown_deadline), and no more are taken. Returns what this worker has
-    /// done so far.
+    /// Receives and processes tasks until `shutdown` completes. Then it receives no more, and finishes the
+    /// tasks that were received, for up to the [deadline](Self::shutdown_deadline). Returns the counters of
+    /// this worker.
     ///
-    /// What fails now and then is logged, and waited for. Fails with what does not pass by itself, as
-    /// a queue that is missing or a credential that is refused, after tasks that were received are
-    /// finished.
+    /// Transient failures are logged and retried. Fails with a permanent error, such as a missing queue or a
+    /// refused credential, after the tasks that were received are finished.
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
         let mut shutdown = pin!(shutdown);
         let phase = watch::Sender::new(Phase::Running);
         let mut at_work = FuturesUnordered::new();
-        // A request that receives is let come to its end: what it received would be hidden from
-        // all workers for a while.
+        // A receive request in flight is completed: the messages that it received would otherwise be hidden
+        // from all workers for a while.
         let mut taking = None;
         let (mut pause, mut deadline): (Wait<'_>, Wait<'_>) = (None, None);
         let mut breaker = Breaker::default();
@@ -158,7 +158,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                         }
                     }
                     let sleep = self.clock().sleep(self.idle.after(quiet));
-                    // What this program puts is received at once.
+                    // A task that this program puts is received at once.
                     pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));
                     quiet += 1;
                 }

@@ -1,8 +1,8 @@
-//! A message from its reception to its end.
+//! Processes a message from its reception to its end.
 //!
-//! The order of requests is what keeps tasks: the task is done before its message is deleted, the
-//! message is deleted before the blob that it names, and what is put aside is among the dead letters
-//! before it leaves the queue. What is cut off in between is done again, and nothing is lost.
+//! The order of requests ensures that no task is lost: the task is processed before its message is deleted,
+//! the message is deleted before the blob that it names, and a dead letter is written before its message
+//! leaves the queue. Work that is interrupted in between is repeated.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,22 +24,23 @@ use super::{Attempt, Done, Handler, Step, Worker};
 use crate::dead_letters::{Aside, Cause};
 use crate::task::{GivenUp, Letter, Loaded, Task};
 
-/// How long a handler that was told to end is waited for. One at an await ends at once.
+/// How long to wait for a handler that was told to end. A handler at an await ends at once.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a task of a newer program waits first, and at most.
+/// The first and the longest wait for a task that a newer program put.
 const NEWER: Waits = Waits::new(Duration::from_secs(60), Duration::from_secs(3600));
 
-/// The longest time for which a message can be hidden.
+/// The maximum visibility timeout of a message.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What is to become of a message.
+/// What to do with a message.
 enum End {
     Delete(Step),
-    /// Its task is among the dead letters, or was taken from them: the message goes, the blob stays.
+    /// Delete the message and keep the blob: its task already is a dead letter, or that was redriven or
+    /// purged.
     Drop,
     Fail(Failure),
-    /// It comes again after this time, and that was no attempt.
+    /// Receive it again after this time, without counting an attempt.
     Later(Duration),
     /// A worker of a newer program may know the task.
     Newer(String),
@@ -48,21 +49,21 @@ enum End {
     Poison(Cause, String),
 }
 
-/// How a message ended, and what that says of what tasks depend on.
+/// How a message ended, and what that says about the dependencies of tasks.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) step: Step,
     pub(super) dependency: Dependency,
-    /// The cause of a failure, if it was one.
+    /// The cause, if it failed.
     failure: Option<String>,
 }
 
-/// Whether what tasks depend on is available.
+/// Whether the dependencies of tasks are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependency {
-    /// It is not, and asked to be left alone for this time.
+    /// Unavailable; the service asked the client to wait this long.
     Down(Option<Duration>),
-    /// It says nothing of it.
+    /// Unknown: the result says nothing about it.
     Unsaid,
     Up,
 }
@@ -74,7 +75,7 @@ impl Settled {
 }
 
 impl<T: Task, H: Handler<T>> Worker<T, H> {
-    /// Works on a message that was asked for at this time, and counts what became of it.
+    /// Processes a message that was requested at this time, and counts the result.
     pub(super) async fn work(
         &self,
         message: Message,
@@ -185,7 +186,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Has the task done, alone if that is how it has to be.
+    /// Runs the handler for the task, alone if necessary.
     async fn end(
         &self,
         letter: &mut Letter,
@@ -195,7 +196,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     ) -> End {
         let mut over = phase.clone();
         let turn = match turn(letter, &hold.message(), self.max_attempts) {
-            // Its letter may be there already.
+            // Its dead letter may exist already.
             Turn::Poison(..) if letter.given_up.is_some() => Turn::Together,
             Turn::Poison(cause, reason) => return End::Poison(cause, reason),
             turn => turn,
@@ -230,15 +231,15 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             };
             self.keys.alone(key, work).await
         };
-        // A task that waits for its turn, or a service that does not answer, must not keep the worker.
+        // A task that waits for its key, or a service that does not answer, must not delay the shutdown.
         match select(pin!(ready), pin!(reached(&mut over, Phase::Over))).await {
             Either::Left((end, _)) => end,
             Either::Right(_) => End::Over,
         }
     }
 
-    /// The end of a message that is not to be tried, by what is known of its task's dead letters. Asked only
-    /// for messages that say that they were given up or redriven: others cost no request.
+    /// Returns how to end a message that must not be tried, from the dead letters of its task. Sends requests
+    /// only for messages that are marked as given up or redriven.
     async fn final_end(&self, letter: &Letter, hold: &Hold) -> Option<End> {
         if letter.given_up.is_none() && letter.redriven == 0 {
             return None;
@@ -252,7 +253,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Writes into the message that it is tried alone, so that its next reception tells how that ended.
+    /// Records in the message that it is tried alone, so that its next reception shows how that ended.
     async fn mark_alone(&self, letter: &Letter, hold: &Hold) -> Result<(), End> {
         let message = hold.message();
         let mut letter = letter.clone();
@@ -267,12 +268,12 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         match hold.renew(self.tasks.queue(), Some(body)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(End::Fail(Failure::from(&error))),
-            // Settling finds out and says so.
+            // Settling detects and reports this.
             Err(_) => Err(End::Later(Duration::ZERO)),
         }
     }
 
-    /// Has the handler do the task, within its time.
+    /// Runs the handler for the task, within its time limit.
     async fn handled(
         &self,
         task: T,
@@ -320,14 +321,14 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 tracing::debug!(?step, "the message is deleted");
                 Ok(done(step))
             }
-            // Another worker has deleted the message, and takes its blob along.
+            // Another worker has deleted the message, and deletes its blob as well.
             Ok(false) => Ok(done(step)),
             Err(error) if error.kind() == rowkey::ErrorKind::Conflict => Ok(given_up(Lost::Taken)),
             Err(error) => Err(error),
         }
     }
 
-    /// Lets a task that failed be received again, or puts it aside after its last attempt.
+    /// Makes a failed task visible again later, or puts it aside after its last attempt.
     async fn fail(&self, hold: &Hold, letter: &mut Letter, failure: Failure) -> Result<Settled> {
         let Failure { text, cause, is_transient, wait } = failure;
         let failed = cause.to_string();
@@ -354,7 +355,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(settled)
     }
 
-    /// Lets the message be received again after a while, with what is known of it by now.
+    /// Makes the message visible again after a while, with its updated state.
     async fn put_off(
         &self,
         hold: &Hold,
@@ -363,7 +364,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         step: Step,
     ) -> Result<Settled> {
         let message = hold.message();
-        // This one has a known end.
+        // This attempt has a known result.
         (letter.alone, letter.receptions) = (false, message.dequeue_count);
         let wait = wait.min(LONGEST);
         let mut update = self.tasks.queue().update(&message).hidden_for(wait);
@@ -372,7 +373,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
         match update.send().await {
             Ok(_) => {}
-            // An earlier attempt of this very request changed the receipt.
+            // An earlier attempt of this very request changed the pop receipt.
             Err(error)
                 if error.kind() == rowkey::ErrorKind::Conflict
                     && error.outcome() == Outcome::Unknown => {}
@@ -387,11 +388,11 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(Settled::new(step))
     }
 
-    /// Puts the message aside, if it is still this worker's: one that another worker has by now may be
-    /// done there.
+    /// Puts the message aside if this worker still holds it; another worker that has received it may process
+    /// it successfully.
     ///
-    /// The renewal that finds that out writes into the message that it is given up. So if the row cannot be
-    /// written, or the message not be deleted, it comes again and is not tried again.
+    /// The renewal that checks this marks the message as given up. So if writing the row or deleting the
+    /// message fails, the message is received again but not tried again.
     async fn poison(
         &self,
         hold: &Hold,
@@ -420,13 +421,13 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(Settled { failure: Some(failed), ..Settled::new(Step::Poisoned) })
     }
 
-    /// Whether the task may still fail without that being counted.
+    /// Whether the task may still fail without this being counted.
     fn has_patience(&self, message: &Message) -> bool {
         let age = self.clock().now() - message.inserted;
         age.to_std().unwrap_or_default() < self.patience
     }
 
-    /// How many handlers have not ended, also those that block after their time was over.
+    /// The number of handlers that have not ended, including those that block after their time limit.
     pub(super) fn at_work(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
