@@ -1,5 +1,5 @@
-//! A hash that is the same in every version, on every machine and in every language, because what is
-//! made of it is stored.
+//! A hash that is the same in every version, on every machine and in every language, because results derived
+//! from it are stored.
 
 /// FNV-1a, 64 bits, over bytes.
 pub(crate) fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {

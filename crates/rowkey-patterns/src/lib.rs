@@ -1,21 +1,22 @@
-//! The patterns of the Azure Table storage design guide that need tables alone.
+//! The patterns of the Azure Table storage design guide that use only tables.
 //!
-//! Each module is one pattern: a helper over [`rowkey::Table`] that keeps what the pattern promises
-//! if any of its requests fails, and whose page says what it costs.
+//! Each module is one pattern: a helper over [`rowkey::Table`] that keeps its guarantee even if requests
+//! fail, and whose page states the cost.
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
-//! | [`inspect`] | (rows of other programs) | what a table holds, as types and a struct, and whether a type writes back what it reads |
-//! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses none that settled in time |
-//! | [`rollover`] | high-volume delete | a table a period, made when it is written to, read as one in key order, dropped at once |
-//! | [`series`] | data series | a slot is set without reading; what depends on the old value happens exactly once |
-//! | [`spread`] | prepend/append anti-pattern | inserts spread over buckets by a stable hash or in turn, and come back in order; hot partitions are reported |
-//! | [`lookup`] | relationships: joins in the client | a small reference table, all of one time, read once in its time to live |
+//! | [`inspect`] | (rows of other programs) | reports the contents of a table as types and a struct, and whether a type writes back what it reads |
+//! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses no entry that settled in time |
+//! | [`rollover`] | high-volume delete | one table per period, created on the first write, read as one in key order, dropped with one request |
+//! | [`series`] | data series | a slot is set without reading; a change that depends on the old value happens exactly once |
+//! | [`spread`] | prepend/append anti-pattern | inserts are spread over buckets by a stable hash or in turn, and read back in order; hot partitions are reported |
+//! | [`lookup`] | relationships: joins in the client | a small reference table, read as one snapshot, once per time to live |
 //! | [`parallel`] | (many partitions at once) | many queries as one stream, in order, in bounded memory, resumable |
-//! | [`vending`] | access by shared access signatures | each user's token opens the user's rows alone, for a short time |
+//! | [`vending`] | access by shared access signatures | each user's token gives access only to the user's rows, for a short time |
 //!
-//! What keeps several rows of one type in step (indexes, lists, unique values, views, copies, wide entities), and jobs over many
-//! entities, are in `rowkey-store`. [`rounds`] is how what lost against another writer is tried again.
+//! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
+//! consistent, and jobs over many entities are in `rowkey-store`. [`rounds`] retries an operation that lost
+//! against another writer.
 
 mod hash;
 pub mod inspect;

@@ -1,12 +1,11 @@
-//! Lookup: a small reference table kept in memory for a while, and joined with in the client.
+//! Lookup: a small reference table cached in memory, for joins in the client.
 //!
-//! The Table service joins nothing. What a join needs of a small table (the names of states, the
-//! rates of a tariff) is read whole by one query and answers from memory until its time to live has
-//! passed: [`Lookup`].
+//! The Table service has no joins. [`Lookup`] reads a small table (the names of states, the rates of a
+//! tariff) completely with one query, and serves it from memory until its time to live has passed.
 //!
-//! A cache of single rows would cost one request for each row that is not in it, absent rows
-//! included. A whole table costs one request for each thousand rows, knows what is absent, and is of
-//! one time. Its price is the limit: tables that grow do not belong here, and are refused.
+//! A cache of single rows would cost one request for each row that is not cached, including rows that do not
+//! exist. Reading the whole table costs one request for each thousand rows, also shows which rows do not
+//! exist, and gives one consistent snapshot. The trade-off is a size limit: tables that grow are refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,12 +20,12 @@ use rowkey::{Entity, Error, ErrorKind, Key, Partition, Result, ScanPolicy, Table
 /// The name of the operation in errors.
 const OPERATION: &str = "Lookup";
 
-/// The entities that are kept, unless [`Lookup::limit`] says otherwise.
+/// The default maximum number of entities; set by [`Lookup::limit`].
 const LIMIT: usize = 10_000;
 
-/// A table, or a partition of one, that is read whole and answers from memory.
+/// A table, or a partition of one, that is read completely and served from memory.
 ///
-/// Clones share what was read. While it is read, everybody who needs it waits for that one reading.
+/// Clones share the data. Concurrent callers wait for the same read.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +58,7 @@ const LIMIT: usize = 10_000;
 /// ```
 pub struct Lookup<E> {
     table: Table,
-    /// The whole table if there is none.
+    /// `None` for the whole table.
     partition: Option<Partition<E>>,
     time_to_live: Duration,
     stale_if_error: Duration,
@@ -68,14 +67,14 @@ pub struct Lookup<E> {
 }
 
 struct Shared<E> {
-    /// Held while the table is read.
+    /// Locked while the table is read.
     reading: lock::Mutex<()>,
     state: Mutex<State<E>>,
 }
 
 struct State<E> {
     current: Option<Current<E>>,
-    /// How many readings have failed, and the last of them.
+    /// The number of failed reads, and the last error.
     failures: u64,
     failure: Option<(ErrorKind, String)>,
 }
@@ -85,25 +84,24 @@ struct Current<E> {
     good_until: DateTime<Utc>,
 }
 
-/// What was read, all at one time.
+/// The entities of one read.
 pub struct Snapshot<E> {
     entities: Vec<Arc<E>>,
-    /// Where the entity with a PartitionKey and a RowKey is among them.
+    /// The index of each entity, by PartitionKey and RowKey.
     places: HashMap<String, HashMap<String, usize>>,
     read_at: DateTime<Utc>,
 }
 
 impl<E: Entity + Send + Sync + 'static> Lookup<E> {
-    /// The whole table as far as it holds entities of type `E`, read again when `time_to_live` has
-    /// passed since.
+    /// Caches all entities of type `E` in the table, and reads them again when `time_to_live` has passed.
     ///
-    /// Reading it is a table scan, which is what this asks for: it is done with every scan policy
-    /// of the account is.
+    /// Reading the table is a table scan; it is allowed under every scan policy of the account, because this
+    /// call requests it.
     pub fn of_table(table: &Table, time_to_live: Duration) -> Self {
         Self::new(table, None, time_to_live)
     }
 
-    /// A partition, or a part of one.
+    /// Caches a partition, or a part of one.
     pub fn of_partition(table: &Table, partition: Partition<E>, time_to_live: Duration) -> Self {
         Self::new(table, Some(partition), time_to_live)
     }
@@ -120,35 +118,33 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         }
     }
 
-    /// Keeps at most this many entities, 10,000 if it is not said. Reading more is an error of kind
-    /// [`ErrorKind::TooLarge`]: a table that grows is to be asked, not to be kept.
+    /// Sets the maximum number of entities. Default: 10,000. A larger result is an error of kind
+    /// [`ErrorKind::TooLarge`]: query a growing table instead of caching it.
     #[must_use]
     pub fn limit(mut self, entities: usize) -> Self {
         self.limit = entities;
         self
     }
 
-    /// Answers from what was read before, for so long after its time to live, if the service cannot
-    /// be asked. Not at all if it is not said: an outage is then an error, and no old answer is taken
-    /// for a new one.
+    /// If the service fails, serves the previous data for up to `duration` after its time to live. Off by
+    /// default: then an outage is an error, and stale data is never returned.
     ///
-    /// After a reading that failed, the next is tried when a tenth of the time to live has passed. An
-    /// error that repeating does not mend (no permission, no such table, too many entities) is an
-    /// error all the same.
+    /// After a failed read, the next one is tried after a tenth of the time to live. Permanent errors (no
+    /// permission, no such table, too many entities) are returned in any case.
     #[must_use]
     pub fn stale_if_error(mut self, duration: Duration) -> Self {
         self.stale_if_error = duration;
         self
     }
 
-    /// The entity at `key`, or `None` when there was none when the table was read.
+    /// Returns the entity at `key`, or `None` if it did not exist when the table was read.
     ///
-    /// No request while the time to live lasts; then one for each page of 1000 entities.
+    /// No request within the time to live; then one for each page of 1000 entities.
     pub async fn get(&self, key: &Key<E>) -> Result<Option<Arc<E>>> {
         Ok(self.snapshot().await?.get(key).cloned())
     }
 
-    /// Everything, as it was when the table was read.
+    /// Returns all entities, as of the time when the table was read.
     pub async fn snapshot(&self) -> Result<Arc<Snapshot<E>>> {
         if let Some(fresh) = self.fresh() {
             return Ok(fresh);
@@ -165,19 +161,19 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         self.read().await.or_else(|error| self.stale(&error).ok_or(error))
     }
 
-    /// Reads the table again now, after a change of one's own for instance.
+    /// Reads the table again now, for example after a change by this program.
     ///
-    /// An error is an error here, also with [`stale_if_error`](Self::stale_if_error); what was
-    /// read before still answers [`get`](Self::get) if it may.
+    /// Returns every error, even with [`stale_if_error`](Self::stale_if_error); the previous data still
+    /// serves [`get`](Self::get) if it may.
     pub async fn refresh(&self) -> Result<Arc<Snapshot<E>>> {
         let _reading = self.shared.reading.lock().await;
         self.read().await.inspect_err(|error| drop(self.stale(error)))
     }
 
-    /// Pairs each item of `items` with the entity whose key `key` makes of it, or with `None`.
+    /// Pairs each item of `items` with the entity at the key that `key` returns for it, or with `None`.
     ///
-    /// All pairs are made with one snapshot, the one there is when the stream is first polled. An
-    /// error of `items` or of reading the table ends the stream.
+    /// All pairs use one snapshot, the current one when the stream is first polled. An error of `items` or of
+    /// reading the table ends the stream.
     pub fn join<T: Send + 'static>(
         &self,
         items: impl futures_util::Stream<Item = Result<T>> + Send + 'static,
@@ -199,12 +195,12 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         let now = self.now();
         let state = self.state();
         let current = state.current.as_ref()?;
-        // A clock that was put back makes nothing younger.
+        // A clock that was set back does not extend the time to live.
         let fresh = now < current.good_until && current.snapshot.read_at <= now;
         fresh.then(|| Arc::clone(&current.snapshot))
     }
 
-    /// The error of a reading that others waited for and that failed.
+    /// The error of a concurrent read that this caller waited for.
     fn failed_since(&self, failures: u64) -> Option<Error> {
         let state = self.state();
         let (kind, what) = state.failure.as_ref().filter(|_| state.failures != failures)?;
@@ -213,7 +209,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     }
 
     async fn read(&self) -> Result<Arc<Snapshot<E>>> {
-        // What the service changes while it answers is as old as the question.
+        // Changes made during the read may be missing, so the data is as old as the request.
         let read_at = self.now();
         let snapshot = Arc::new(self.query(read_at).await?);
         let good_until = later(read_at, self.time_to_live);
@@ -256,7 +252,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         Ok(snapshot)
     }
 
-    /// Notes that a reading failed. What was read before, if that is still good enough.
+    /// Records a failed read. Returns the previous data if it may still be served.
     fn stale(&self, error: &Error) -> Option<Arc<Snapshot<E>>> {
         let now = self.now();
         let mut state = self.state();
@@ -283,41 +279,41 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
 
 impl<E> Lookup<E> {
     fn state(&self) -> MutexGuard<'_, State<E>> {
-        // Nothing that could panic happens while it is locked.
+        // No code that holds the lock can panic.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<E> Snapshot<E> {
-    /// The entity at `key`. A key that cannot be is of no entity.
+    /// The entity at `key`. An invalid key has no entity.
     pub fn get(&self, key: &Key<E>) -> Option<&Arc<E>> {
         let (partition_key, row_key) = key.parts().ok()?;
         let place = self.places.get(partition_key)?.get(row_key)?;
         self.entities.get(*place)
     }
 
-    /// The entities, in the order in which the service gave them.
+    /// The entities, in the order of the service.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<E>> {
         self.entities.iter()
     }
 
-    /// How many there are.
+    /// The number of entities.
     pub fn len(&self) -> usize {
         self.entities.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entities.
     pub fn is_empty(&self) -> bool {
         self.entities.is_empty()
     }
 
-    /// When the reading began.
+    /// When the read began.
     pub fn read_at(&self) -> DateTime<Utc> {
         self.read_at
     }
 }
 
-/// Much later is as good as the end of time.
+/// Adds a duration; saturates at the end of time.
 fn later(time: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
     let by = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
     time.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC)

@@ -1,4 +1,4 @@
-//! Whether a type writes back what it reads.
+//! Checks whether a type writes back the rows that it reads unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,57 +7,58 @@ use futures_util::TryStreamExt as _;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Result, Table};
 
-/// Rows of which the report keeps what is wrong with them; others are counted.
+/// The maximum number of faulty rows listed in a report; others are only counted.
 const KEPT: usize = 100;
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Check {
     /// The rows that were read.
     pub rows: u64,
-    /// The rows that the type does not read, or would write back otherwise.
+    /// The rows that the type cannot read, or would write back changed.
     pub faulty: u64,
-    /// The first hundred of them.
+    /// The first hundred faulty rows.
     pub faults: Vec<RowFault>,
-    /// Properties that the type does not know, and in how many rows. `update` keeps them, `replace` erases them.
+    /// Properties that the type does not have, and the number of rows with them. `update` keeps them,
+    /// `replace` deletes them.
     pub unknown: BTreeMap<String, u64>,
 }
 
-/// A row that a type does not read, or would write back otherwise.
+/// A row that a type cannot read, or would write back changed.
 #[derive(Clone)]
 pub struct RowFault {
     keys: (String, String),
-    /// What is wrong with it.
+    /// The fault of the row.
     pub fault: Fault,
 }
 
-/// What is wrong with a row.
+/// The fault of a row.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The type does not read it; the text says why, without values.
+    /// The type cannot read it; the text gives the reason, without values.
     Unreadable(String),
     /// It would be written under another key.
     Key,
-    /// Properties of it would be written otherwise.
+    /// Some of its properties would be written back changed.
     Properties(Vec<Difference>),
 }
 
-/// A property that would be written otherwise than it is stored.
+/// A property that would be written back changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {
-    /// Another type: the name, the stored type and the written one.
+    /// A different type: the name, the stored type and the written one.
     Type(String, &'static str, &'static str),
-    /// Another value of the same type.
+    /// A different value of the same type.
     Value(String),
     /// A property that the row does not have.
     Added(String),
 }
 
 impl RowFault {
-    /// The PartitionKey and the RowKey. They are in no message and no `Debug` output.
+    /// The PartitionKey and the RowKey. No message and no `Debug` output contains them.
     pub fn keys(&self) -> (&str, &str) {
         (&self.keys.0, &self.keys.1)
     }
@@ -70,9 +71,10 @@ impl fmt::Debug for RowFault {
 }
 
 impl Check {
-    /// Whether every row is read, and would be written back under the same key with the same types and values.
+    /// Returns whether every row can be read and would be written back under the same key with the same types
+    /// and values.
     ///
-    /// Properties that the type does not know are no fault, because `update` keeps them.
+    /// Properties that the type does not have are not a fault, because `update` keeps them.
     pub fn is_exact(&self) -> bool {
         self.faulty == 0
     }
@@ -108,9 +110,9 @@ impl fmt::Display for Check {
     }
 }
 
-/// Reads every row of a table as `E`, and compares what `E` would write with what is stored.
+/// Reads every row of a table as `E`, and compares what `E` would write with the stored row.
 ///
-/// Nothing is written. Costs a request for each 1,000 rows. Rows of other types in the table count as faults.
+/// Writes nothing. Costs a request for each 1,000 rows. Rows of other types in the table count as faults.
 pub async fn check<E: Entity>(table: &Table) -> Result<Check> {
     let mut report = Check::default();
     let mut rows = table.scan::<DynamicEntity>().stream();
@@ -153,7 +155,7 @@ fn difference(name: &str, stored: &Value, written: &Value) -> Option<Difference>
         return Some(Difference::Type(name.to_owned(), was, would_be));
     }
     let is_same = match (stored, written) {
-        // By their bits: no NaN equals another, and zeros have a sign.
+        // Compared bit by bit, because NaN does not equal itself, and zeros have a sign.
         (Value::Double(stored), Value::Double(written)) => stored.to_bits() == written.to_bits(),
         _ => stored == written,
     };

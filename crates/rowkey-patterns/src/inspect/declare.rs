@@ -1,4 +1,4 @@
-//! The struct that reads what an inspection found, as Rust source.
+//! Generates the Rust source of a struct that reads the inspected rows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use rowkey::edm::Type;
 
 use super::{Column, Inspection, counts};
 
-/// Words that cannot be the name of a field as they are.
+/// Keywords, which cannot be used as field names unchanged.
 const KEYWORDS: [&str; 22] = [
     "as", "async", "box", "break", "const", "do", "enum", "fn", "for", "if", "impl", "in", "loop",
     "match", "mod", "move", "mut", "priv", "ref", "type", "use", "where",
@@ -35,7 +35,7 @@ pub(super) fn declaration(found: &Inspection, name: &str) -> String {
     let _ = writeln!(out, "#[derive(Clone, Debug, PartialEq, rowkey::Entity)]");
     let keys = [format!("partition = {:?}", partition.0), format!("row = {:?}{case}", row.0)];
     let line = format!("#[entity({})]", keys.join(", "));
-    // As rustfmt breaks it.
+    // The line break that rustfmt would insert.
     let line = if line.len() > 100 {
         format!("#[entity(\n    {}\n)]", keys.join(",\n    "))
     } else {
@@ -72,7 +72,7 @@ pub(super) fn declaration(found: &Inspection, name: &str) -> String {
     out
 }
 
-/// The library that wrote the rows, where their types tell it.
+/// The library that wrote the rows, if their types reveal it.
 #[derive(Clone, Copy, PartialEq)]
 enum Profile {
     AzureDataTables,
@@ -86,11 +86,11 @@ impl Profile {
         let is_typed = columns().any(|column| typed.iter().any(|edm| column.has(*edm)));
         let is_mixed = |column: &Column| column.has(Type::Int32) && column.has(Type::Double);
         match () {
-            // Dates and GUIDs as text, and nothing that has to be annotated.
+            // Dates and GUIDs are text, and no type needs an annotation.
             () if !is_typed && columns().any(|column| column.text().is_some()) => {
                 Some(Self::AzureDataTables)
             }
-            // A number is an Int32 where it is whole, beside fractions or beside annotated types.
+            // A number is an Int32 if it is whole, beside fractions or beside annotated types.
             () if columns().any(|column| is_mixed(column) && (is_typed || column.has_parts)) => {
                 Some(Self::JavaScript)
             }
@@ -107,7 +107,7 @@ impl Profile {
 }
 
 impl Column {
-    /// The type of its values, if all are text of one.
+    /// The type of its values, if all are text in the format of one type.
     fn text(&self) -> Option<&'static str> {
         match self.present {
             0 => None,
@@ -118,7 +118,7 @@ impl Column {
     }
 }
 
-/// The type that reads every value of a column, and what it is stored as, if not what the profile says.
+/// The type that reads every value of a column, and its stored type if that is not the profile's default.
 fn rust(column: &Column, profile: Option<Profile>) -> (&'static str, Option<&'static str>) {
     let numbers = [Type::Int32, Type::Int64, Type::Double];
     let are_numbers = numbers.iter().filter(|edm| column.has(**edm)).count() == column.types.len();
@@ -128,9 +128,9 @@ fn rust(column: &Column, profile: Option<Profile>) -> (&'static str, Option<&'st
                 ("f64", None)
             }
             () if column.has(Type::Int64) => ("i64", profile.map(|_| "Int64")),
-            // Integers, some of which were too large for an Int32 of a library that has no Int64.
+            // Integers, some of them too large for an Int32, from a library without Int64.
             () if column.has(Type::Double) => ("i64", Some("Double")),
-            // The profile stores it as an Int32, and a later one may be larger.
+            // The profile stores it as an Int32, and later values may be larger.
             () if profile.is_some() => ("i64", None),
             () => ("i32", None),
         };
@@ -150,7 +150,7 @@ fn rust(column: &Column, profile: Option<Profile>) -> (&'static str, Option<&'st
     (rust, None)
 }
 
-/// A name that no other field has, from a text in `snake_case`.
+/// A field name derived from a text in `snake_case`, different from all other field names.
 fn field(snake: &str, taken: &mut BTreeSet<String>) -> String {
     let mut name = if KEYWORDS.contains(&snake) {
         format!("r#{snake}")

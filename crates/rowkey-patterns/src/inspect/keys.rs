@@ -1,6 +1,7 @@
-//! The formats that keys seem to have: their parts, the separators between them, and the template that makes them all.
+//! Detects the format of keys: their parts, the separators between them, and a template that produces all of
+//! them.
 
-/// Separators, tried in this order. A hyphen is one only where it is no part of a GUID or a date.
+/// Separators, tried in this order. A hyphen counts only if it is not part of a GUID or a date.
 const SEPARATORS: [char; 6] = ['|', ';', ',', '~', '_', ' '];
 
 /// Describes a key: `guid`, `GUID`, `date`, `text_number:6`. `number:6` is padded to six digits.
@@ -12,12 +13,12 @@ pub(super) fn format(key: &str) -> String {
     each.collect()
 }
 
-/// The parts of a key, each with the separator behind it.
+/// The parts of a key, each with the separator after it.
 fn split(key: &str) -> Vec<(&str, Option<char>)> {
     let is_one = known(key).is_some();
     let has_known = |separator| key.split(separator).any(|part| known(part).is_some());
     let separator = SEPARATORS.into_iter().find(|separator| key.contains(*separator));
-    // A colon and a hyphen stand in dates, too.
+    // Colons and hyphens also occur in dates.
     let separator = separator.or_else(|| key.contains(':').then_some(':'));
     let separator = separator.or_else(|| (key.contains('-') && has_known('-')).then_some('-'));
     let Some(separator) = separator.filter(|_| !is_one) else { return vec![(key, None)] };
@@ -33,7 +34,7 @@ fn split(key: &str) -> Vec<(&str, Option<char>)> {
     parts.collect()
 }
 
-/// A type, and what stands behind the colon of a part of a template: `u32` and `:6`.
+/// A type, and the format after the colon in a template part: `u32` and `:6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Notation {
     rust: &'static str,
@@ -43,14 +44,14 @@ struct Notation {
 /// A part that all keys of a sample have.
 #[derive(Clone, Debug)]
 struct Part {
-    /// What reads and writes it in all keys, the most telling first. None is left for text.
+    /// The notations that read and write the part in all keys, the most specific first. Empty for text.
     notations: Vec<Notation>,
-    /// Whether text of it needs no escape.
+    /// Whether its text needs no escape.
     plain: bool,
     separator: Option<char>,
 }
 
-/// What all keys of a sample have in common.
+/// The common format of all keys of a sample.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
     parts: Vec<Part>,
@@ -58,7 +59,7 @@ pub(super) struct Shape {
     differs: bool,
 }
 
-/// Reads the keys of a sample. The first key is kept while it does.
+/// Reads the keys of a sample. Keeps the first key while reading.
 #[derive(Default)]
 pub(super) struct Shaping {
     first: Option<String>,
@@ -100,12 +101,12 @@ impl Shaping {
 }
 
 impl Shape {
-    /// The template of these keys and its fields with their types, named after `name`. Text, unless several keys agree
-    /// on parts that are more.
+    /// The template of these keys, and its fields with their types, named after `name`. The key is one text
+    /// field unless several keys agree on more specific parts.
     pub(super) fn template(&self, name: &str) -> (String, Vec<(String, &'static str)>) {
         let text = || (format!("{{{name}}}"), vec![(name.to_owned(), "String")]);
         let is_typed = self.parts.iter().any(|part| !part.notations.is_empty());
-        // Text in front of others is written as it is if nothing of it is escaped, and ends at these alone.
+        // A text part before another part must need no escape, and end at one of these separators.
         let is_safe = self.parts.iter().all(|part| {
             let ends =
                 part.separator.is_none_or(|end| matches!(end, '_' | ':' | '|' | ',' | ';' | '-'));
@@ -139,7 +140,7 @@ impl Shape {
 const INSTANT: &str = "rowkey::edm::DateTime";
 const GUID: &str = "rowkey::edm::Guid";
 
-/// What reads a part and writes it again, the most telling first.
+/// The notations that read a part and write it back unchanged, the most specific first.
 fn notations(part: &str) -> Vec<Notation> {
     let mut all = Vec::new();
     let mut add = |rust, words: String| all.push(Notation { rust, words });
@@ -188,7 +189,7 @@ fn notations(part: &str) -> Vec<Notation> {
     all
 }
 
-/// The format of a part that is more than text.
+/// The format of a part that is more specific than text.
 fn known(part: &str) -> Option<String> {
     if part.is_empty() {
         return Some("empty".to_owned());
@@ -216,7 +217,7 @@ fn known(part: &str) -> Option<String> {
     None
 }
 
-/// Whether the letters of a hexadecimal text are upper case; `None` for another text, or a mixture.
+/// Returns whether the letters of a hexadecimal text are upper case; `None` for other text or mixed case.
 fn case(text: &str) -> Option<bool> {
     let letters = text.bytes().filter(u8::is_ascii_alphabetic);
     let upper = letters.clone().all(|byte| matches!(byte, b'A'..=b'F'));
@@ -247,10 +248,10 @@ fn guid(part: &str) -> Option<String> {
     Some(format!("{spelling}{form}"))
 }
 
-/// A number of digits alone. Instants are told by their length and their first digits.
+/// The format of a number of digits only. Instants are detected by their length and first digits.
 fn number(digits: &str) -> String {
     match (digits.len(), digits.as_bytes()) {
-        // .NET ticks of the years 1901 to 2218, and what is left of them until the year 10000.
+        // .NET ticks of the years 1901 to 2218, and inverted ticks.
         (18, [b'6', ..]) => "ticks:unpadded".to_owned(),
         (19, [b'0', b'6', ..]) => "ticks".to_owned(),
         (19, [b'2', b'4' | b'5', ..]) => "ticks:desc".to_owned(),
@@ -315,7 +316,7 @@ mod tests {
                 &["a_2024-05-06T07:08:09Z", "b_2024-05-06T07:08:09Z"],
                 "{row_1}_{row_2:iso} String DateTime",
             ),
-            // One key says too little, and text that is escaped is not told apart.
+            // A single key proves too little, and escaped text is not recognised.
             (&["42"], "{row} String"),
             (&["42", "42"], "{row} String"),
             (&["a", "b"], "{row} String"),

@@ -1,8 +1,9 @@
-//! What a table holds that another program fills, and whether a type fits it.
+//! Reports the contents of a table that another program fills, and checks whether a type fits its rows.
 //!
-//! [`inspect`] samples a table and reports the property types of each column, how often it is absent, the sizes, and the
-//! formats of the keys. [`Inspection::declaration`] prints the struct that reads them. [`check`](fn@check) reads every row as a type
-//! and says which would be written back otherwise. Both only read.
+//! [`inspect`] samples a table and reports the property types of each column, how often it is absent, the
+//! sizes, and the formats of the keys. [`Inspection::declaration`] prints the struct that reads them.
+//! [`check`](fn@check) reads every row as a type and reports the rows that it would write back changed. Both
+//! only read.
 //!
 //! ```
 //! use rowkey::{DynamicEntity, Entity, StorageAccount};
@@ -47,41 +48,42 @@ use rowkey::{DynamicEntity, Property, Result, Table};
 
 pub use check::{Check, Difference, Fault, RowFault, check};
 
-/// What a sample of a table showed.
+/// The result of sampling a table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The rows that were read.
     pub rows: u64,
-    /// Whether these were all rows of the table.
+    /// Whether these are all rows of the table.
     pub complete: bool,
-    /// How many PartitionKeys have which format, such as `text`, `number:10` or `guid-guid`.
+    /// The number of PartitionKeys in each format, such as `text`, `number:10` or `guid-guid`.
     pub partition_keys: BTreeMap<String, u64>,
-    /// How many RowKeys have which format.
+    /// The number of RowKeys in each format.
     pub row_keys: BTreeMap<String, u64>,
     /// The properties by name.
     pub columns: BTreeMap<String, Column>,
-    /// What all PartitionKeys have in common, and all RowKeys.
+    /// The common format of all PartitionKeys, and of all RowKeys.
     shapes: [keys::Shape; 2],
 }
 
-/// A property, as the rows of a sample have it.
+/// A property in the rows of a sample.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Column {
-    /// The rows that have it.
+    /// The number of rows that have it.
     pub present: u64,
-    /// How many rows have it as which type, by the type's name (`Edm.Int32`).
+    /// The number of rows for each stored type, by the type's name (`Edm.Int32`).
     pub types: BTreeMap<&'static str, u64>,
-    /// The most bytes that a value of it takes; a character of text takes two.
+    /// The size of the largest value in bytes; a character of text takes two.
     pub max_bytes: usize,
-    /// Whether a Double of it has a fraction, or is beyond what an `i64` holds exactly.
+    /// Whether a Double value has a fraction, or is beyond the integers that an `i64` and a Double both hold
+    /// exactly.
     pub fractions: bool,
-    /// How many texts are dates, spelled as `#[entity(as = "String")]` on a `DateTime` writes them.
+    /// The number of texts that are dates in the format of `#[entity(as = "String")]` on a `DateTime`.
     pub dates: u64,
-    /// How many texts are GUIDs, spelled as `#[entity(as = "String")]` on a `Guid` writes them.
+    /// The number of texts that are GUIDs in the format of `#[entity(as = "String")]` on a `Guid`.
     pub guids: u64,
-    /// Whether a Double of it has a fraction.
+    /// Whether a Double value has a fraction.
     has_parts: bool,
 }
 
@@ -92,7 +94,7 @@ impl Column {
         self.max_bytes = self.max_bytes.max(size(value));
         match value {
             Value::Double(double) => {
-                // The fraction of an infinity and of NaN is no zero either.
+                // The fraction of an infinity or NaN is not zero either.
                 self.fractions |= double.fract() != 0.0 || double.abs() > 9_007_199_254_740_992.0;
                 self.has_parts |= double.is_finite() && double.fract() != 0.0;
             }
@@ -109,7 +111,7 @@ impl Column {
     }
 }
 
-/// Whether the text is what a field of this type, stored as text, writes of what it reads.
+/// Returns whether a field of this type, stored as text, writes back exactly this text.
 fn is_spelled_as<P: Property>(text: &Value) -> bool {
     let column = rowkey::Column::<P>::named("").stored_as(Type::String);
     let read = column.from_value(text.as_ref());
@@ -127,9 +129,9 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Reads up to `rows` rows of a table, from its beginning, and reports what they hold.
+/// Reads up to `rows` rows from the beginning of a table, and reports their keys and properties.
 ///
-/// Costs a request for each 1,000 rows. No value is kept, apart from formats, types and sizes.
+/// Costs a request for each 1,000 rows. Keeps no values, only formats, types and sizes.
 pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
     let mut found = Inspection { complete: true, ..Inspection::default() };
     let mut shapes = [keys::Shaping::default(), keys::Shaping::default()];
@@ -157,12 +159,13 @@ pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
 }
 
 impl Inspection {
-    /// The struct that reads these rows, as Rust source that compiles.
+    /// Generates the struct that reads these rows, as Rust source that compiles.
     ///
-    /// Where all keys that were read agree on a format, the templates have its parts with their types; other keys are text
-    /// in a field of their own, and comments name the formats. A column that some rows lack is an `Option`. Where rows
-    /// differ in type, the field has the type that reads all of them, and `as` says what it is stored as. Rows whose types
-    /// tell that `azure_data_tables` 0.21 or JavaScript wrote them make a type with that `compat`.
+    /// If all keys that were read agree on a format, the templates have its parts with their types; otherwise
+    /// the key is one text field, and comments name the formats. A column that some rows lack is an `Option`.
+    /// If rows differ in type, the field has the type that reads all of them, and `as` names the stored type.
+    /// Rows whose types show that `azure_data_tables` 0.21 or JavaScript wrote them produce a type with that
+    /// `compat`.
     pub fn declaration(&self, name: &str) -> String {
         declare::declaration(self, name)
     }

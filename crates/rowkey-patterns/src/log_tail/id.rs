@@ -1,4 +1,4 @@
-//! What tells the entries of a log apart: a time and a tie-breaker.
+//! The id of a log entry: a time and a tie-breaker.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::KeyPart;
@@ -6,28 +6,28 @@ use rowkey::key::{KeyReadError, KeyWriter, PartFormat};
 
 use super::DIGITS;
 
-/// The time of an entry and what tells it from others of the same tick, as a part of a row template,
-/// `{id}` or `log_{id}`.
+/// The time of an entry and a tie-breaker for entries of the same tick, as a part of a row template: `{id}`
+/// or `log_{id}`.
 ///
 /// Written as 19 digits of inverted ticks, `_`, and the tie-breaker. It also reads, and writes back
-/// as they were, the rows that programs for .NET write: ticks alone, or ticks and a GUID. Where
-/// another part follows, as in `{id}_{line:3}`, the `_` before the tie-breaker is escaped, `^~`.
+/// unchanged, the rows that .NET programs write: only ticks, or ticks and a GUID. If another part follows, as
+/// in `{id}_{line:3}`, the `_` before the tie-breaker is escaped as `^~`.
 ///
-/// Two ids are equal when they make the same RowKey. [`LogTail::next_id`](super::LogTail::next_id)
-/// makes those of new entries.
+/// Two ids are equal if they produce the same RowKey. [`LogTail::next_id`](super::LogTail::next_id) creates
+/// ids for new entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryId {
     at: DateTime<Utc>,
-    /// All that follows the ticks.
+    /// All characters after the ticks.
     rest: String,
 }
 
 impl EntryId {
-    /// The id of an entry of this time (cut to 100 ns), with a tie-breaker that no other entry of
-    /// the same tick has: the number of an order, the name of the writer, a GUID.
+    /// Creates an id from a time (truncated to 100 ns) and a tie-breaker that is unique among the entries of
+    /// the same tick: an order number, the name of the writer, a GUID.
     ///
-    /// An entry whose tie-breaker has characters that keys must not contain (`/ \ # ?`, control
-    /// characters) is refused when it is written.
+    /// Writing an entry fails if its tie-breaker contains characters that are invalid in keys (`/ \ # ?`,
+    /// control characters).
     ///
     /// ```
     /// use rowkey::Entity;
@@ -51,7 +51,7 @@ impl EntryId {
         self.at
     }
 
-    /// What follows the ticks and one `_` or `-`; empty if nothing does.
+    /// The text after the ticks and one `_` or `-`; empty if there is none.
     pub fn tie_breaker(&self) -> &str {
         self.rest.strip_prefix(['_', '-']).unwrap_or(&self.rest)
     }

@@ -1,12 +1,12 @@
 //! Log tail: the newest entries of a partition first, without a scan.
 //!
-//! Keys sort ascending, so the RowKey of an entry is the time that is *left*: .NET's
-//! `DateTime.MaxValue.Ticks` (3155378975999999999) minus the ticks of 100 ns of the entry, 19 digits,
-//! and then what tells apart the entries of one tick.
+//! Keys sort ascending, so the RowKey of an entry begins with inverted time: .NET's `DateTime.MaxValue.Ticks`
+//! (3155378975999999999) minus the entry's ticks of 100 ns, in 19 digits. A tie-breaker for entries of the
+//! same tick follows.
 //!
-//! - [`LogTail`]: append, the newest `n`, since a time, between times
+//! - [`LogTail`]: appends entries; reads the newest `n`, those since a time, or those between two times
 //! - [`EntryId`]: time and tie-breaker, as a part of a row template
-//! - [`Tail`]: read on, oldest first, from a [`Position`] that is stored between runs
+//! - [`Tail`]: continues reading, oldest first, from a [`Position`] that is stored between runs
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
@@ -56,21 +56,21 @@ pub use tail::{Batch, Tail};
 
 use crate::unique;
 
-/// Digits of inverted ticks.
+/// The number of digits of inverted ticks.
 const DIGITS: usize = 19;
 
-/// A table whose entries are appended with their time and read newest first.
+/// A log in a table: entries are appended with their time and read newest first.
 ///
-/// It works with every entity whose row template begins with the inverted time, after a literal
-/// head if there is one: `{id}` with an [`EntryId`], or `{at:desc}_{seq}` with a date and a
-/// tie-breaker of your own. Entries are never changed, and are told apart by their keys alone.
+/// Works with every entity whose row template begins with the inverted time, optionally after a literal
+/// prefix: `{id}` with an [`EntryId`], or `{at:desc}_{seq}` with a date and your own tie-breaker. Entries are
+/// never changed, and are distinguished by their keys only.
 ///
-/// Clones are the same writer: none of them gives an id twice.
+/// Clones are the same writer and never produce the same id twice.
 ///
 /// The guide's section is
 /// [Log tail pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#log-tail-pattern).
-/// Azure Cosmos DB for Table does not return entities in the order of their keys, so what is said
-/// of order here does not hold there.
+/// Azure Cosmos DB for Table does not return entities in key order, so the ordering guarantees do not hold
+/// there.
 #[derive(Clone, Debug)]
 pub struct LogTail {
     table: Table,
@@ -85,13 +85,13 @@ struct Writer {
 }
 
 impl LogTail {
-    /// A log in this table, and a writer of it with a random name.
+    /// Creates a log in this table, and a writer with a random name.
     pub fn new(table: Table) -> Self {
         Self::with_name(table, unique::name())
     }
 
-    /// The same log, and a writer of it with this name, which ends each RowKey that it makes. No
-    /// other writer that runs at the same time may have it.
+    /// Sets the writer's name, which ends each RowKey that it creates. No other writer that runs at the same
+    /// time may have the same name.
     #[must_use = "the log itself does not change"]
     pub fn with_writer(&self, name: impl Into<String>) -> Self {
         Self::with_name(self.table.clone(), name.into())
@@ -106,10 +106,10 @@ impl LogTail {
         &self.table
     }
 
-    /// The id of an entry that is made now: the time of the account's clock, and this writer's name.
+    /// Creates the id of a new entry: the time of the account's clock, and this writer's name.
     ///
-    /// The ids of a writer are at least a tick apart and in the order in which they were made, even
-    /// when the clock stands still or is set back; then their times run ahead of it.
+    /// The ids of a writer ascend, at least a tick apart, even if the clock stands still or is set back; then
+    /// their times run ahead of the clock.
     pub fn next_id(&self) -> EntryId {
         let now = ticks_of(self.table.account().clock().now());
         let following = |last: i64| now.max(last + 1);
@@ -121,16 +121,16 @@ impl LogTail {
         EntryId::new(time_of(following(last)), &self.writer.name)
     }
 
-    /// Stores an entry. Calling it again with the same entry, after an error or a crash, stores
-    /// nothing twice: its tie-breaker was chosen when it was made, so a row that is there already is
-    /// this entry. One request, and one more when the row is there already.
+    /// Stores an entry. Calling it again with the same entry, after an error or a crash, does not store it
+    /// twice: the tie-breaker is part of the entry, so an existing row with its key is this entry. One
+    /// request, and one more if the row already exists.
     ///
-    /// Fails with [`ErrorKind::AlreadyExists`] if another entry has its keys, which ids of
-    /// [`next_id`](Self::next_id) never have, and with [`ErrorKind::Invalid`] if the RowKey does not
-    /// begin with inverted ticks. After an outcome that is unknown, append the same entry again.
+    /// Fails with [`ErrorKind::AlreadyExists`] if another entry has its keys, which cannot happen with ids
+    /// from [`next_id`](Self::next_id), and with [`ErrorKind::Invalid`] if the RowKey does not begin with
+    /// inverted ticks. After an unknown outcome, append the same entry again.
     pub fn append<E: Entity>(&self, entry: &E) -> impl Future<Output = Result<()>> + Send {
         let is_log = starts_with_ticks(entry);
-        // Made here so that the future does not hold the entry.
+        // Created here so that the future does not hold the entry.
         let insert = is_log.then(|| self.table.insert_once(entry));
         async move {
             let Some(insert) = insert else {
@@ -143,10 +143,10 @@ impl LogTail {
         }
     }
 
-    /// The newest `n` entries of a partition, newest first; fewer if there are no more.
+    /// Returns the newest `n` entries of a partition, newest first; fewer if there are no more.
     ///
-    /// One request for up to 1,000 that the service sends in one page; it may send fewer, and then
-    /// the rest is asked for.
+    /// One request for up to 1,000 entries if the service returns them in one page; it may return fewer, and
+    /// then the rest takes more requests.
     pub async fn latest<E>(&self, partition: Partition<E>, n: u64) -> Result<Vec<Stored<E>>>
     where
         E: Entity + Send + 'static,
@@ -154,8 +154,8 @@ impl LogTail {
         self.since(partition, DateTime::MIN.to_chrono()).take(n).all().await
     }
 
-    /// The entries of this time and later, newest first, as a query: filter it, project it, read it
-    /// page by page, resume it.
+    /// Queries the entries of this time and later, newest first. The query can be filtered, projected, read
+    /// page by page and resumed.
     pub fn since<E>(&self, partition: Partition<E>, time: chrono::DateTime<Utc>) -> Query<E>
     where
         E: Entity + Send + 'static,
@@ -163,9 +163,9 @@ impl LogTail {
         self.table.query(slice(partition, ticks_of(time), DateTime::MAX.ticks() + 1))
     }
 
-    /// The entries from the first time on and before the second, newest first, as a query.
+    /// Queries the entries from the first time (inclusive) to the second (exclusive), newest first.
     ///
-    /// Both times count as they are stored, in whole ticks.
+    /// Both times are compared as stored, in whole ticks.
     pub fn between<E>(
         &self,
         partition: Partition<E>,
@@ -178,9 +178,8 @@ impl LogTail {
         self.table.query(slice(partition, from, to))
     }
 
-    /// Reads a partition on from its oldest entry, oldest first, as far as it has settled: up to
-    /// entries that are at least this old. See [`Tail`] for what is guaranteed, and how to choose
-    /// `settle`.
+    /// Reads a partition from its oldest entry, oldest first, up to the entries that have settled: those at
+    /// least `settle` old. See [`Tail`] for the guarantee, and for choosing `settle`.
     pub fn tail<E>(&self, partition: Partition<E>, settle: Duration) -> Tail<E>
     where
         E: Entity + Send + 'static,
@@ -189,13 +188,13 @@ impl LogTail {
     }
 }
 
-/// The rows of the ticks from `from` on and before `to`: later times have lesser rows.
+/// The rows with ticks from `from` (inclusive) to `to` (exclusive): later times have smaller RowKeys.
 fn slice<E: Entity>(partition: Partition<E>, from: i64, to: i64) -> Partition<E> {
     let (first, end) = (row_of::<E>(to - 1), row_of::<E>(from - 1));
     partition.row_keys(&*first..&*end)
 }
 
-/// The text before the ticks.
+/// The literal text before the ticks.
 fn head<E: Entity>() -> &'static str {
     const {
         assert!(
@@ -209,12 +208,12 @@ fn head<E: Entity>() -> &'static str {
     }
 }
 
-/// Where the rows of a tick begin: head and inverted ticks, without a tie-breaker.
+/// The smallest RowKey of a tick: prefix and inverted ticks, without a tie-breaker.
 fn row_of<E: Entity>(ticks: i64) -> String {
     format!("{}{:0DIGITS$}", head::<E>(), DateTime::MAX.ticks() - ticks)
 }
 
-/// The ticks that a RowKey says.
+/// Parses the ticks in a RowKey.
 fn ticks_in<E: Entity>(row_key: &str) -> Option<i64> {
     let digits = row_key.strip_prefix(head::<E>())?.get(..DIGITS)?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -224,15 +223,15 @@ fn ticks_in<E: Entity>(row_key: &str) -> Option<i64> {
     DateTime::from_ticks(DateTime::MAX.ticks() - inverted).ok().map(DateTime::ticks)
 }
 
-/// Whether the RowKey of an entry is one of a log. A key that cannot be is left to the insert, which
-/// says why.
+/// Returns whether the RowKey of an entry begins with ticks. For an invalid key returns `true`: the insert
+/// then fails with the reason.
 fn starts_with_ticks<E: Entity>(entry: &E) -> bool {
     let mut row_key = KeyWriter::new();
     entry.row_key(&mut row_key);
     row_key.finish().map_or(true, |row_key| ticks_in::<E>(&row_key).is_some())
 }
 
-/// Ticks as .NET counts them. Times that the service cannot store count as the nearest it can.
+/// Ticks as .NET counts them. Times that the service cannot store are clamped.
 fn ticks_of(time: chrono::DateTime<Utc>) -> i64 {
     match DateTime::try_from(time) {
         Ok(time) => time.ticks(),

@@ -1,4 +1,4 @@
-//! How far a log has been read.
+//! The position of a reader in a log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,19 +6,18 @@ use std::str::FromStr;
 use rowkey::edm::DateTime;
 use rowkey::{Error, ErrorKind, Result};
 
-/// How far a [`Tail`](super::Tail) has read: everything before this place was handed over.
+/// How far a [`Tail`](super::Tail) has read: all entries before this position were returned.
 ///
-/// Text (`to_string` and `parse`) of some 40 characters, and for a while a RowKey more, however long
-/// the log is. It is bound to the partition that it came from. It may contain a key, so treat it as
-/// you treat the data.
+/// Serialized as text (`to_string` and `parse`) of some 40 characters, at times plus a RowKey, however long
+/// the log is. It is bound to the partition that it came from. It may contain a key, so protect it like the
+/// data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// What the place is in: a hash of the table, the partition and the head of the rows.
+    /// A hash of the table, the partition and the literal prefix of the rows.
     pub(super) log: u64,
     /// All earlier ticks have been read.
     pub(super) ticks: i64,
-    /// Of this tick, the rows up to this one have been read, too. It is set only within a tick that
-    /// has more entries than a batch.
+    /// The last row read of this tick. Set only within a tick that has more entries than a batch.
     pub(super) after: Option<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Reading on: the entries of a log in the order in which they were made.
+//! Reads the entries of a log in the order in which they were created, continuing from a position.
 //!
-//! The rows are stored newest first and are read in that order, so a slice of time is read at once
-//! and turned round. One that holds more than a batch is cut where the batch that was read begins,
-//! and what lies before is tried, and so on back to the oldest; the cuts are remembered, so that each
-//! slice on the way forward is one request.
+//! Rows are stored newest first and read in that order, so a slice of time is read as a whole and reversed. A
+//! slice that holds more than a batch is cut where the batch that was read begins, the earlier part is tried
+//! next, and so on back to the oldest entry. The cuts are kept, so that each slice on the way forward costs
+//! one request.
 
 use std::fmt;
 use std::ops::Bound;
@@ -18,60 +18,60 @@ use super::position::Position;
 use super::{head, row_of, slice, ticks_in, ticks_of};
 use crate::hash::fnv1a;
 
-/// How many entries a batch has at most, unless it is said otherwise.
+/// The default maximum number of entries in a batch.
 const BATCH: usize = 500;
 
-/// After this many cuts the time before is halved as well: a backlog of millions must not be walked
-/// through before its first batch. This bounds the cuts, too: 62 halvings make a tick of all time.
+/// After this many cuts, the remaining time is also halved, so that a backlog of millions is not read
+/// completely before the first batch. This also bounds the cuts: 62 halvings reduce all of time to one tick.
 const HALVE_AFTER: usize = 8;
 
-/// Reads a partition of a log on, oldest entry first, from a [`Position`] that the consumer stores.
+/// Reads a partition of a log, oldest entry first, from a [`Position`] that the consumer stores.
 ///
 /// # What is guaranteed
 ///
-/// Entries come in the order of their times, and those of one tick in the order of their keys.
-/// From the first position to the last, **an entry comes exactly once if it is in the table before
-/// the reader's clock shows its time plus `settle`**; one that is stored later never comes.
+/// Entries are returned in the order of their times, and within one tick in key order. From the first
+/// position to the last, **an entry is returned exactly once if it is in the table before the reader's clock
+/// shows its time plus `settle`**; an entry stored later is never returned.
 ///
-/// An entry's time is that of its writer's clock when its id was made. So `settle` has to cover all
-/// that lies between that moment and the reader's, added up:
+/// An entry's time is that of its writer's clock when its id was created. So `settle` must be at least the
+/// sum of:
 ///
-/// - how long a writer takes from the id to the end of the write, repetitions included: at most the
-///   [`timeout`](rowkey::ClientOptions::timeout) of its client, 60 seconds by default, if it appends
-///   at once; and longer if it appends again after an unknown outcome;
-/// - how far a writer's clock may be behind the reader's.
+/// - the time that a writer takes from creating the id to the end of the write, including retries: at most
+///   the [`timeout`](rowkey::ClientOptions::timeout) of its client, 60 seconds by default, if it appends at
+///   once; longer if it appends again after an unknown outcome;
+/// - the time by which a writer's clock may be behind the reader's.
 ///
-/// A writer whose clock is *ahead* loses nothing: its entries come that much later. Entries that are
-/// stored with old times on purpose, such as imports, are for
+/// If a writer's clock is *ahead*, no entry is lost; its entries are returned correspondingly later. Read
+/// entries that are stored with old times on purpose, such as imports, with
 /// [`LogTail::between`](super::LogTail::between).
 ///
-/// A batch that was handed over comes again if its position was not stored before the consumer died:
-/// store the position together with what is made of the batch, or make processing idempotent.
+/// If a consumer dies before it stores the position of a batch, it gets that batch again: store the position
+/// together with the results of the batch, or make processing idempotent.
 ///
-/// # What it costs
+/// # Cost
 ///
-/// One request when there is nothing new, or at most a batch. A longer backlog is read about twice,
-/// a batch a request: once back to its beginning and once forward. In memory are one batch and a few
-/// kilobytes, however long the backlog is.
+/// One request if there is nothing new or at most one batch. A longer backlog is read about twice, one batch
+/// per request: once back to its beginning and once forward. Memory holds one batch and a few kilobytes,
+/// however long the backlog is.
 #[must_use = "a tail reads nothing until `next_batch`"]
 pub struct Tail<E> {
     table: Table,
     partition: Partition<E>,
     settle: Duration,
     batch: usize,
-    /// Where the slices end that were cut off before what has settled; the next one is the last.
+    /// The ends of the slices that were cut off, before the settled end; the next one is last.
     cuts: Vec<i64>,
     position: Position,
-    /// Why nothing can be read.
+    /// Why reading is impossible.
     refused: Option<&'static str>,
 }
 
-/// Some entries of a log, oldest first, and the position after them.
+/// Entries of a log, oldest first, and the position after them.
 #[derive(Clone, Debug)]
 pub struct Batch<E> {
     /// The entries, at least one.
     pub entries: Vec<Stored<E>>,
-    /// Where to go on. Store it when the entries have been dealt with.
+    /// The position after the entries. Store it when they have been processed.
     pub position: Position,
 }
 
@@ -84,7 +84,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
         Self { table, partition, settle, batch: BATCH, cuts: Vec::new(), position, refused: None }
     }
 
-    /// Goes on at this position, which must come from the same partition of the same table.
+    /// Continues from this position, which must come from the same partition of the same table.
     pub fn resume(mut self, position: Position) -> Self {
         if position.log == self.position.log {
             self.position = position;
@@ -95,14 +95,14 @@ impl<E: Entity + Send + 'static> Tail<E> {
         self
     }
 
-    /// Goes on at the entries of this time and later.
+    /// Starts with the entries of this time and later.
     pub fn start_at(mut self, time: chrono::DateTime<Utc>) -> Self {
         self.position.ticks = ticks_of(time);
         self.position.after = None;
         self
     }
 
-    /// How many entries a batch has at most, and about how many are in memory. Default: 500.
+    /// Sets the maximum number of entries in a batch, and approximately in memory. Default: 500.
     pub fn batch_size(mut self, entries: usize) -> Self {
         if entries == 0 {
             self.refused = Some("a batch has at least 1 entry");
@@ -111,23 +111,23 @@ impl<E: Entity + Send + 'static> Tail<E> {
         self
     }
 
-    /// How far it has read. Also after `None` it may be further than the last batch: where there was
-    /// nothing is not read again.
+    /// The current position. After `None` it may be past the last batch, because empty ranges are not read
+    /// again.
     pub fn position(&self) -> &Position {
         &self.position
     }
 
-    /// The next entries, or `None` when all that had settled when it was called was handed over; more
-    /// may come later.
+    /// Returns the next entries, or `None` if all entries that had settled at the time of the call were
+    /// returned; more may settle later.
     ///
-    /// It does not wait: sleep on [`Table::account`]'s clock before you ask again. After an error
-    /// the same entries are asked for again.
+    /// It does not wait: sleep on [`Table::account`]'s clock before the next call. After an error, the next
+    /// call requests the same entries again.
     pub async fn next_batch(&mut self) -> Result<Option<Batch<E>>> {
         if let Some(what) = self.refused {
             return Err(Error::refused(ErrorKind::Invalid, what).of("Tail", self.table.name()));
         }
-        // What has settled is asked once. A clock that moves on between two requests would add a slice of
-        // its own after each, and the end would never be reached.
+        // Read the clock once. With a clock that advances between requests, each request would be followed by
+        // a new slice, and the loop would never end.
         let settled = self.settled();
         while self.position.ticks < settled {
             let entries = match self.position.after.clone() {
@@ -141,20 +141,20 @@ impl<E: Entity + Send + 'static> Tail<E> {
         Ok(None)
     }
 
-    /// The first tick that has not settled yet, by the account's clock. The tick that the clock shows
-    /// may still get entries, so it is the first with a `settle` of zero.
+    /// The first tick that has not settled, by the account's clock. The current tick may still get entries,
+    /// so with a `settle` of zero it is the first.
     fn settled(&self) -> i64 {
         let now = self.table.account().clock().now();
         let settle = TimeDelta::from_std(self.settle).unwrap_or(TimeDelta::MAX);
         now.checked_sub_signed(settle).map_or(DateTime::MIN.ticks(), ticks_of)
     }
 
-    /// Reads the slice that follows; nothing if it held too much and was cut.
+    /// Reads the next slice; returns nothing if it was too large and was cut.
     async fn slice_until(&mut self, settled: i64) -> Result<Vec<Stored<E>>> {
         let from = self.position.ticks;
         while self.cuts.pop_if(|cut| *cut <= from).is_some() {}
         let to = self.cuts.last().map_or(settled, |cut| settled.min(*cut));
-        // One more than a batch tells whether that is all.
+        // One more than a batch shows whether the slice is complete.
         let most = self.batch.saturating_add(1);
         let mut rows = self.read(slice(self.partition.clone(), from, to), most).await?;
         match rows.last() {
@@ -162,22 +162,22 @@ impl<E: Entity + Send + 'static> Tail<E> {
                 self.cut(from, *oldest, to);
                 return Ok(Vec::new());
             }
-            // A single tick cannot be cut: its rows are in the order of their keys.
+            // A single tick cannot be cut: its rows are in key order.
             Some(_) if rows.len() > self.batch => {
                 rows.truncate(self.batch);
                 self.position.after = rows.last().map(|(_, row)| row.entity.row_key.clone());
             }
             _ => self.position.ticks = to,
         }
-        // A stable sort: the rows of one tick stay in the order of their keys.
+        // A stable sort: the rows of one tick stay in key order.
         rows.sort_by_key(|(ticks, _)| *ticks);
         Ok(rows.into_iter().map(|(_, row)| entry(row)).collect())
     }
 
-    /// Cuts a slice that holds more than a batch, whose newest entries reach back to `oldest`.
+    /// Cuts a slice that holds more than a batch. `oldest` is the oldest tick read.
     fn cut(&mut self, from: i64, oldest: i64, to: i64) {
-        // The tick of the oldest may have more entries than were read, so it lies before the cut; if
-        // all that were read are of the last tick, that tick is a slice of its own.
+        // The oldest tick may have more entries than were read, so it belongs to the part before the cut. If
+        // all entries read are of the last tick, that tick becomes its own slice.
         let cut = if oldest + 1 < to { oldest + 1 } else { oldest };
         self.cuts.push(cut);
         if self.cuts.len().is_multiple_of(HALVE_AFTER) {
@@ -185,7 +185,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
         }
     }
 
-    /// Reads on in a tick that holds more than a batch, by RowKey.
+    /// Continues, by RowKey, in a tick that holds more than a batch.
     async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Stored<E>>> {
         let ticks = self.position.ticks;
         let end = row_of::<E>(ticks - 1);
@@ -245,7 +245,7 @@ mod tests {
         let partition = Partition::<DynamicEntity>::new("p");
         let mut tail = Tail::new(account.table("log"), partition, Duration::ZERO);
         let (from, mut to) = (DateTime::MIN.ticks(), DateTime::MAX.ticks());
-        // The worst that can be: every slice but a tick is full to its last tick.
+        // The worst case: every slice except a single tick is full up to its last tick.
         while to - from > 1 {
             tail.cut(from, to - 1, to);
             let next = tail.cuts.last().copied().unwrap();

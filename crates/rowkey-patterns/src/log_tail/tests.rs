@@ -1,4 +1,4 @@
-//! Keys and positions of logs.
+//! Tests of the keys and positions of logs.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::key::{KeyReader, KeyWriter, PartFormat};
@@ -13,7 +13,7 @@ struct Line {
     id: EntryId,
 }
 
-/// Beside rows of other types.
+/// A log entry in a table with rows of other types.
 #[derive(Debug, Entity)]
 #[entity(partition = "{name}", row = "log_{at:desc}_{seq:3}")]
 struct Headed {
@@ -90,7 +90,7 @@ fn an_id_in_front_of_another_part_reads_back() {
     }
     let key = Split::key("web", EntryId::new(at, "w-1"), "7");
     assert_eq!(key.parts(), Ok(("web", "log_2518920287999999999^~w-1_7")));
-    // Of .NET: ticks, or ticks and a GUID, and a part of one's own.
+    // As .NET writes them: ticks, or ticks and a GUID; and with a custom suffix.
     for (id, tie_breaker) in [("2518920287999999999", ""), ("2518920287999999999-9c5b", "9c5b")] {
         let row_key = format!("log_{id}_7");
         let (name, read, line) = Split::parse_key("web", &row_key).unwrap();
@@ -157,7 +157,7 @@ fn times_become_ranges_of_rows() {
         filter(log.since(Headed::partition("p"), from)),
         "PartitionKey eq 'p' and RowKey ge 'log_0000000000000000000' and RowKey lt 'log_2518920288000000000'"
     );
-    // What cannot be stored is before or after all that can.
+    // Times that cannot be stored are before or after all that can.
     assert_eq!(
         filter(log.since(Headed::partition("p"), DateTime::<Utc>::MIN_UTC)),
         "PartitionKey eq 'p' and RowKey ge 'log_0000000000000000000' and RowKey lt 'log_2650467744000000000'"

@@ -1,4 +1,4 @@
-//! How far many queries are, as text that can be stored.
+//! The progress of many queries, as text that can be stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,30 +6,30 @@ use std::str::FromStr;
 use rowkey::{Continuation, Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// How far each query of a [`Parallel`](super::Parallel) is, from
+/// The progress of each query of a [`Parallel`](super::Parallel), from
 /// [`Results::checkpoint`](super::Results::checkpoint).
 ///
-/// Everything that was handed out is behind it, everything else is ahead. It grows with the queries
-/// that are begun and not finished, and with those that failed.
+/// Entities already returned lie before it, all others after it. Its size grows with the number of queries
+/// that are started but unfinished, and of those that failed.
 ///
-/// Store it as text (`to_string` and `parse`, or serde). It contains keys, so treat it as you treat
-/// the data. The default is the beginning.
+/// Store it as text (`to_string` and `parse`, or serde). It contains keys, so protect it like the data. The
+/// default is the beginning.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// How many queries were taken from the list. Those of them that are not open are finished.
+    /// The number of queries taken from the list. Those that are not open are finished.
     pub(super) begun: usize,
     /// A hash of those queries.
     pub(super) digest: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) open: Vec<Open>,
-    /// What is left of `take`.
+    /// The remaining count of `take`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) left: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) finished: bool,
 }
 
-/// A query that was begun and is not finished.
+/// A query that was started and is not finished.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Open {
     pub(super) query: usize,
@@ -37,25 +37,24 @@ pub(super) struct Open {
     pub(super) place: Place,
 }
 
-/// Where a query is.
+/// The position in a query.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// Where the page begins that is being handed out; `None` for the first.
+    /// The start of the current page; `None` for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) page: Option<Continuation>,
-    /// The PartitionKey and RowKey of the last entity of that page that was handed out.
+    /// The PartitionKey and RowKey of the last entity returned from that page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<(String, String)>,
 }
 
 impl Checkpoint {
-    /// Whether nothing is left to read: every query is finished, or all that was to be taken was.
+    /// Returns whether nothing is left to read: every query is finished, or `take` is exhausted.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The queries that are begun and not finished, those that failed among them, counted from 0 in
-    /// the given order.
+    /// The queries that are started but not finished, including failed ones, as indexes into the given order.
     pub fn open(&self) -> impl Iterator<Item = usize> {
         self.open.iter().map(|open| open.query)
     }
@@ -72,7 +71,7 @@ impl FromStr for Checkpoint {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // The error does not show the text.
+        // The error does not reveal the text.
         serde_json::from_str(text)
             .map_err(|_| Error::refused(ErrorKind::Invalid, "invalid checkpoint"))
     }

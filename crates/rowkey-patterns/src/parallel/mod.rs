@@ -1,12 +1,11 @@
-//! Parallel queries: many partitions, or ranges of keys, read as one stream.
+//! Parallel queries: many partitions, or key ranges, read as one stream.
 //!
-//! One query reads one partition at a time, and waits for each of its pages. What is spread over
-//! many partitions is read sooner by several queries at once, as many as the service and the
-//! memory can take: [`Parallel`].
+//! One query reads one partition at a time, and waits for each of its pages. [`Parallel`] reads data in many
+//! partitions sooner, by running as many queries concurrently as the service and the memory allow.
 //!
-//! - this file: what to read and how · [`key_ranges`], a table in parts
-//! - `run`: [`Results`], the reading itself
-//! - `checkpoint`: [`Checkpoint`], how far each query is, as text that can be stored
+//! - this file: configuration · [`key_ranges`], a table in parts
+//! - `run`: [`Results`], reading
+//! - `checkpoint`: [`Checkpoint`], the progress of each query, as text that can be stored
 
 use std::fmt;
 
@@ -23,24 +22,23 @@ pub use run::Results;
 
 const OPERATION: &str = "Parallel";
 
-/// How many queries are read at a time, unless it is said otherwise.
+/// The default number of queries read concurrently.
 const IN_FLIGHT: usize = 8;
 
-/// Reads the results of many queries as one stream, several queries at a time.
+/// Reads the results of many queries as one stream, several queries concurrently.
 ///
-/// The queries come from an iterator or a stream, which is asked for the next one only when there is
-/// room: there may be any number of them. Each is of a partition, a range of one, or a part of a
-/// table ([`key_ranges`]), with the filter, columns and page size that it was given.
+/// The queries come from an iterator or a stream, from which the next is taken only when there is room, so
+/// their number is unlimited. Each query covers a partition, a range of one, or a part of a table
+/// ([`key_ranges`]), with its own filter, columns and page size.
 ///
-/// Entities come as they arrive, a page at a time, unless an order is asked for:
-/// [`in_given_order`](Self::in_given_order), [`by_key`](Self::by_key) or
-/// [`by_row_key`](Self::by_row_key).
+/// Entities are returned as they arrive, a page at a time, unless an order is set:
+/// [`in_given_order`](Self::in_given_order), [`by_key`](Self::by_key) or [`by_row_key`](Self::by_row_key).
 ///
 /// # Memory
 ///
-/// A query holds a page at most, and asks for the next when that is used up. So there are at most
-/// [`in_flight`](Self::in_flight) pages, of up to 1,000 entities; of a merge, one of every query. Make
-/// pages smaller ([`Query::page_size`]) where entities are large or queries many.
+/// A query holds at most one page, and requests the next when that is used up. So there are at most
+/// [`in_flight`](Self::in_flight) pages of up to 1,000 entities in memory; a merge holds one page of every
+/// query. Use smaller pages ([`Query::page_size`]) if entities are large or queries many.
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
@@ -74,8 +72,8 @@ const IN_FLIGHT: usize = 8;
 ///
 /// # Errors
 ///
-/// An error is of one query, and says of which: [`Failure`]. It ends the stream, unless
-/// [`keep_going`](Self::keep_going) is said.
+/// An error belongs to one query, and [`Failure`] names it. It ends the stream unless
+/// [`keep_going`](Self::keep_going) is set.
 #[must_use = "nothing is read before `stream`"]
 pub struct Parallel<P> {
     queries: stream::BoxStream<'static, Result<Query<P>>>,
@@ -100,26 +98,26 @@ enum Order {
     RowKey,
 }
 
-/// An entity, and where it was found.
+/// An entity, and the place where it was found.
 #[derive(Clone, Debug)]
 pub struct Found<P> {
-    /// Which query found it, counted from 0 in the given order.
+    /// The query that found it, as an index into the given order.
     pub query: usize,
-    /// The PartitionKey as it is stored.
+    /// The PartitionKey as stored.
     pub partition_key: String,
-    /// The RowKey as it is stored.
+    /// The RowKey as stored.
     pub row_key: String,
     /// The entity.
     pub stored: Stored<P>,
 }
 
-/// Why one of the queries found no more.
+/// The error that ended a query.
 #[derive(Debug)]
 pub struct Failure {
-    /// Which query, counted from 0 in the given order. If the list of queries itself failed, how many
-    /// were taken from it.
+    /// The query, as an index into the given order. If the list of queries itself failed, the number of
+    /// queries taken from it.
     pub query: usize,
-    /// What happened. It quotes no keys.
+    /// The error. It quotes no keys.
     pub error: Error,
 }
 
@@ -129,84 +127,84 @@ impl<P: Projection + Send + 'static> Parallel<P> {
         Self::of_stream(stream::iter(queries).map(Ok))
     }
 
-    /// Reads the queries of a stream, which may be made of what another query finds. An error of the
-    /// stream ends everything.
+    /// Reads the queries of a stream, for example derived from the results of another query. An error of the
+    /// stream ends the whole read.
     pub fn of_stream(queries: impl Stream<Item = Result<Query<P>>> + Send + 'static) -> Self {
         let settings =
             Settings { order: Order::AsItComes, in_flight: IN_FLIGHT, keep_going: false };
         Self { queries: queries.boxed(), settings, take: None, from: Checkpoint::default() }
     }
 
-    /// How many requests are under way at a time, at least 1, and how many queries are begun and not
-    /// yet finished, unless they are merged. Default: 8.
+    /// Sets how many requests run concurrently, at least 1. Also limits how many queries are started but not
+    /// finished, except in a merge. Default: 8.
     pub fn in_flight(mut self, queries: usize) -> Self {
         self.settings.in_flight = queries.max(1);
         self
     }
 
-    /// One query after the other, in the order in which they were given.
+    /// Returns the results of one query after the other, in the given order.
     ///
-    /// The first pages of those that are next are read ahead; what a query has beyond its first page
-    /// is read when it is its turn, so large partitions take their time one by one.
+    /// The first pages of the next queries are read ahead; further pages of a query are read when the queries
+    /// before it are finished, so large partitions are read one after another.
     pub fn in_given_order(mut self) -> Self {
         self.settings.order = Order::Given;
         self
     }
 
-    /// Merged by PartitionKey, then RowKey, then the given order: several tables as one, say.
+    /// Merges by PartitionKey, then RowKey, then the given order: for example, several tables as one.
     ///
-    /// All queries are begun before the first entity comes, and a page of each is in memory.
+    /// All queries are started before the first entity is returned, and a page of each is in memory.
     pub fn by_key(mut self) -> Self {
         self.settings.order = Order::Key;
         self
     }
 
-    /// Merged by RowKey, then the given order: several partitions as one. As [`by_key`](Self::by_key)
-    /// otherwise.
+    /// Merges by RowKey, then the given order: several partitions as one. Otherwise like
+    /// [`by_key`](Self::by_key).
     ///
-    /// Each query must be of one partition, for only that is sorted by RowKey: a query whose rows
-    /// come in another order fails.
+    /// Each query must cover one partition, because only a partition is sorted by RowKey: a query whose rows
+    /// arrive in another order fails.
     pub fn by_row_key(mut self) -> Self {
         self.settings.order = Order::RowKey;
         self
     }
 
-    /// Lets the other queries go on when one fails. The stream then has an error for each that failed,
+    /// Continues the other queries when one fails. The stream then returns an error for each failed query,
     /// and a run that [resumes](Self::resume) tries them again.
     pub fn keep_going(mut self) -> Self {
         self.settings.keep_going = true;
         self
     }
 
-    /// At most this many entities of all queries together. Then the stream ends, and requests that
-    /// are under way are cancelled.
+    /// Returns at most this many entities of all queries together. Then the stream ends, and requests in
+    /// flight are cancelled.
     pub fn take(mut self, entities: u64) -> Self {
         self.take = Some(entities);
         self
     }
 
-    /// Goes on at this checkpoint, in this process or another. The same queries must be given in the
-    /// same order; others are refused before anything is sent. There may be more of them by now.
+    /// Resumes from this checkpoint, in this process or another. The same queries must be given in the same
+    /// order; otherwise this fails before anything is sent. More queries may follow them.
     ///
-    /// What was left of a [`take`](Self::take) is left, or less if less is taken now.
+    /// The remaining count of a [`take`](Self::take) still applies, or the new `take` if that is smaller.
     pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
         self.from = checkpoint;
         self
     }
 
-    /// Reads. Nothing happens unless the stream is polled, and dropping it cancels what is under way.
+    /// Returns the results. Nothing happens until the stream is polled, and dropping it cancels requests in
+    /// flight.
     pub fn stream(self) -> Results<P> {
         Results::new(self.queries, self.settings, self.take, self.from)
     }
 }
 
-/// The queries of a whole table in parts, cut at each PartitionKey of `cuts` as it is stored:
-/// `["g", "n"]` makes three, of all partitions before `g`, of those from `g` on and before `n`, and of those from
-/// `n` on. In the given order they are in the order of the table.
+/// Splits a whole table into queries, cut at each PartitionKey in `cuts` as stored: `["g", "n"]` gives three,
+/// for all partitions before `g`, those from `g` up to but excluding `n`, and those from `n`. In the given
+/// order, the results are in table order.
 ///
-/// Each is a table scan of its part, which the [`ScanPolicy`](rowkey::ScanPolicy) has to allow. All
-/// together read what one scan reads, sooner. Good places to cut are those that part the entities
-/// evenly.
+/// Each query is a table scan of its part, which the [`ScanPolicy`](rowkey::ScanPolicy) must allow. Together
+/// they read what one scan reads, sooner. Good cuts split the entities evenly.
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
@@ -232,7 +230,7 @@ impl<P: Projection + Send + 'static> Parallel<P> {
 ///
 /// # Errors
 ///
-/// Of kind [`ErrorKind::Invalid`] when the keys do not ascend: parts would overlap.
+/// Of kind [`ErrorKind::Invalid`] if the keys do not ascend: parts would overlap.
 pub fn key_ranges<E: Entity + Send + 'static>(
     table: &Table,
     cuts: impl IntoIterator<Item = impl Into<String>>,

@@ -1,7 +1,7 @@
-//! Reads queries a page at a time, some of them at once, and hands out what came in an order.
+//! Reads queries a page at a time, several concurrently, and returns their entities in an order.
 //!
-//! A query is in one of three states: it asks for a page, it has one, or it has failed. It asks again
-//! only when its page is used up, which is what bounds the memory.
+//! A query is in one of three states: it is requesting a page, it has one, or it has failed. It requests
+//! another only when its page is used up, which bounds the memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -22,32 +22,31 @@ use crate::hash::fnv1a;
 
 type Pages<P> = rowkey::table::Stream<Page<Keyed<P>>>;
 
-/// What came of a request: whose it was, the page, and where the next ones come from.
+/// A response: the query's index, the page, and the source of the next pages.
 type Answer<P> = (usize, Option<Result<Page<Keyed<P>>>>, Pages<P>);
 
-/// Where an entity stands in a merge: one or two keys in the service's order, which is that of UTF-16
-/// units.
+/// The sort key of an entity in a merge: one or two keys in the service's order, which compares UTF-16 units.
 type Rank = (Vec<u16>, Vec<u16>);
 
-/// What the queries of a [`Parallel`](super::Parallel) find.
+/// The results of a [`Parallel`](super::Parallel).
 #[must_use = "nothing is read unless it is polled"]
 pub struct Results<P> {
     settings: Settings,
-    /// What is still to be begun.
+    /// The queries that are not started.
     list: stream::Fuse<BoxStream<'static, Result<Query<P>>>>,
-    /// Of a checkpoint, while the queries that it has begun are looked for in the list.
+    /// The checkpoint, while its started queries are searched for in the list.
     resuming: Option<Checkpoint>,
-    /// Those of them that are found and not begun again.
+    /// Those queries that are found and not started again.
     held: VecDeque<(usize, Place, Query<P>)>,
-    /// Begun and not finished.
+    /// The queries that are started and not finished.
     open: BTreeMap<usize, Branch<P>>,
-    /// Those that would ask for a page if fewer were under way.
+    /// The queries that wait until fewer requests are in flight.
     waiting: VecDeque<(usize, Pages<P>)>,
     asked: FuturesUnordered<BoxFuture<'static, Answer<P>>>,
-    /// Those that have something to hand out, in the order in which it came; of a merge, those that
-    /// failed. In the given order it does not matter.
+    /// The queries with entities to return, in the order of arrival; in a merge, those that failed. Unused in
+    /// the given order.
     came: VecDeque<usize>,
-    /// In a merge: the next entity of each that has a page.
+    /// In a merge: the next entity of each query that has a page.
     heads: BinaryHeap<Reverse<(Rank, usize)>>,
     failed: BTreeMap<usize, Place>,
     begun: usize,
@@ -58,11 +57,11 @@ pub struct Results<P> {
 
 struct Branch<P> {
     place: Place,
-    /// Whether `place.after` is of the run before, and may lie beyond the page.
+    /// Whether `place.after` comes from the previous run, and may lie after the page.
     resumed: bool,
     table: Table,
     state: State<P>,
-    /// In a merge: where its last entity stood.
+    /// In a merge: the sort key of its last entity.
     last: Rank,
 }
 
@@ -74,7 +73,7 @@ enum State<P> {
 
 struct HeldPage<P> {
     rows: vec::IntoIter<Stored<Keyed<P>>>,
-    /// Where the next page begins; `None` at the end.
+    /// The start of the next page; `None` at the end.
     next: Option<Continuation>,
     pages: Pages<P>,
 }
@@ -110,7 +109,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         results
     }
 
-    /// Begins queries and sends requests, as many as there may be.
+    /// Starts queries and sends requests, up to the limit.
     fn begin(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         loop {
             while self.asked.len() < self.settings.in_flight
@@ -139,7 +138,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         }
     }
 
-    /// Begins the next query of the list, or looks for its place in the checkpoint.
+    /// Starts the next query of the list, or finds its position in the checkpoint.
     fn listed(&mut self, query: Query<P>) -> Result<(), Failure> {
         let number = self.begun;
         self.begun += 1;
@@ -165,7 +164,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         let mut query = query.keyed();
         match (&place.page, self.left) {
             (Some(page), _) => query = query.resume(page.clone()),
-            // A page that is read again has entities that count no more.
+            // The entities of a page that is read again do not count.
             (None, Some(left)) if place.after.is_none() => query = query.take(left),
             (None, _) => {}
         }
@@ -174,7 +173,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         self.open.insert(number, Branch { place, resumed, table, state: State::Asks, last });
     }
 
-    /// Notes what a request brought.
+    /// Processes the response to a request.
     fn settle(&mut self, (number, page, pages): Answer<P>) {
         let Some(branch) = self.open.get_mut(&number) else { return };
         branch.state = match page {
@@ -195,7 +194,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         self.line_up(number);
     }
 
-    /// Puts a query in the place from which it hands out; one whose page is used up asks again.
+    /// Enqueues a query for returning its entities; if its page is used up, it requests the next one.
     fn line_up(&mut self, number: usize) {
         let order = self.settings.order;
         let Some(branch) = self.open.get_mut(&number) else { return };
@@ -226,7 +225,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         match std::mem::replace(&mut branch.state, State::Asks) {
             State::Has(HeldPage { next: Some(next), pages, .. }) => {
                 let part = branch.place.page.as_ref().map_or(0, Continuation::part);
-                // Pages may be smaller than those of the run before.
+                // Pages may be smaller than those of the previous run.
                 let goes_on = branch.resumed && next.part() == part;
                 let after = branch.place.after.take().filter(|_| goes_on);
                 branch.resumed = after.is_some();
@@ -237,7 +236,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         }
     }
 
-    /// Whose turn it is to hand out, if it has something.
+    /// The query that returns the next entity, if it has one.
     fn turn(&mut self) -> Option<usize> {
         match self.settings.order {
             Order::AsItComes => self.came.pop_front(),
@@ -246,7 +245,7 @@ impl<P: Projection + Send + 'static> Results<P> {
                 (!matches!(branch.state, State::Asks)).then_some(*first)
             }
             Order::Key | Order::RowKey => self.came.pop_front().or_else(|| {
-                // As long as one of them asks, it may be the first.
+                // While a query is waiting for a page, its entity may be the first.
                 let all_are_here = self.asked.is_empty() && self.waiting.is_empty();
                 if !all_are_here || !self.list.is_terminated() || !self.held.is_empty() {
                     return None;
@@ -271,7 +270,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         let stored = Stored { entity, etag, timestamp };
         let more = !page.rows.as_slice().is_empty();
         if more && self.settings.order == Order::AsItComes {
-            // A page is handed out as a whole.
+            // A page is returned as a whole.
             self.came.push_front(number);
         } else {
             self.line_up(number);
@@ -284,7 +283,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         matches!(self.settings.order, Order::Key | Order::RowKey)
     }
 
-    /// Cancels what is under way. What is open stays so, for the checkpoint.
+    /// Cancels requests in flight. Open queries stay open, for the checkpoint.
     fn stop(&mut self) {
         self.stopped = true;
         self.asked.clear();
@@ -307,7 +306,7 @@ impl<P: Projection + Send + 'static> Results<P> {
 }
 
 impl<P> Results<P> {
-    /// How far each query is by what was handed out until now.
+    /// The progress of each query, by the entities returned so far.
     pub fn checkpoint(&self) -> Checkpoint {
         if let Some(from) = &self.resuming {
             return from.clone();
@@ -340,7 +339,7 @@ impl<P: Projection + Send + 'static> Stream for Results<P> {
                 this.stop();
                 return Poll::Ready(Some(Err(failure)));
             }
-            // All answers at each turn, so that requests go on while a page is handed out.
+            // Processes all responses on each poll, so that requests continue while a page is returned.
             let mut answered = false;
             while let Poll::Ready(Some(answer)) = this.asked.poll_next_unpin(cx) {
                 this.settle(answer);
@@ -367,12 +366,12 @@ impl<P: Projection + Send + 'static> Stream for Results<P> {
 /// Nothing in it is pinned.
 impl<P> Unpin for Results<P> {}
 
-/// A hash of a list of queries: of the list before, and of what a query reads.
+/// A hash of a list of queries: combines the hash of the list before with what a query reads.
 fn digest<P: Projection + Send + 'static>(before: u64, query: &Query<P>) -> u64 {
     let requests = query.explain().map(|explanation| explanation.requests).unwrap_or_default();
     let filters = requests.into_iter().map(|request| request.filter.unwrap_or_default());
     let text = [query.table().name().to_ascii_lowercase()].into_iter().chain(filters);
-    // Nothing that is hashed has this byte.
+    // No hashed text contains this byte.
     let text = text.flat_map(|text| text.into_bytes().into_iter().chain([0xFF]));
     fnv1a(before.to_le_bytes().into_iter().chain(text))
 }
