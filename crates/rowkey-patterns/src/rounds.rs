@@ -1,4 +1,4 @@
-//! How often, and how soon, what lost against another writer is tried again.
+//! Retries of an operation that lost against another writer: how often, and after what waits.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rowkey::{Error, ErrorCode, ErrorKind, Outcome, StorageAccount, Table};
 
-/// How often in all.
+/// The maximum number of rounds.
 const MAX: u32 = 40;
-/// How often without a wait: a writer that met one other has won by then.
+/// The number of rounds without a wait; enough for a writer that competes with one other.
 const AT_ONCE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(8);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The rounds of an operation that reads, decides and writes under a condition: up to 40, the first
-/// few at once, later ones after waits of up to half a second.
+/// The rounds of an operation that reads, decides and writes conditionally: up to 40, the first few without a
+/// wait, later ones after waits of up to half a second.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     account: &'a StorageAccount,
-    /// What makes the waits of writers differ: the key that each writes. Those of one key differ by
-    /// the moment at which they lost.
+    /// Makes the waits of writers differ by the key that each writes. Writers of the same key differ by the
+    /// moment at which they lost.
     seed: u64,
     lost: u32,
 }
 
 impl<'a> Rounds<'a> {
-    /// No round is lost yet. `key` says what is written; it makes the waits of two writers differ.
+    /// Starts with no round lost. `key` identifies the written data, so that the waits of two writers differ.
     pub fn new(table: &'a Table, key: impl Hash) -> Self {
         Self::of(table.account(), key)
     }
 
-    /// The same where there is no one table.
+    /// The same for operations on more than one table.
     pub fn of(account: &'a StorageAccount, key: impl Hash) -> Self {
         Self { account, seed: hash(key), lost: 0 }
     }
 
-    /// Whether to read and try again, after a wait if it was lost several times.
+    /// Returns whether to read and try again. Waits first if several rounds were lost.
     pub async fn again(&mut self) -> bool {
         self.lost += 1;
         if self.lost >= MAX {
@@ -43,14 +43,14 @@ impl<'a> Rounds<'a> {
         }
         if let Some(doublings) = self.lost.checked_sub(AT_ONCE) {
             let clock = self.account.clock();
-            // A clock that stands makes the same waits each time, which tests need.
+            // A clock that stands still gives the same waits each time, which tests need.
             clock.sleep(wait(doublings, self.seed, clock.now())).await;
         }
         true
     }
 }
 
-/// How long to wait: from half of the doubled wait to all of it.
+/// The wait: between half of the doubled wait and all of it.
 fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
     let longest = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
     let moment = (lost_at.timestamp(), lost_at.timestamp_subsec_nanos());
@@ -58,8 +58,8 @@ fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
     longest / 2 + longest / 2 * part / 256
 }
 
-/// Whether a write was refused because of what another writer wrote since the reading. Not if it is unknown
-/// whether it was refused: that is for the caller to look into.
+/// Returns whether a write was refused because another writer changed the data after it was read. `false` if
+/// the outcome is unknown; the caller must handle that case.
 pub fn was_lost(error: &Error) -> bool {
     let whole = [&ErrorCode::CONTAINER_NOT_FOUND, &ErrorCode::TABLE_NOT_FOUND];
     error.outcome() == Outcome::Rejected

@@ -1,11 +1,11 @@
-//! Data series: the values of a period in one entity, a property a slot.
+//! Data series: the values of a period in one entity, with one property per slot.
 //!
-//! A day of hourly values is one entity of 24 properties rather than 24 entities: one point query
-//! reads it, and a merge sets one slot without reading anything.
+//! A day of hourly values is one entity of 24 properties rather than 24 entities: one point query reads it,
+//! and a merge sets one slot without reading.
 //!
-//! - [`Series`]: how a period is laid out; sets, counts, reads
-//! - [`Period`]: an entity with its slots, gaps included · [`Periods`]: all of a partition · [`Point`]: a
-//!   slot of many
+//! - [`Series`]: the layout of periods; sets, counts, reads
+//! - [`Period`]: an entity with its slots, gaps included · [`Periods`]: all periods of a partition ·
+//!   [`Point`]: one slot of many
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
@@ -49,21 +49,20 @@ use rowkey::{
 use crate::rounds::{Rounds, was_lost};
 use crate::unique;
 
-/// Properties of an entity besides its keys and Timestamp.
+/// The maximum number of properties of an entity besides its keys and Timestamp.
 const MAX_SLOTS: usize = 252;
 
-/// Digits of a slot in the name of its property: those of the last one that there may be. A width
-/// that followed from the number of slots would rename all of them when there are more.
+/// The number of digits of a slot in the name of its property, enough for the largest possible slot. A width
+/// that depended on the number of slots would rename all properties when that number grows.
 const DIGITS: usize = 3;
 
-/// A layout of periods: a number of slots, each a property whose name is a prefix and the slot's
-/// number in three digits, `t000` to `t023`. The name of a slot does not depend on how many there are,
-/// so a series may get more slots later.
+/// A layout of periods: a number of slots, each a property whose name is a prefix and the slot's number in
+/// three digits, `t000` to `t023`. The name of a slot does not depend on the number of slots, so a series may
+/// get more slots later.
 ///
-/// Which entity a period is says an entity type of yours, of which the keys are what matters here;
-/// it may have properties of its own, optional ones, which setting a slot leaves alone. If it has a
-/// `kind` or a `version`, a period has them, too. Where values have a running number,
-/// [`place`](Self::place) rolls over from one period to the next.
+/// Your entity type supplies the keys of a period. It may have properties of its own, which must be optional
+/// and which setting a slot does not change. If it has a `kind` or a `version`, periods have them, too. For
+/// values with a running number, [`place`](Self::place) computes the period and the slot.
 ///
 /// The guide's section is
 /// [Data series pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#data-series-pattern).
@@ -79,11 +78,11 @@ pub struct Series<V> {
 pub struct Period<E, V> {
     /// The entity itself.
     pub entity: E,
-    /// A value for each slot that was set, from slot 0.
+    /// The slots from slot 0; `None` for a slot that was not set.
     pub slots: Vec<Option<V>>,
 }
 
-/// A slot in the order of all slots of several periods.
+/// One slot in the ordered slots of several periods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point<E, V> {
     /// The entity of the period.
@@ -94,7 +93,7 @@ pub struct Point<E, V> {
     pub value: Option<V>,
 }
 
-/// The periods of a partition, or of a part of one. Made by [`Series::periods`].
+/// The periods of a partition, or of a part of one. Created by [`Series::periods`].
 #[must_use = "nothing is read before `page` or `stream`"]
 pub struct Periods<E, V> {
     series: Series<V>,
@@ -102,8 +101,8 @@ pub struct Periods<E, V> {
 }
 
 impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
-    /// Reads `periods` of them, or all that are left if those are fewer, from the beginning or from
-    /// where a page before this one ended: as [`Query::page`], with its cost and its errors.
+    /// Reads `periods` periods, or all remaining if there are fewer, from the beginning or from the end of an
+    /// earlier page. Like [`Query::page`], with its cost and its errors.
     pub async fn page(
         self,
         periods: u32,
@@ -114,7 +113,7 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
         Ok(Page { entities: entities.collect::<Result<_>>()?, continuation })
     }
 
-    /// Reads them one by one.
+    /// Reads them as a stream.
     pub fn stream(self) -> Stream<Stored<Period<E, V>>> {
         let series = self.series;
         self.query
@@ -131,9 +130,9 @@ impl<E, V> fmt::Debug for Periods<E, V> {
 }
 
 impl<V: Property> Series<V> {
-    /// Periods of `slots` slots, whose properties begin with `prefix`.
+    /// A series with `slots` slots per period, whose properties begin with `prefix`.
     ///
-    /// Fails with [`ErrorKind::TooLarge`] if they are more than the 252 properties of an entity, and
+    /// Fails with [`ErrorKind::TooLarge`] if there are more slots than the 252 properties of an entity, and
     /// with [`ErrorKind::Invalid`] if there are none, or if the prefix cannot begin a property's name.
     pub fn new(table: Table, prefix: &str, slots: usize) -> Result<Self> {
         let refused =
@@ -163,16 +162,16 @@ impl<V: Property> Series<V> {
         &self.table
     }
 
-    /// The period and the slot of the value with this running number: 24 slots put number 49 into
-    /// slot 1 of period 2.
+    /// The period and the slot of the value with this running number: with 24 slots, number 49 is in slot 1
+    /// of period 2.
     pub fn place(&self, number: u64) -> (u64, usize) {
         let slots = self.slots as u64;
-        // What is left of a division by at most 252 is small.
+        // The remainder of a division by at most 252 is small.
         (number / slots, usize::try_from(number % slots).unwrap_or_default())
     }
 
-    /// Sets one slot, whether or not there is a value, or an entity: the last writer of the slot
-    /// wins, and other slots are not touched. One request, which may be repeated.
+    /// Sets one slot, whether or not it or the entity exists. The last writer of the slot wins, and other
+    /// slots are not changed. One request, which may be repeated.
     pub async fn set<E: Entity>(&self, key: Key<E>, slot: usize, value: V) -> Result<()>
     where
         V: Send,
@@ -180,7 +179,7 @@ impl<V: Property> Series<V> {
         self.set_all(key, [(slot, value)]).await
     }
 
-    /// Sets several slots of one period at once, all or none. One request, which may be repeated.
+    /// Sets several slots of one period in one request, all or none. The request may be repeated.
     #[expect(clippy::needless_pass_by_value, reason = "the future must not borrow the key")]
     pub fn set_all<E: Entity>(
         &self,
@@ -191,8 +190,8 @@ impl<V: Property> Series<V> {
         async move { self.table.upsert_merge(&patch?).await.map(drop) }
     }
 
-    /// Empties one slot, so that it is a gap again. Reads and writes under the ETag that was read,
-    /// until no other writer comes between.
+    /// Clears one slot, so that it is a gap again. Reads, and writes under the ETag that was read, until no
+    /// other writer interferes.
     pub async fn clear<E: Entity>(&self, key: Key<E>, slot: usize) -> Result<()> {
         let name = self.name_of(slot)?;
         let emptied = self.table.update(self.row(&key)?, |entity| drop(entity.remove(&name))).await;
@@ -206,18 +205,18 @@ impl<V: Property> Series<V> {
         }
     }
 
-    /// Changes the value of a slot (or its absence) to another, exactly once, among others that do
-    /// the same: reads, and merges the slot under the ETag that was read, until no other program wrote
-    /// in between. Returns the new value.
+    /// Replaces the value of a slot (or its absence) exactly once, concurrently with other calls that do the
+    /// same: reads, and merges the slot under the ETag that was read, until no other program wrote in
+    /// between. Returns the new value.
     ///
-    /// Two requests, two more for each writer that was faster, and two more for the first value of a
-    /// period. `change` may run several times. A property besides the slots, the prefix and `_by`,
-    /// says which call changed the period last: so that a call whose answer was lost finds out that
-    /// it succeeded. Hence at most 251 slots.
+    /// Two requests, two more for each writer that was faster, and two more for the first value of a period.
+    /// `change` may run several times. An additional property, named the prefix and `_by`, holds the id of
+    /// the last call that changed the period, so that a call whose response was lost can detect that it
+    /// succeeded. Hence at most 251 slots.
     ///
-    /// Fails with [`Outcome::Unknown`] when that cannot be found out, because the service did not
-    /// answer at all, or because another call has left its mark since; and with
-    /// [`ErrorKind::Conflict`] when others were faster 40 times.
+    /// Fails with [`Outcome::Unknown`] if that cannot be determined, because the service did not respond at
+    /// all, or because another call has overwritten the property since; and with [`ErrorKind::Conflict`] if
+    /// other writers were faster 40 times.
     pub async fn update<E: Entity>(
         &self,
         key: Key<E>,
@@ -230,7 +229,7 @@ impl<V: Property> Series<V> {
         self.try_update(&key, slot, |old| Ok(change(old))).await
     }
 
-    /// Reads a period, or `None` when nothing of it was ever set. One point query.
+    /// Reads a period, or `None` if nothing of it was ever set. One point query.
     pub async fn get<E: Entity + Send>(&self, key: Key<E>) -> Result<Option<Stored<Period<E, V>>>>
     where
         V: Send,
@@ -241,8 +240,8 @@ impl<V: Property> Series<V> {
         self.period(stored).map(Some)
     }
 
-    /// The periods of a partition, or of a part of one, in the order of their keys. A period that
-    /// was never set is not among them.
+    /// The periods of a partition, or of a part of one, in key order. Periods that were never set are not
+    /// included.
     pub fn periods<E>(&self, partition: Partition<E>) -> Periods<E, V>
     where
         E: Entity + Send + 'static,
@@ -251,8 +250,7 @@ impl<V: Property> Series<V> {
         Periods { series: self.clone(), query }
     }
 
-    /// All slots of the periods of a partition, or of a part of one, as one ordered stream, gaps
-    /// included.
+    /// All slots of the periods of a partition, or of a part of one, as one ordered stream with gaps.
     pub fn points<E>(&self, partition: Partition<E>) -> Stream<Point<E, V>>
     where
         E: Entity + Send + Sync + 'static,
@@ -298,7 +296,7 @@ impl<V: Property> Series<V> {
         let mut rounds = Rounds::new(&self.table, row.parts().unwrap_or_default());
         loop {
             let Some(stored) = self.table.get(row.clone()).await? else {
-                // An entity without slots: harmless, also if another writer makes it.
+                // An entity without slots; harmless even if another writer creates it first.
                 self.table.upsert_merge(&self.patch(key, [])?).await?;
                 if rounds.again().await {
                     continue;
@@ -323,7 +321,7 @@ impl<V: Property> Series<V> {
                     }
                 }
                 Err(error) if error.outcome() == Outcome::Unknown => {
-                    // A writer that only sets slots keeps the mark, so it tells even then.
+                    // A writer that only sets slots keeps this property, so it is still conclusive.
                     let now = self.table.get(row.clone()).await;
                     let is_ours =
                         matches!(&now, Ok(Some(now)) if now.entity.get(&mark) == Some(&call));
@@ -334,7 +332,7 @@ impl<V: Property> Series<V> {
         }
     }
 
-    /// An entity of these slots and the marks of its type alone, to be merged.
+    /// An entity with only these slots and the type properties, to be merged.
     fn patch<E: Entity>(
         &self,
         key: &Key<E>,
@@ -349,7 +347,7 @@ impl<V: Property> Series<V> {
                 .advise(format!("have at most {most} slots, or use wide entities")));
         }
         let mut patch = DynamicEntity::new(partition_key, row_key);
-        // A period that this merge makes is read as an `E`, which looks at them.
+        // A period that this merge creates is read as an `E`, which checks the type properties.
         patch.mark_as::<E>();
         for (slot, value) in values {
             patch.set(self.name_of(slot)?, self.stored_value(slot, &value)?);
@@ -368,7 +366,7 @@ impl<V: Property> Series<V> {
         })
     }
 
-    /// The property of a slot.
+    /// The property name of a slot.
     fn name_of(&self, slot: usize) -> Result<String> {
         if slot >= self.slots {
             let what = format!("there is no slot {slot}: they are 0 to {}", self.slots - 1);
@@ -407,14 +405,14 @@ impl<V: Property> Series<V> {
     }
 }
 
-/// How many properties tell the type of an entity.
+/// The number of properties that identify the type of an entity.
 fn type_marks<E: Entity>() -> usize {
     usize::from(E::KIND.is_some()) + usize::from(E::VERSION > 1)
 }
 
 impl Series<i64> {
-    /// Adds to a counter, exactly once, among others that do the same; a gap counts as 0. Returns
-    /// the new count. See [`update`](Self::update).
+    /// Adds to a counter exactly once, concurrently with other calls that do the same; a gap counts as 0.
+    /// Returns the new count. See [`update`](Self::update).
     ///
     /// Fails with [`ErrorKind::Invalid`] if the sum is too large.
     pub async fn increment<E: Entity>(&self, key: Key<E>, slot: usize, by: i64) -> Result<i64> {
@@ -428,7 +426,7 @@ impl Series<i64> {
     }
 }
 
-/// An entity and all that its row has.
+/// An entity and all properties of its row.
 #[derive(Debug)]
 struct Raw<E> {
     entity: E,

@@ -1,10 +1,10 @@
-//! Token vending: a shared access signature for each user, of the user's own rows alone, for a short
+//! Token vending: a shared access signature for each user, limited to the user's own rows and to a short
 //! time.
 //!
-//! A service that has the account key need not stand between its users and their data. It makes sure
-//! who a user is and hands out a token ([`Vending`]); with that the user's app reads and writes the
-//! storage itself. Nothing is sent for a token, and nothing is kept: a signature is a function of what
-//! it says, and what it says changes when its time comes.
+//! A service with the account key need not proxy its users' data. It authenticates a user and issues a token
+//! ([`Vending`]), with which the user's app reads and writes the storage directly. A token needs no request
+//! and no stored state: a signature is a function of its fields, which change only when the token is
+//! replaced.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ const OPERATION: &str = "Vending";
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 const MARGIN: Duration = Duration::from_secs(10 * 60);
 
-/// Hands out tokens, each limited to what one user may do.
+/// Issues tokens, each limited to the permissions of one user.
 ///
-/// What a user is granted a closure says; how long, this says. Clones are as good, and so is another
-/// process with the same account and settings: they hand out the same tokens.
+/// A closure decides what a user is granted; this type decides for how long. Clones, and other processes with
+/// the same account and settings, issue the same tokens.
 ///
 /// # Reuse
 ///
-/// A user gets **the same token again** until it has no more than the [`margin`](Self::margin) to
-/// live; then one that ends later. So apps may ask as often as they like, connection strings stay the
-/// same for a while, and every token that is handed out is good for at least the margin and at most
-/// the [`lifetime`](Self::lifetime). The turns of different users come at different times. No table of
-/// tokens is kept for that, so there is none to bound, to lose or to leak.
+/// A user gets **the same token again** until its remaining lifetime is no more than the
+/// [`margin`](Self::margin); then one that expires later. So apps can request tokens as often as needed,
+/// connection strings stay the same for a while, and every issued token is valid for at least the margin and
+/// at most the [`lifetime`](Self::lifetime). Tokens of different users are replaced at different times. This
+/// needs no table of tokens, so there is none to bound, to lose or to leak.
 ///
 /// # Keys
 ///
-/// Tokens are signed with the key that the account has when they are asked for. When a
-/// [`CredentialSlot`](rowkey::CredentialSlot) gives it another, the next token is of that key.
+/// Tokens are signed with the account's key at the time of the request. When a
+/// [`CredentialSlot`](rowkey::CredentialSlot) replaces the key, the next token is signed with the new one.
 ///
 /// ```
 /// use rowkey::sas::{Sas, TablePermissions};
@@ -78,11 +78,11 @@ pub struct Vending {
     policy: Option<String>,
 }
 
-/// What a user may do: a signature without its time, made by `into` from a [`Sas`] of a table, a
-/// queue, a container or a blob.
+/// The permissions of a user: a signature without times, converted by `into` from a [`TableSas`], a
+/// [`QueueSas`] or a [`BlobSas`].
 #[derive(Clone, Debug)]
 pub enum Grant {
-    /// For a blob, or a container and what is in it.
+    /// For a blob, or a container and its blobs.
     Blob(Sas<BlobPermissions>),
     /// For the messages of a queue.
     Queue(Sas<QueuePermissions>),
@@ -95,18 +95,18 @@ pub enum Grant {
 pub struct Vended {
     /// The token.
     pub token: SasToken,
-    /// When it ends.
+    /// When it expires.
     pub expires: DateTime<Utc>,
-    /// From when on [`Vending::token`] gives another one: a good time to ask.
+    /// From this time [`Vending::token`] returns another token: a good time to request it.
     pub renew_after: DateTime<Utc>,
 }
 
 impl Vending {
-    /// Hands out what `grant` grants to the user of a name, signed with the key of `account`.
+    /// Issues tokens with the permissions that `grant` returns for a user name, signed with the key of
+    /// `account`.
     ///
-    /// The name tells users apart: no other user has it. `grant` puts it into a
-    /// PartitionKey, best as the whole of it: among rows whose key begins with `ada`, those of `adam`
-    /// are. It sets no times; those are this type's.
+    /// The name must be unique to the user. `grant` puts it into a PartitionKey, preferably as the whole key:
+    /// rows whose key begins with `ada` include those of `adam`. It must set no times; this type sets them.
     pub fn new<G: Into<Grant>>(
         account: &StorageAccount,
         grant: impl Fn(&str) -> G + Send + Sync + 'static,
@@ -120,41 +120,41 @@ impl Vending {
         }
     }
 
-    /// How long a token lives at most, in whole seconds. Default: 30 minutes.
+    /// Sets the maximum lifetime of a token, in whole seconds. Default: 30 minutes.
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// How long a token that is handed out lives at least: longer than what it is for takes, and than
-    /// clocks differ. Shorter than the lifetime. Default: 10 minutes.
+    /// Sets the minimum remaining lifetime of an issued token: longer than its use takes, plus the difference
+    /// between clocks. Must be shorter than the lifetime. Default: 10 minutes.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = margin;
         self
     }
 
-    /// Lets tokens refer to this stored access policy, so that they can be revoked before they end:
-    /// by [`revoke_access_policy`](rowkey::Table::revoke_access_policy), or by
-    /// [`rotate_access_policy`](rowkey::Table::rotate_access_policy) and a vending with the new one.
+    /// Makes tokens refer to this stored access policy, so that they can be revoked before they expire: by
+    /// [`revoke_access_policy`](rowkey::Table::revoke_access_policy), or by
+    /// [`rotate_access_policy`](rowkey::Table::rotate_access_policy) and a `Vending` with the new policy.
     ///
-    /// The policy says what is permitted and not for how long, and the grant then has no permissions
-    /// of its own: the service refuses what both say. It is of all users, for there can be five.
+    /// The policy sets the permissions but no expiry, and the grant must then have no permissions: the
+    /// service refuses a field that both set. All users share the policy, because a table can have only five.
     #[must_use]
     pub fn policy(mut self, id: impl Into<String>) -> Self {
         self.policy = Some(id.into());
         self
     }
 
-    /// The token of a user. Nothing is sent.
+    /// Issues the token of a user. Sends nothing.
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::Invalid`] when the name is empty or cannot be a key, when the account
-    /// cannot sign, when the times make no sense, and when the token would be unwise: everything that
-    /// [`lint`](rowkey::sas::lint()) warns of is refused here, such as a whole table, or a lifetime
-    /// over an hour without a policy. No error quotes the name.
+    /// Of kind [`ErrorKind::Invalid`] if the name is empty or cannot be a key, if the account cannot sign, if
+    /// the times are inconsistent, or if the token would be unsafe: every warning of
+    /// [`lint`](rowkey::sas::lint()) is an error here, such as access to a whole table, or a lifetime over an
+    /// hour without a policy. No error quotes the name.
     pub fn token(&self, user: &str) -> Result<Vended> {
         let refused = |what| Err(Error::refused(ErrorKind::Invalid, what).of(OPERATION, ""));
         if user.is_empty() {
@@ -166,7 +166,8 @@ impl Vending {
         };
         let grant = (self.grant)(user);
         let token = grant.sign(&self.account, expires, self.policy.as_deref())?;
-        // Now, and when it was new: that it lives too long must not depend on when it is asked for.
+        // Checked for now and for the time of issue: whether it lives too long must not depend on the time of
+        // the request.
         let new = expires - TimeDelta::from_std(self.lifetime).unwrap_or_default();
         let mut warnings = [now, new].into_iter().flat_map(|at| token.lint(at));
         if let Some(warning) = warnings.find(|warning| is_serious(warning, &token)) {
@@ -178,8 +179,8 @@ impl Vending {
         Ok(Vended { token, expires, renew_after: expires - margin })
     }
 
-    /// The first of the user's times to end that is at least the margin away, and the margin. Those
-    /// times are the difference of lifetime and margin apart.
+    /// The first of the user's expiry times that is at least the margin away, and the margin. The expiry
+    /// times are spaced by the difference of lifetime and margin.
     fn expiry(&self, user: &str, now: DateTime<Utc>) -> Option<(DateTime<Utc>, TimeDelta)> {
         let seconds = |duration: Duration| i64::try_from(duration.as_secs()).ok();
         let margin = seconds(self.margin)? + i64::from(self.margin.subsec_nanos() > 0);
@@ -218,8 +219,8 @@ impl Grant {
     }
 }
 
-/// Whether a token with this warning is not to be handed out. Where there is nothing but http, as on
-/// an emulator, https cannot be asked for.
+/// Returns whether a token with this warning must not be issued. Endpoints that only support http, such as
+/// emulators, cannot require https.
 fn is_serious(warning: &Warning, token: &SasToken) -> bool {
     *warning != Warning::AllowsHttp || token.url().starts_with("https:")
 }

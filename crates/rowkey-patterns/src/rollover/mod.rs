@@ -1,7 +1,7 @@
-//! A table a period, so that old entities go by dropping tables.
+//! One table per period, so that old entities are deleted by dropping tables.
 //!
-//! - this file: [`Rollover`], the tables of all periods; [`At`], those of one
-//! - [`period`](Period): hours, days, months, years, and how their tables are named
+//! - this file: [`Rollover`], the tables of all periods; [`At`], the table of one
+//! - [`period`](Period): hours, days, months, years, and the names of their tables
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -19,17 +19,17 @@ mod period;
 
 pub use period::Period;
 
-/// Stands between prefix and period in the name of a table, so that a prefix may end in digits.
+/// Separates prefix and period in the name of a table, so that a prefix may end in digits.
 const SEPARATOR: char = 'x';
 
-/// Entities in a table for each period: an hour, a day, a month or a year.
+/// Entities in one table per period: an hour, a day, a month or a year.
 ///
-/// Writes go to the table of a time, which is made when it is missing. Reads go over the tables of
-/// several periods in the order of the keys. [`expire`](Self::expire) drops tables, with all that is in
-/// them, with one request each.
+/// A write goes to the table of its time, which is created if it is missing. A read covers the tables of
+/// several periods in key order. [`expire`](Self::expire) drops tables with all their entities, with one
+/// request each.
 ///
-/// A period has one table, whose name is made of the prefix and the period alone. All writers of a
-/// time use the same table, however their clocks differ, so of two inserts of one key one fails.
+/// A period has one table, named after the prefix and the period only. All writers of a given time use the
+/// same table even if their clocks differ, so of two inserts of one key one fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,7 +57,7 @@ const SEPARATOR: char = 'x';
 /// # Ok(()) }
 /// ```
 ///
-/// The guide has it as "High volume delete pattern".
+/// The guide calls it "High volume delete pattern".
 #[derive(Clone)]
 pub struct Rollover {
     account: StorageAccount,
@@ -70,13 +70,13 @@ pub struct Rollover {
 pub struct PeriodTable {
     /// The table.
     pub table: Table,
-    /// When its period begins.
+    /// The beginning of its period.
     pub start: DateTime<Utc>,
-    /// When its period ends: the first instant that is not in it.
+    /// The end of its period: the first instant after it.
     pub end: DateTime<Utc>,
 }
 
-/// The period that a time lies in, from [`Rollover::at`].
+/// The period that contains a time, from [`Rollover::at`].
 #[derive(Clone, Debug)]
 pub struct At {
     tables: Rollover,
@@ -84,29 +84,29 @@ pub struct At {
 }
 
 impl Rollover {
-    /// Tables named `prefix`, `x` and the period, such as `logx20261121`. Nothing is sent.
+    /// Uses tables named `prefix`, `x` and the period, such as `logx20261121`. Sends nothing.
     ///
-    /// The prefix begins with a letter, and has letters and digits only. Two prefixes are two sets of
-    /// tables even if one begins with the other.
+    /// The prefix must begin with a letter, and contain only letters and digits. Two prefixes are two sets of
+    /// tables even if one is a prefix of the other.
     pub fn new(account: StorageAccount, prefix: &str, period: Period) -> Self {
         Self { account, prefix: prefix.into(), period }
     }
 
-    /// The period of this time, which all who write or read the same entity must give: take it from
-    /// the entity.
+    /// The period that contains `time`. All programs that write or read the same entity must pass the same
+    /// time, so take it from the entity.
     pub fn at(&self, time: DateTime<Utc>) -> At {
         At { tables: self.clone(), start: self.period.start(time) }
     }
 
-    /// The period of the time that the account's clock shows.
+    /// The period that contains the current time of the account's clock.
     ///
-    /// Around the end of a period two programs may mean two periods by it, as their clocks differ. Use
-    /// [`at`](Self::at) with a time of the entity where a key must not be in both.
+    /// Around the end of a period, programs whose clocks differ may get different periods. If a key must not
+    /// exist in both, use [`at`](Self::at) with a time from the entity.
     pub fn now(&self) -> At {
         self.at(self.account.clock().now())
     }
 
-    /// The tables there are, oldest period first.
+    /// Lists the existing tables, oldest period first.
     pub async fn tables(&self) -> Result<Vec<PeriodTable>> {
         let beginning = format!("{}{SEPARATOR}", self.prefix);
         let names = self.account.tables().starting_with(&beginning).stream();
@@ -116,12 +116,12 @@ impl Rollover {
         Ok(tables)
     }
 
-    /// Reads the tables of all periods that have a part in `times`, in the order of the keys.
+    /// Reads the tables of all periods that overlap `times`, in key order.
     ///
-    /// `query` makes the query of one table. An entity that is in the tables of several periods comes
-    /// several times, oldest period first. A table that is dropped meanwhile has ended.
+    /// `query` creates the query of one table. An entity that is in the tables of several periods is returned
+    /// several times, oldest period first. A table that is dropped during the read counts as finished.
     ///
-    /// Memory holds a page of each table, which [`Query::page_size`] makes smaller.
+    /// Memory holds a page of each table; [`Query::page_size`] makes pages smaller.
     pub async fn query<E: Entity + Send + 'static>(
         &self,
         times: impl RangeBounds<DateTime<Utc>> + Send,
@@ -134,12 +134,12 @@ impl Rollover {
         let entities = found.filter_map(|found| async {
             match found {
                 Ok(found) => Some(Ok(found.stored)),
-                // A table that is dropped while it is read has ended.
+                // A table that is dropped while it is read counts as finished.
                 Err(failure) if is_missing(&failure.error) => None,
                 Err(failure) => Some(Err(failure.error)),
             }
         });
-        // Any other error is the last that comes.
+        // Any other error ends the stream.
         let ended_by = |failed: &mut bool, read: Result<_>| {
             let ended = std::mem::replace(failed, read.is_err());
             future::ready((!ended).then_some(read))
@@ -147,10 +147,10 @@ impl Rollover {
         Ok(entities.scan(false, ended_by).boxed())
     }
 
-    /// Drops the tables whose periods ended `keep` ago or earlier, by the account's clock; returns
-    /// their names.
+    /// Drops the tables whose periods ended `keep` ago or earlier, by the account's clock; returns their
+    /// names.
     ///
-    /// Several programs may do it at the same time, and one that was broken off is called again.
+    /// Several programs may call it at the same time. If a call is interrupted, call it again.
     pub async fn expire(&self, keep: Duration) -> Result<Vec<String>> {
         let now = self.account.clock().now();
         let mut dropped = Vec::new();
@@ -207,11 +207,11 @@ impl At {
         self.write(|table| async move { table.upsert(entity).await }).await
     }
 
-    /// Does something else with the table of the period, such as a transaction; makes the table, and
-    /// does it again, when it is missing.
+    /// Runs another operation on the table of the period, such as a transaction. If the table is missing,
+    /// creates it and runs the operation again.
     ///
-    /// Fails with [`ErrorCode::TABLE_BEING_DELETED`] for some 40 seconds after the table was dropped, as
-    /// long as the service blocks its name.
+    /// Fails with [`ErrorCode::TABLE_BEING_DELETED`] for about 40 seconds after the table was dropped, while
+    /// the service blocks its name.
     pub async fn write<T: Send, F>(&self, write: impl Fn(Table) -> F + Send + Sync) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send,
@@ -219,7 +219,7 @@ impl At {
         let table = self.tables.table(self.start);
         match write(table.clone()).await {
             Err(error) if is_missing(&error) => {
-                // Others may be making it at the same time: all get the same table.
+                // Other programs may create it concurrently; all get the same table.
                 table.create_if_missing().await.map_err(blocked)?;
                 write(table).await.map_err(blocked)
             }
@@ -227,7 +227,7 @@ impl At {
         }
     }
 
-    /// Reads an entity of the period; `None` as well when the period has no table.
+    /// Reads an entity of the period; also `None` if the period has no table.
     pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
         match self.tables.table(self.start).get(key).await {
             Err(error) if is_missing(&error) => Ok(None),
@@ -236,14 +236,14 @@ impl At {
     }
 }
 
-/// Whether there is no such table, or soon will be none.
+/// Returns whether the table does not exist or is being deleted.
 fn is_missing(error: &Error) -> bool {
     [ErrorCode::TABLE_NOT_FOUND, ErrorCode::TABLE_BEING_DELETED]
         .iter()
         .any(|code| error.code() == Some(code))
 }
 
-/// Says what to do about a table that is being deleted.
+/// Adds advice for a table that is being deleted.
 fn blocked(error: Error) -> Error {
     if error.code() != Some(&ErrorCode::TABLE_BEING_DELETED) {
         return error;

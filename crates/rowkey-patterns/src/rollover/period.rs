@@ -1,10 +1,10 @@
-//! Periods, and how they are written in the names of tables.
+//! Periods, and their notation in the names of tables.
 
 use chrono::{
     DateTime, Datelike as _, Days, Months, NaiveDate, NaiveTime, TimeDelta, Timelike as _, Utc,
 };
 
-/// How long the entities of one table are together, in UTC.
+/// The period of time that one table covers, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Period {
     /// An hour: `logx2026112114`.
@@ -18,7 +18,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// The beginning of the period that `time` lies in.
+    /// The beginning of the period that contains `time`.
     pub(super) fn start(self, time: DateTime<Utc>) -> DateTime<Utc> {
         let (month, day, hour) = match self {
             Self::Hour => (time.month(), time.day(), time.hour()),
@@ -40,7 +40,7 @@ impl Period {
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
     }
 
-    /// The period in the name of a table.
+    /// The period as written in the name of a table.
     pub(super) fn stamp(self, start: DateTime<Utc>) -> String {
         let format = match self {
             Self::Hour => "%Y%m%d%H",
@@ -51,8 +51,8 @@ impl Period {
         start.format(format).to_string()
     }
 
-    /// The period that a name says behind its prefix. `None` if the name is not one of this period:
-    /// that of another period, or of another prefix.
+    /// Parses the period after the prefix of a table's name. `None` if the name has another kind of period,
+    /// or another prefix.
     pub(super) fn parse(self, stamp: &str) -> Option<DateTime<Utc>> {
         let digits = |range: std::ops::Range<usize>| stamp.get(range)?.parse::<u32>().ok();
         let month = || digits(4..6);
@@ -62,7 +62,7 @@ impl Period {
             Self::Month => instant(year(stamp)?, month()?, 1, 0),
             Self::Year => instant(year(stamp)?, 1, 1, 0),
         }?;
-        // Only names that this would write: no signs, and nothing more.
+        // Only names in the format of `stamp`: no signs, and no further characters.
         (self.stamp(start) == stamp).then_some(start)
     }
 }

@@ -1,4 +1,4 @@
-//! The ordered read over all buckets: a merge of one query each.
+//! The ordered read over all buckets: a merge of one query per bucket.
 
 use std::fmt;
 use std::ops::Bound;
@@ -12,22 +12,21 @@ use rowkey::{
 
 use crate::parallel::Parallel;
 
-/// Buckets that are read at a time.
+/// How many buckets are read concurrently.
 const AT_ONCE: usize = 16;
-/// Entities that a request asks for at most.
+/// The maximum number of entities that one request asks for.
 const LARGEST_PAGE: u32 = 1000;
-/// What tokens of a gathered reading are bound to, before the reading itself.
+/// The label to which the continuation tokens of a gathered read are bound.
 const GATHER: &str = "gather";
 
-/// Reads several partitions as one, in the order of the RowKey, and of the bucket where that is the
-/// same.
+/// Reads several partitions as one, ordered by RowKey, and by bucket for equal RowKeys.
 ///
-/// Made by [`Spread::gather`](super::Spread::gather) and [`of`](Self::of); nothing is sent before
-/// [`page`](Self::page) or [`stream`](Self::stream). Each bucket is one query, and in memory is at most one
-/// page of each: make pages smaller ([`page_size`](Self::page_size)) where buckets are many.
+/// Created by [`Spread::gather`](super::Spread::gather) and [`of`](Self::of); sends nothing before
+/// [`page`](Self::page) or [`stream`](Self::stream). Each bucket is one query, and memory holds at most one
+/// page of each: use smaller pages ([`page_size`](Self::page_size)) with many buckets.
 ///
-/// It costs a request for each page of each bucket, at least one a bucket. Rows that are written
-/// while it runs are found if their place lies ahead.
+/// Costs a request for each page of each bucket, at least one per bucket. Rows written during the read are
+/// found if their position has not been passed.
 #[must_use = "nothing is read before `page` or `stream`"]
 pub struct Gather<E> {
     table: Table,
@@ -37,12 +36,12 @@ pub struct Gather<E> {
     after: Option<Continuation>,
 }
 
-/// An entity, and where it was found.
+/// An entity, and the place where it was found.
 #[derive(Clone, Debug)]
 pub struct Found<E> {
     /// The bucket.
     pub bucket: u16,
-    /// The RowKey as it is stored.
+    /// The RowKey as stored.
     pub row_key: String,
     /// The entity.
     pub stored: Stored<E>,
@@ -50,8 +49,8 @@ pub struct Found<E> {
 }
 
 impl<E: Entity + Send + 'static> Gather<E> {
-    /// Gathers partitions that are named one by one, such as `Event::partitions(day)` of a template
-    /// with `{device:bucket(8)}`. The bucket of what is found is its place among them.
+    /// Gathers an explicit list of partitions, such as `Event::partitions(day)` of a template with
+    /// `{device:bucket(8)}`. The bucket of a found entity is its partition's index in the list.
     pub fn of(table: &Table, partitions: Vec<Partition<E>>) -> Self {
         let table = table.clone();
         Self { table, partitions, filter: None, page_size: None, after: None }
@@ -66,30 +65,30 @@ impl<E: Entity + Send + 'static> Gather<E> {
         self
     }
 
-    /// How many entities a request asks a bucket for at most, 1 to 1000. Default: as many as the service
-    /// sends, up to 1,000; for [`page`](Self::page), as many as the page has.
+    /// Sets the maximum number of entities per request to a bucket, 1 to 1000. Default: as many as the
+    /// service returns, up to 1,000; for [`page`](Self::page), the size of the page.
     pub fn page_size(mut self, entities: u32) -> Self {
         self.page_size = Some(entities);
         self
     }
 
-    /// Goes on behind an entity that was found before, in this process or another: see
-    /// [`Found::continuation`]. Buckets may have been added since, behind the others.
+    /// Resumes after an entity that was found before, in this process or another: see
+    /// [`Found::continuation`]. Since then, buckets may have been added at the end.
     pub fn resume(mut self, after: Continuation) -> Self {
         self.after = Some(after);
         self
     }
 
-    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
-    /// where a page before this one ended.
+    /// Reads `entities` entities, or all remaining if there are fewer, from the beginning or from the end of
+    /// an earlier page.
     ///
-    /// At least one request a bucket, 16 at a time. (If the page ends with the last entity that there is,
-    /// its continuation leads to an empty page.)
+    /// At least one request per bucket, 16 concurrently. (If the page ends with the very last entity, its
+    /// continuation leads to an empty page.)
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from
-    /// another query: nothing is sent then.
+    /// [`ErrorKind::Invalid`] if `entities` is 0, or if `from` comes from another query; then nothing is
+    /// sent.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         if entities == 0 {
             return Err(self.refused("a page has at least 1 entity"));
@@ -103,7 +102,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
         Ok(Page { entities: found.drain(..).map(|found| found.stored).collect(), continuation })
     }
 
-    /// Reads. An error ends the stream; resume behind the last entity that came.
+    /// Reads the results as a stream. An error ends it; resume after the last entity returned.
     pub fn stream(self) -> Stream<Found<E>> {
         let (reading, buckets) = match self.buckets() {
             Ok(buckets) => buckets,
@@ -124,7 +123,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
             .boxed()
     }
 
-    /// The queries, and what tokens of this reading are bound to: what is read of the first bucket.
+    /// The queries, and the string to which continuation tokens are bound: the query of the first bucket.
     fn buckets(&self) -> Result<(Arc<str>, Vec<Query<E>>)> {
         let first = self.partitions.first().map(|first| self.query(first.clone()).fingerprint());
         let reading: Arc<str> = format!("{:016x}", first.transpose()?.unwrap_or_default()).into();
@@ -138,7 +137,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
         let buckets = (0..).zip(&self.partitions).map(|(number, partition)| {
             let mut rows = partition.clone();
             if let Some((bucket, row)) = after {
-                // Of equal RowKeys, those of earlier buckets came before.
+                // Among equal RowKeys, those of earlier buckets were returned before.
                 let from =
                     if number > bucket { Bound::Included(row) } else { Bound::Excluded(row) };
                 rows = rows.row_keys((from, Bound::Unbounded));
@@ -165,7 +164,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
 }
 
 impl<E> Found<E> {
-    /// Where to go on behind this entity. The token contains the RowKey: treat it as you treat the data.
+    /// The position after this entity. The token contains the RowKey: protect it like the data.
     pub fn continuation(&self) -> Continuation {
         Continuation::behind(&[GATHER, &self.reading], &self.bucket.to_string(), &self.row_key)
     }

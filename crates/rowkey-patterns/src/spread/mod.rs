@@ -1,11 +1,11 @@
-//! Prepend/append anti-pattern: spread writes over buckets, and gather them again in order.
+//! Prepend/append anti-pattern: spreads writes over buckets, and gathers them again in order.
 //!
-//! Entities whose keys only grow, such as events by time, all go to one end of one partition, which
-//! takes about 2,000 entities a second, however many the account takes. A bucket in the PartitionKey
-//! makes many ends of one.
+//! Entities whose keys only grow, such as events by time, are all written to one end of one partition, which
+//! is limited to about 2,000 entities per second, whatever the account's limit. A bucket in the PartitionKey
+//! spreads the writes over several partitions.
 //!
-//! - [`Spread`]: which bucket; the ordered read over all of them · [`Gather`], [`Found`]
-//! - [`Traffic`]: what this client writes where, and a [`Report`] of hot and append-only partitions
+//! - [`Spread`]: the choice of the bucket; the ordered read over all buckets · [`Gather`], [`Found`]
+//! - [`Traffic`]: counts the writes of this client, with a [`Report`] of hot and append-only partitions
 //!
 //! ```
 //! use futures_util::TryStreamExt as _;
@@ -50,70 +50,71 @@ mod traffic;
 pub use gather::{Found, Gather};
 pub use traffic::{Load, Order, Report, Traffic};
 
-/// Buckets that a reader still asks in one go.
+/// The maximum number of buckets, which a reader can still query in one read.
 const MAX_BUCKETS: u16 = 1000;
 
-/// How writes are spread over the buckets of a partition.
+/// Spreads writes over the buckets of a partition.
 ///
-/// The bucket is a part of the partition template, `{day:8}_{bucket:3}`, so that each bucket is a
-/// partition, and every partition of yours has its own buckets. Choose it by
-/// [`bucket_of`](Self::bucket_of) if an entity is looked up by its key later, or else in turn, by
+/// The bucket is a part of the partition template, `{day:8}_{bucket:3}`, so that each bucket is a partition,
+/// and each of your logical partitions has its own buckets. Choose the bucket with
+/// [`bucket_of`](Self::bucket_of) if the entity is later looked up by its key; otherwise in turn, with
 /// [`next_bucket`](Self::next_bucket).
 ///
-/// A bucket of a field needs no `Spread`: with `{device:bucket(8)}` in the template the key computes
-/// it, `Event::partitions(day)` are the partitions of all buckets, and [`Gather::of`] reads them.
+/// A bucket computed from a field needs no `Spread`: with `{device:bucket(8)}` in the template the key
+/// computes it, `Event::partitions(day)` returns the partitions of all buckets, and [`Gather::of`] reads
+/// them.
 ///
 /// The hash is [`bucket_of`], the same in every version and language.
 ///
-/// # Another number of buckets
+/// # Changing the number of buckets
 ///
-/// Rows stay where they are. So tell everybody who reads first, with
-/// `Spread::over(16)?.formerly(8)`: [`gather`](Self::gather) then reads the larger number of buckets,
-/// and [`places_of`](Self::places_of) names both buckets that a key may be in. Then let the writers
-/// change. Entities that are written once need nothing else. One that is written again under the
-/// same key has to be deleted from its former bucket, or it is there twice.
+/// Existing rows are not moved. So first deploy `Spread::over(16)?.formerly(8)` to all readers:
+/// [`gather`](Self::gather) then reads the larger number of buckets, and [`places_of`](Self::places_of)
+/// returns both buckets that a key may be in. Then change the writers. Entities that are written once need
+/// nothing else. An entity that is written again under the same key must be deleted from its former bucket,
+/// or it exists twice.
 ///
 /// The guide's section is
 /// [Prepend/append anti-pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#prepend-append-anti-pattern).
 #[derive(Clone, Debug)]
 pub struct Spread {
     buckets: u16,
-    /// Numbers of buckets of earlier times, the latest first.
+    /// Former numbers of buckets, the latest first.
     former: Vec<u16>,
     /// How many turns were taken.
     turns: Arc<AtomicU64>,
 }
 
 impl Spread {
-    /// Over this many buckets, 1 to 1,000.
+    /// Spreads over this many buckets, 1 to 1,000.
     ///
-    /// As many as the writes of the busiest second divided by 2,000, and some in reserve: each
-    /// bucket costs every ordered read a request.
+    /// Use the writes of the busiest second divided by 2,000, plus some reserve: each bucket costs every
+    /// ordered read a request.
     pub fn over(buckets: u16) -> Result<Self> {
         check(buckets)?;
         Ok(Self { buckets, former: Vec::new(), turns: Arc::default() })
     }
 
-    /// The same, where there were once this many buckets, more or fewer. May be said several times,
-    /// the latest number first.
+    /// Adds a former number of buckets, smaller or larger. Can be called several times, with the latest
+    /// number first.
     pub fn formerly(mut self, buckets: u16) -> Result<Self> {
         check(buckets)?;
         self.former.push(buckets);
         Ok(self)
     }
 
-    /// How many buckets are written to.
+    /// The number of buckets that are written to.
     pub fn buckets(&self) -> u16 {
         self.buckets
     }
 
-    /// The bucket of the entity with this key: what it is looked up by, such as a device's name.
+    /// The bucket of the entity with this lookup key, such as a device's name.
     pub fn bucket_of(&self, key: &str) -> u16 {
         bucket_of(key, self.buckets)
     }
 
-    /// All buckets that the entity with this key may be in, where it is written first. One, unless
-    /// there were [formerly](Self::formerly) others: get from one after the other.
+    /// All buckets that may hold the entity with this key, the current one first. Only one unless there were
+    /// [formerly](Self::formerly) others; look in each in turn.
     pub fn places_of(&self, key: &str) -> Vec<u16> {
         let mut places = vec![self.bucket_of(key)];
         for buckets in &self.former {
@@ -125,14 +126,14 @@ impl Spread {
         places
     }
 
-    /// The bucket whose turn it is. Clones take turns together.
+    /// The next bucket in turn. Clones share the turns.
     pub fn next_bucket(&self) -> u16 {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) % u64::from(self.buckets);
         u16::try_from(turn).unwrap_or_default()
     }
 
-    /// Reads all buckets as one, in the order of the RowKey. `partition` makes the partition of a
-    /// bucket, narrowed as you like: the same for each.
+    /// Reads all buckets as one, in RowKey order. `partition` returns the partition of a bucket, optionally
+    /// narrowed, in the same way for each bucket.
     pub fn gather<E>(&self, table: &Table, partition: impl Fn(u16) -> Partition<E>) -> Gather<E>
     where
         E: Entity + Send + 'static,

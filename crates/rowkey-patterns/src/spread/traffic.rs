@@ -1,4 +1,4 @@
-//! What this client writes where: finds the partitions that everything goes to.
+//! Counts the writes of this client, and finds the partitions that receive most of them.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -7,27 +7,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rowkey::{Entity, Key, StorageAccount};
 
-/// Partitions that are counted, unless it is said otherwise.
+/// The default number of partitions that are counted.
 const TRACKED: usize = 128;
 
-/// Entities of 1 KiB that a partition takes in a second, the service's documented
+/// The number of entities of 1 KiB that a partition accepts per second, the service's documented
 /// [target](https://learn.microsoft.com/azure/storage/tables/scalability-targets).
 const PARTITION_TARGET: u64 = 2000;
 
-/// This many steps from one RowKey to the next tell whether they only go one way.
+/// The minimum number of steps from one RowKey to the next for judging their order.
 const STEPS: u64 = 50;
 
-/// Counts the writes of this client by partition, and tells which are hot and which are only
+/// Counts the writes of this client by partition, and reports which partitions are hot and which are only
 /// appended to.
 ///
-/// Tell it of every entity that is written, beside the write ([`wrote`](Self::wrote)); share it
-/// between tasks. It sends nothing, and knows nothing of other clients: where several write, a
-/// partition is hotter than any of them reports.
+/// Call [`wrote`](Self::wrote) for every entity that is written; the value can be shared between tasks. It
+/// sends nothing, and does not see other clients: if several write, a partition is hotter than any of them
+/// reports.
 ///
-/// Memory is bounded: it counts a number of partitions (128, or as many as
-/// [`tracking`](Self::tracking) says) and, when another comes, gives it the place of the one with the
-/// fewest writes (the Space-Saving algorithm). So every partition that gets more than one write in 128
-/// is in the report, and a count is too large by at most [`Load::inherited`].
+/// Memory is bounded: it counts a fixed number of partitions (128, or the number set by
+/// [`tracking`](Self::tracking)). A new partition replaces the one with the fewest writes (the Space-Saving
+/// algorithm). So every partition that gets more than one write in 128 is in the report, and a count is too
+/// large by at most [`Load::inherited`].
 #[derive(Debug)]
 pub struct Traffic {
     account: StorageAccount,
@@ -45,7 +45,7 @@ struct Counts {
 struct Count {
     writes: u64,
     inherited: u64,
-    /// The second of the last write, how many writes it had so far, and the most that one had.
+    /// The second of the last write, its number of writes so far, and the maximum of any second.
     second: i64,
     in_second: u64,
     busiest_second: u64,
@@ -54,67 +54,67 @@ struct Count {
     down: u64,
 }
 
-/// What a client has written so far.
+/// The writes of a client so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// All writes.
     pub writes: u64,
-    /// The partitions with the most writes, the first with most. Those without much may be missing.
+    /// The partitions with the most writes, in descending order. Partitions with few writes may be missing.
     pub loads: Vec<Load>,
 }
 
-/// What a client has written to one partition.
+/// The writes of a client to one partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// The PartitionKey.
     pub partition_key: String,
-    /// The writes, at most.
+    /// The upper bound of the number of writes.
     pub writes: u64,
-    /// This many of the writes may have been those of partitions that are not counted any more.
+    /// How many of the writes may belong to partitions that are no longer counted.
     pub inherited: u64,
-    /// The part of all writes, 0 to 1.
+    /// The fraction of all writes, 0 to 1.
     pub share: f64,
-    /// The most writes in one second of the clock.
+    /// The maximum number of writes in one second of the clock.
     pub busiest_second: u64,
-    /// How one RowKey follows another.
+    /// The order of successive RowKeys.
     pub order: Order,
 }
 
-/// How one RowKey of a partition follows another, as far as they differ.
+/// The order of successive RowKeys in a partition, ignoring equal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Nearly always (95 of 100) upwards: everything goes to the end of the partition.
+    /// Nearly always (95 of 100) ascending: everything is written to the end of the partition.
     Ascending,
-    /// Nearly always downwards: everything goes to the beginning.
+    /// Nearly always descending: everything is written to the beginning.
     Descending,
-    /// Sometimes up, sometimes down.
+    /// Neither nearly always ascending nor descending.
     Mixed,
-    /// There were fewer than 50 steps.
+    /// Fewer than 50 steps were counted.
     Unclear,
 }
 
 impl Traffic {
-    /// Counts nothing yet. The time is that of the account's clock.
+    /// Starts with no counts. The time is that of the account's clock.
     pub fn new(account: &StorageAccount) -> Self {
         Self { account: account.clone(), tracked: TRACKED, counts: Mutex::default() }
     }
 
-    /// Counts this many partitions, at least 1: all that get more than one in as many of the writes.
+    /// Sets how many partitions are counted, at least 1: all that get more than one in this many writes.
     #[must_use = "the new number counts in the result only"]
     pub fn tracking(mut self, partitions: usize) -> Self {
         self.tracked = partitions.max(1);
         self
     }
 
-    /// Counts the writing of an entity.
+    /// Counts the write of an entity.
     pub fn wrote<E: Entity>(&self, entity: &E) {
-        // What has no key cannot have been written.
+        // An entity without a valid key cannot have been written.
         if let Ok((partition_key, row_key)) = Key::of(entity).parts() {
             self.wrote_at(partition_key, row_key);
         }
     }
 
-    /// Counts the writing, or the deleting, of the entity with these keys.
+    /// Counts a write or a delete of the entity with these keys.
     pub fn wrote_at(&self, partition_key: &str, row_key: &str) {
         let second = self.account.clock().now().timestamp();
         let mut counts = self.counts();
@@ -129,7 +129,7 @@ impl Traffic {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn report(&self) -> Report {
         let counts = self.counts();
         let load = |partition_key: &str, count: &Count| Load {
@@ -149,19 +149,19 @@ impl Traffic {
         Report { writes: counts.writes, loads }
     }
 
-    /// Begins anew: for a report of the last hour rather than of all time.
+    /// Resets the counts, for example to report the last hour instead of all time.
     pub fn clear(&self) {
         *self.counts() = Counts::default();
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Counts are whole at every unlock, so a panic elsewhere does not spoil them.
+        // The counts are consistent at every unlock, so a panic elsewhere does not corrupt them.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Counts {
-    /// Makes room for another partition; gives the writes that its count begins with.
+    /// Makes room for another partition; returns the initial value of its count.
     fn make_room(&mut self, tracked: usize) -> u64 {
         if self.partitions.len() < tracked {
             return 0;
@@ -182,7 +182,7 @@ impl Count {
         self.in_second = if !is_first && second == self.second { self.in_second + 1 } else { 1 };
         self.second = second;
         self.busiest_second = self.busiest_second.max(self.in_second);
-        // Keys are ordered by UTF-16 unit.
+        // Keys are ordered by UTF-16 code unit.
         let row: Vec<u16> = row_key.encode_utf16().collect();
         if !is_first {
             match row.cmp(&self.last_row) {
@@ -212,28 +212,28 @@ fn share(part: u64, all: u64) -> f64 {
 }
 
 impl Load {
-    /// Whether it had a second with at least half of what a partition takes, 2,000 entities.
+    /// Returns whether the busiest second reached at least half of a partition's limit of 2,000 entities.
     pub fn is_hot(&self) -> bool {
         self.busiest_second >= PARTITION_TARGET / 2
     }
 
-    /// Whether all writes go to one end of it.
+    /// Returns whether all writes go to one end of the partition.
     pub fn is_append_only(&self) -> bool {
         matches!(self.order, Order::Ascending | Order::Descending)
     }
 }
 
 impl Report {
-    /// The partitions to do something about: hot ones, and those that are only appended to and get
-    /// at least a tenth of all writes.
+    /// The partitions that need attention: hot ones, and append-only ones with at least a tenth of all
+    /// writes.
     pub fn concerns(&self) -> impl Iterator<Item = &Load> {
         self.loads.iter().filter(|load| load.is_hot() || load.is_append_only() && load.share >= 0.1)
     }
 }
 
 impl fmt::Display for Report {
-    /// A line for each of the [`concerns`](Self::concerns), with each PartitionKey: treat it as you treat
-    /// the data.
+    /// A line for each of the [`concerns`](Self::concerns), with its PartitionKey: protect the text like the
+    /// data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} writes; partitions counted: {}", self.writes, self.loads.len())?;
         let mut is_fine = true;
@@ -267,7 +267,7 @@ impl fmt::Display for Load {
     }
 }
 
-// Without the keys.
+// Omits the keys.
 impl fmt::Debug for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counts")
@@ -301,7 +301,7 @@ mod tests {
         let (clock, traffic) = traffic();
         for n in 0..3000_u32 {
             traffic.wrote_at("20260101", &format!("{n:06}"));
-            // Others get a row now and then, in no order.
+            // Other partitions get a row now and then, in no order.
             if n % 10 == 0 {
                 traffic.wrote_at(&format!("user{}", n % 70), &format!("{}", n * 7919 % 1000));
             }
@@ -336,12 +336,12 @@ mod tests {
         assert_eq!(order(&mut (0..51)), Order::Ascending);
         assert_eq!(order(&mut (0..51).rev()), Order::Descending);
         assert_eq!(order(&mut (0..200).map(|n| n * 7919 % 1009)), Order::Mixed);
-        // Writers that run side by side overtake one another now and then.
+        // Concurrent writers overtake one another now and then.
         assert_eq!(
             order(&mut (0..400).map(|n| if n % 50 == 1 { n - 1 } else { n + 1 })),
             Order::Ascending
         );
-        // The same row again and again is no step.
+        // The same row repeated is not a step.
         assert_eq!(order(&mut (0..400).map(|_| 7)), Order::Unclear);
     }
 
@@ -350,14 +350,14 @@ mod tests {
         let (_, traffic) = traffic();
         let traffic = traffic.tracking(10);
         for n in 0..20_000_u32 {
-            // A fifth of the writes goes to one partition, all others are written once.
+            // A fifth of the writes goes to one partition; all others are written once.
             let partition = if n % 5 == 0 { "hot".to_owned() } else { format!("once{n}") };
             traffic.wrote_at(&partition, &format!("{}", n * 7919 % 1000));
         }
         let report = traffic.report();
         assert_eq!((report.writes, report.loads.len()), (20_000, 10));
         let hot = report.loads.iter().find(|load| load.partition_key == "hot").unwrap();
-        // 4,000 writes are between what it surely got and what it got at most.
+        // The true count of 4,000 is between the lower and the upper bound.
         assert!(hot.writes >= 4000 && hot.writes - hot.inherited <= 4000, "{hot:?}");
         assert!(report.loads.iter().all(|load| load.inherited <= 2000));
     }
