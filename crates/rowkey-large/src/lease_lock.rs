@@ -1,9 +1,9 @@
-//! A blob's lease as a lock: taken, kept by renewing it, and given up; a holder that loses it stops.
+//! A blob's lease as a lock: acquire, renew and release it; a holder that loses it stops.
 //!
-//! A lease alone cannot keep a holder that was paused from writing late: the pause may begin after
-//! the last look at the clock. So each time the lock is taken it hands out a **fencing token**, a
-//! number larger than all before it. What is protected remembers the largest it has seen and refuses
-//! smaller ones, as [`Held::admits`] says.
+//! A lease alone cannot prevent a late write by a holder that was paused, because the pause may begin after
+//! its last look at the clock. So each acquisition issues a **fencing token**, a number larger than all
+//! before it. The protected resource stores the largest token it has seen and refuses smaller ones, as
+//! [`Held::admits`] does.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use futures_util::future::{Either, select};
 use rowkey::blob::{Conditions, Content, Insertion, Lease, Written};
 use rowkey::{Blob, Clock, Error, ErrorKind, Result};
 
-/// The metadata of the lock's blob that holds the last token.
+/// The metadata entry of the lock's blob that holds the last token.
 const FENCE: &str = "fence";
 
 /// A lock that programs on many machines share: the lease on a blob.
@@ -41,34 +41,34 @@ const FENCE: &str = "fence";
 /// # }
 /// ```
 ///
-/// The blob is made when it is missing, in a container that exists. It is the lock's own: writing
-/// or deleting it takes the last token away, which is kept in its metadata.
+/// The blob is created if it is missing; its container must exist. Use it only for the lock: writing or
+/// deleting it removes the last token, which is stored in its metadata.
 #[derive(Clone, Debug)]
 pub struct LeaseLock {
     blob: Blob,
     term: Duration,
 }
 
-/// The lock, held by this program as far as it knows.
+/// An acquired lock. It may have been lost in the meantime.
 ///
-/// Dropping it does not release the lock: that takes a request, [`release`](Self::release). Without
-/// it the lock is free when its term is over.
+/// Dropping it does not release the lock, because that takes a request: call [`release`](Self::release).
+/// Otherwise the lock is free when its term ends.
 pub struct Held {
     lease: Lease,
     blob: Blob,
     term: Duration,
     token: u64,
-    /// In the time that [`Clock::elapsed`] counts, which no change of the date moves.
+    /// By [`Clock::elapsed`], which is not affected by changes of the date.
     until: Mutex<Duration>,
 }
 
-/// What became of work under the lock.
+/// The result of work under the lock.
 #[derive(Debug)]
 #[must_use = "work whose lock was lost was cut off at an await"]
 pub enum Guarded<T> {
-    /// The work came to its end while the lock was held.
+    /// The work finished while the lock was held.
     Done(T),
-    /// The lock was lost, and the work dropped where it waited.
+    /// The lock was lost, and the work was dropped at its current await.
     Lost(Lost),
 }
 
@@ -77,41 +77,41 @@ pub enum Guarded<T> {
 pub enum Lost {
     /// It could not be renewed in time; another client may hold it.
     Expired,
-    /// The service says that it was broken, or that another client holds it.
+    /// The service reports that the lease was broken, or that another client holds it.
     Taken,
 }
 
 impl LeaseLock {
-    /// The lock that is the lease on `blob`, held for 30 seconds unless it is renewed.
+    /// A lock that is the lease on `blob`, held for 30 seconds unless it is renewed.
     pub fn new(blob: Blob) -> Self {
         Self { blob, term: Duration::from_secs(30) }
     }
 
-    /// How long the lock stays taken when its holder dies: 15 to 60 seconds.
+    /// Sets how long the lock stays taken when its holder dies: 15 to 60 seconds.
     #[must_use = "the lock itself does not change"]
     pub fn term(mut self, term: Duration) -> Self {
         self.term = term;
         self
     }
 
-    /// The same lock with connections of its own, as
-    /// [`StorageAccount::with_own_connections`](rowkey::StorageAccount::with_own_connections) makes them.
+    /// The same lock with its own connections, as created by
+    /// [`StorageAccount::with_own_connections`](rowkey::StorageAccount::with_own_connections).
     pub fn with_own_connections(&self) -> Result<Self> {
         let account = self.blob.account().with_own_connections()?;
         let blob = account.container(self.blob.container()).blob(self.blob.name());
         Ok(Self { blob: blob.with_options(self.blob.account().options().clone()), term: self.term })
     }
 
-    /// The blob whose lease it is. Holders alone may write it: [`Held::save`].
+    /// The leased blob. Only holders may write it: [`Held::save`].
     pub fn blob(&self) -> &Blob {
         &self.blob
     }
 
-    /// Takes the lock, or `None` when another client holds it. Three requests, five the first time.
+    /// Acquires the lock, or returns `None` if another client holds it. Three requests, five the first time.
     ///
-    /// Fails with [`ErrorKind::Leased`] when the lease was broken between two of them, and with
-    /// [`ErrorKind::Invalid`] for a term that leases do not have, before anything is sent.
-    /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
+    /// Fails with [`ErrorKind::Leased`] if the lease was broken between two of them, and with
+    /// [`ErrorKind::Invalid`] before anything is sent if the term is invalid for leases. [Lease
+    /// Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
     pub async fn try_acquire(&self) -> Result<Option<Held>> {
         let clock = self.blob.account().clock();
         let mut asked = clock.elapsed();
@@ -127,8 +127,8 @@ impl LeaseLock {
         let token = match self.next_token(&lease).await {
             Ok(token) => token,
             Err(error) => {
-                // No program should wait for a lock without a holder. If this fails as well, its term
-                // ends it.
+                // No program should wait for a lock without a holder. If the release fails too, the lock is
+                // free after its term.
                 drop(lease.release().await);
                 return Err(error);
             }
@@ -137,8 +137,8 @@ impl LeaseLock {
         Ok(Some(Held { lease, blob: self.blob.clone(), term: self.term, token, until }))
     }
 
-    /// Takes the lock, waiting until it is free. It looks every fifth of the term, and does not
-    /// queue: among several that wait, any may be next.
+    /// Acquires the lock, waiting until it is free. It tries again every fifth of the term. There is no
+    /// queue: any of several waiting programs may be next.
     pub async fn acquire(&self) -> Result<Held> {
         loop {
             if let Some(held) = self.try_acquire().await? {
@@ -152,13 +152,13 @@ impl LeaseLock {
         let missing = self.blob.with_conditions(Conditions::missing());
         match missing.put("").insert().await {
             Ok(Insertion::Inserted(_) | Insertion::Exists) => Ok(()),
-            // Another program was faster, and has taken it already.
+            // Another program was faster, and has already acquired it.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Leased) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Counts one up. No other program can: both requests need the lease.
+    /// Increments the token. No other program can, because both requests need the lease.
     async fn next_token(&self, lease: &Lease) -> Result<u64> {
         let leased = self.blob.with_lease(lease);
         let metadata = leased.properties().await?.map(|properties| properties.metadata);
@@ -166,7 +166,7 @@ impl LeaseLock {
             metadata.into_iter().flatten().find(|(name, _)| name.eq_ignore_ascii_case(FENCE));
         let last = last.map_or(Some(0), |(_, value)| value.parse::<u64>().ok());
         let Some(token) = last.and_then(|last| last.checked_add(1)) else {
-            // Counting from one again would let holders of before write after those that follow.
+            // Restarting at one would let former holders write after later ones.
             let what = "the blob's metadata `fence` is not the number that locks keep there";
             let error = Error::refused(ErrorKind::Decode, what);
             return Err(error.of("AcquireLock", self.blob.container()));
@@ -177,28 +177,28 @@ impl LeaseLock {
 }
 
 impl Held {
-    /// The fencing token: larger than that of everybody who held the lock before.
+    /// The fencing token: larger than that of every earlier holder.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// Whether what was last written under the token `seen` may be written under this one: a later
-    /// holder has not been there.
+    /// Returns whether data last written under the token `seen` may be written under this one: no later
+    /// holder has written it.
     pub fn admits(&self, seen: u64) -> bool {
         seen <= self.token
     }
 
-    /// How long the lock is held for certain if it is not broken; zero when it may be lost.
+    /// How long the lock is certainly held unless it is broken; zero if it may be lost.
     ///
-    /// Counted from before the request that took or renewed it was sent, so the service's count ends
-    /// later; by [`Clock::elapsed`], which setting the machine's date does not move, and which counts the
-    /// time for which the machine was suspended where its documentation says so.
+    /// Measured from before the request that acquired or renewed it was sent, so the lease ends later at the
+    /// service. Measured by [`Clock::elapsed`], which is not affected by setting the machine's date, and
+    /// which includes time for which the machine was suspended where its documentation says so.
     pub fn remaining(&self) -> Duration {
         let until = *self.until();
         until.saturating_sub(self.clock().elapsed())
     }
 
-    /// Begins the term anew. Fails with [`ErrorKind::Leased`] when the lock is lost.
+    /// Renews the term. Fails with [`ErrorKind::Leased`] if the lock is lost.
     pub async fn renew(&self) -> Result<()> {
         let asked = self.clock().elapsed();
         self.lease.renew().await?;
@@ -206,12 +206,12 @@ impl Held {
         Ok(())
     }
 
-    /// Does `work` and renews the lock meanwhile, every third of its term. When the lock is lost,
-    /// `work` is dropped at the await it has reached.
+    /// Runs `work` and renews the lock every third of its term. If the lock is lost, `work` is dropped at its
+    /// current await.
     ///
-    /// Work that has to end in an orderly way awaits [`lost`](Self::lost) beside it instead.
-    /// Work that computes for long without an await cannot be stopped: let it look at
-    /// [`remaining`](Self::remaining), and write under its [`token`](Self::token).
+    /// If the work must end in an orderly way, await [`lost`](Self::lost) beside it instead. Work that
+    /// computes for long without an await cannot be stopped: it should check [`remaining`](Self::remaining),
+    /// and write under its [`token`](Self::token).
     pub async fn guard<T>(&self, work: impl AsyncFnOnce(&Self) -> T) -> Guarded<T> {
         let (work, keeper) = (pin!(work(self)), pin!(self.lost()));
         match select(work, keeper).await {
@@ -220,10 +220,10 @@ impl Held {
         }
     }
 
-    /// Renews the lock every third of its term until it is lost, and says how.
+    /// Renews the lock every third of its term until it is lost, and returns how.
     ///
-    /// For work that is to be told rather than dropped: await this beside it, and tell it what came
-    /// out. [`guard`](Self::guard) does the same and drops the work.
+    /// For work that must be notified rather than dropped: await this beside it, and notify it of the result.
+    /// [`guard`](Self::guard) does the same and drops the work.
     pub async fn lost(&self) -> Lost {
         let mut pause = self.term / 3;
         loop {
@@ -247,30 +247,30 @@ impl Held {
         }
     }
 
-    /// Reads what a holder last [saved](Self::save); empty if none has. One request, under the lease, which an
-    /// older copy on the secondary does not have.
+    /// Reads the content that a holder last [saved](Self::save); empty if none has. One request under the
+    /// lease, so never an older copy from the secondary.
     ///
-    /// `modified` of its properties is the service's time at which this or a later save happened, or the lock
-    /// was taken. Fails with [`ErrorKind::Leased`] when the lock is lost.
+    /// `modified` of its properties is the service's time of this or a later save, or of the acquisition.
+    /// Fails with [`ErrorKind::Leased`] if the lock is lost.
     pub async fn load(&self) -> Result<Content> {
         self.blob.with_lease(&self.lease).get().await?.ok_or_else(|| {
-            // The lease went with it.
+            // The lease was deleted with it.
             Error::refused(ErrorKind::Leased, "the lock's blob was deleted")
                 .of("LoadLock", self.blob.container())
         })
     }
 
-    /// Saves what the next holder is to find, as the content of the lock's blob. One request.
+    /// Saves data for the next holder, as the content of the lock's blob. One request.
     ///
-    /// The service itself compares the lease: when the lock is lost, this fails with
-    /// [`ErrorKind::Leased`] and nothing is written, however late it lands. Of two saves under one lease the one
-    /// that lands last stays.
+    /// The service itself checks the lease: if the lock is lost, this fails with [`ErrorKind::Leased`] and
+    /// nothing is written, however late the request arrives. Of two saves under one lease the one that
+    /// arrives last wins.
     pub async fn save(&self, content: impl Into<Bytes>) -> Result<Written> {
         let fence = self.token.to_string();
         self.blob.with_lease(&self.lease).put(content).metadata(&[(FENCE, &fence)]).send().await
     }
 
-    /// Gives the lock up; says whether it was still held. It is not held any more.
+    /// Releases the lock; returns whether it was still held.
     pub async fn release(&self) -> Result<bool> {
         *self.until() = Duration::ZERO;
         self.lease.clone().release().await
@@ -286,7 +286,7 @@ impl Held {
 }
 
 impl<T> Guarded<T> {
-    /// What the work returned, if it came to its end.
+    /// The result of the work, if it finished.
     pub fn done(self) -> Option<T> {
         match self {
             Self::Done(done) => Some(done),
@@ -307,7 +307,7 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 impl fmt::Debug for Held {
-    /// Does not show the lease's id.
+    /// Omits the lease's id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("token", &self.token).finish_non_exhaustive()
     }

@@ -1,9 +1,9 @@
-//! The patterns of the Azure Table storage design guide that put logs and locks in blobs.
+//! The patterns of the Azure Table storage design guide that store logs and locks in blobs.
 //!
 //! | module | the guide's name | what is guaranteed |
 //! |---|---|---|
-//! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes can be told by their fencing token |
-//! | [`log_blob`] | log data anti-pattern, turned round | every line that was flushed is in a blob once, through every failure; ranges of time open only the blobs they need |
+//! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes are detected by their fencing token |
+//! | [`log_blob`] | log data anti-pattern, inverted | every flushed line is in a blob exactly once, despite failures; a read of a time range opens only the blobs it needs |
 //!
 //! # Features
 //!

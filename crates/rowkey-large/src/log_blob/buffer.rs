@@ -1,4 +1,4 @@
-//! Lines that wait to be written, in the blocks that they will be appended as.
+//! The buffer of a log writer: lines that wait to be written, grouped into append blocks.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use rowkey::{Error, ErrorKind, Result};
 
 use super::{line, name};
 
-/// The longest block: what every version of the service appends at once.
+/// The maximum length of a block, which every version of the service accepts in one append.
 const MAX_BLOCK: usize = 4 << 20;
 
-/// How far a line may be ahead of the clock before lines of now leave it behind in a blob of its own.
+/// How far a line may be ahead of the clock before later lines with current times go to a new blob.
 const AHEAD: TimeDelta = TimeDelta::minutes(1);
 
-/// Lines of one period, that are appended at once.
+/// Lines of one period that are appended together.
 pub(super) struct Block {
-    /// When their period begins.
+    /// The beginning of their period.
     pub(super) begin: DateTime<Utc>,
     pub(super) first: DateTime<Utc>,
     pub(super) last: DateTime<Utc>,
@@ -24,19 +24,19 @@ pub(super) struct Block {
     pub(super) bytes: BytesMut,
 }
 
-/// Lines that wait, up to a limit.
+/// Waiting lines, up to a limit.
 pub(super) struct Buffer {
     blocks: VecDeque<Block>,
     capacity: usize,
     period: TimeDelta,
-    /// What waits or is on its way.
+    /// The bytes that wait or are being sent.
     bytes: usize,
     lines: u64,
-    /// How many lines were taken in all.
+    /// The total number of accepted lines.
     taken: u64,
     last: DateTime<Utc>,
     dropped: u64,
-    /// How many of the dropped lines the log tells of.
+    /// The number of dropped lines that the log already reports.
     told: u64,
     notice: fn(u64) -> String,
 }
@@ -57,7 +57,7 @@ impl Buffer {
         }
     }
 
-    /// Takes a line, unless there is no room for it. `now` is the time of the clock.
+    /// Adds a line unless the buffer is full. `now` is the time of the clock.
     pub(super) fn push(
         &mut self,
         time: DateTime<Utc>,
@@ -80,10 +80,11 @@ impl Buffer {
         let time = line::truncated(time);
         let latest = now.checked_add_signed(AHEAD).unwrap_or(now);
         if self.last > latest && time <= latest {
-            // A line of the future, or a clock that was ahead. What follows would all get its time.
+            // A line from the future, or a clock that was ahead. Otherwise all following lines would get its
+            // time.
             self.last = time;
         }
-        // Readers rely on the order of times in a blob, which clocks do not always keep.
+        // Readers rely on ascending times in a blob, which clocks do not guarantee.
         let time = time.max(self.last);
         let begin = name::begin(time, self.period);
         let joins = |block: &Block| {
@@ -105,7 +106,7 @@ impl Buffer {
         Ok(true)
     }
 
-    /// Takes a line, or counts it: what cannot be logged, and what there is no room for.
+    /// Adds a line, or counts it as dropped if it is invalid or the buffer is full.
     pub(super) fn push_or_drop(
         &mut self,
         time: DateTime<Utc>,
@@ -119,7 +120,7 @@ impl Buffer {
         }
     }
 
-    /// Logs how many lines were dropped, if there is room.
+    /// Logs the number of dropped lines, if there is room.
     pub(super) fn tell(&mut self, time: DateTime<Utc>) {
         let untold = self.dropped - self.told;
         if untold > 0 && matches!(self.push(time, time, &(self.notice)(untold)), Ok(true)) {
@@ -127,13 +128,12 @@ impl Buffer {
         }
     }
 
-    /// The block that is to be written next. Its lines count as waiting until they are
-    /// [written](Self::written).
+    /// The next block to write. Its lines count as waiting until they are [written](Self::written).
     pub(super) fn pop(&mut self) -> Option<Block> {
         self.blocks.pop_front()
     }
 
-    /// Makes room: a block was written.
+    /// Frees the space of a written block.
     pub(super) fn written(&mut self, lines: u64, bytes: usize) {
         self.lines -= lines;
         self.bytes -= bytes;

@@ -1,4 +1,4 @@
-//! Events of `tracing` as lines of a log.
+//! A `tracing` layer that logs events as lines.
 
 use std::io;
 
@@ -11,21 +11,20 @@ use tracing_subscriber::registry::LookupSpan;
 use super::quiet::is_quiet;
 use super::writer::LogWriter;
 
-/// What connections trace in tasks of their own, of any request, also of those of the writer.
+/// Targets that connections use in their own tasks for any request, including those of the writer.
 const CONNECTIONS: [&str; 8] =
     ["h2", "hyper", "hyper_util", "mio", "reqwest", "rustls", "tokio", "want"];
 
 impl LogWriter {
-    /// A layer for a subscriber that logs events as JSON, one a line, as
-    /// [`tracing_subscriber::fmt()`] formats them, with the spans that they are in.
+    /// A layer for a subscriber that logs events as JSON, one per line, as [`tracing_subscriber::fmt()`]
+    /// formats them, with their spans.
     ///
-    /// It never waits: an event that finds the buffer full is dropped and counted, as
-    /// [`log_or_drop`](Self::log_or_drop) says. The program has to await
-    /// [`run_until`](Self::run_until), and when that has returned, what is traced later is not
-    /// written any more.
+    /// It never waits: an event that finds the buffer full is dropped and counted, as in
+    /// [`log_or_drop`](Self::log_or_drop). The program must await [`run_until`](Self::run_until); events
+    /// traced after it has returned are not written.
     ///
-    /// What the writer does to write the log is not logged, nor is what the HTTP library traces below
-    /// it. Add a filter for what else you do not want.
+    /// Events caused by writing the log itself are not logged, including those of the HTTP library below it.
+    /// Add a filter to exclude other events.
     ///
     /// ```
     /// use rowkey_large::BlobLog;
@@ -59,7 +58,7 @@ impl LogWriter {
         let writer = self.clone();
         fmt::layer()
             .json()
-            // The line has it.
+            // The line has its own time.
             .without_time()
             .log_internal_errors(false)
             .with_writer(move || Line(writer.clone()))
@@ -72,7 +71,7 @@ fn is_wanted(event: &Metadata<'_>) -> bool {
     !is_quiet() && !CONNECTIONS.contains(&library)
 }
 
-/// Takes a formatted event, which comes whole and with a line feed.
+/// Receives a formatted event, which arrives whole and with a line feed.
 struct Line(LogWriter);
 
 impl io::Write for Line {
@@ -87,7 +86,7 @@ impl io::Write for Line {
     }
 }
 
-/// An event like the others.
+/// The notice of dropped events, formatted like an event.
 fn notice(events: u64) -> String {
     format!(
         r#"{{"level":"WARN","fields":{{"message":"events were dropped","events":{events}}},"target":"{}"}}"#,

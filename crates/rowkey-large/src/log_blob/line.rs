@@ -1,4 +1,4 @@
-//! A line of a log, as it is stored: its time, a space, the text, a line feed.
+//! A line of a log as stored: its time, a space, the text, a line feed.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use rowkey::{Error, ErrorKind, Result};
 
 use super::name;
 
-/// The longest text of a line.
+/// The maximum length of a line's text.
 pub(super) const MAX_TEXT: usize = 1 << 20;
 
-/// What a line has beyond its text.
+/// The bytes of a line besides its text.
 pub(super) const OVERHEAD: usize = 27 + 2;
 
-/// A line that was logged.
+/// One line of a log.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// When it was logged, to the microsecond.
+    /// The time of the line, to the microsecond.
     pub time: DateTime<Utc>,
-    /// What was logged.
+    /// The text of the line.
     pub text: String,
 }
 
-/// Refuses what would not be one line.
+/// Refuses a text that is not a valid line.
 pub(super) fn check(text: &str) -> Result<()> {
     if text.contains('\n') {
         let what = "the text has a line break, and would be several lines";
@@ -41,12 +41,12 @@ pub(super) fn check(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The time as lines have it.
+/// The time, truncated to the precision of lines.
 pub(super) fn truncated(time: DateTime<Utc>) -> DateTime<Utc> {
     time.trunc_subsecs(6)
 }
 
-/// Adds the line at the end.
+/// Appends the line to `to`.
 pub(super) fn print(time: DateTime<Utc>, text: &str, to: &mut BytesMut) {
     to.reserve(text.len() + OVERHEAD);
     to.put_slice(name::time(time).as_bytes());
@@ -55,7 +55,7 @@ pub(super) fn print(time: DateTime<Utc>, text: &str, to: &mut BytesMut) {
     to.put_u8(b'\n');
 }
 
-/// Reads a line, given without its end; `None` when no writer of logs wrote it.
+/// Parses a line without its line feed; `None` if no log writer wrote it.
 pub(super) fn parse(line: &[u8]) -> Option<LogLine> {
     let line = std::str::from_utf8(line).ok()?;
     let (time, text) = line.split_once(' ')?;
@@ -64,7 +64,7 @@ pub(super) fn parse(line: &[u8]) -> Option<LogLine> {
 }
 
 impl fmt::Debug for LogLine {
-    /// Shows how long the text is, not what it says.
+    /// Shows the length of the text instead of the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogLine")
             .field("time", &self.time)

@@ -1,9 +1,9 @@
-//! Logs in blobs, the guide's *log data anti-pattern* turned round: lines are buffered, appended to
-//! blobs that are named by service and hour, and found again by time.
+//! Logs in blobs, the inverse of the guide's *log data anti-pattern*: lines are buffered, appended to blobs
+//! that are named by service and hour, and read by time range.
 //!
-//! A table takes a log badly: all writers insert at the end of one partition, each entity is paid for
-//! twice, and lines are not looked up by key. Blobs take many lines with one request, and their names
-//! and metadata say which of them a range of time needs.
+//! A table is a poor store for a log: all writers insert at the end of one partition, each entity is paid for
+//! twice, and lines are not looked up by key. A blob takes many lines in one request, and its name and
+//! metadata show whether a time range needs it.
 //!
 //! ```text
 //! web/2026/11/21/1400/000001.log   StartTime 2026-11-21T14:00:01.250000Z   EndTime ..
@@ -11,9 +11,9 @@
 //! web/2026/11/21/1500/000001.log
 //! ```
 //!
-//! - [`BlobLog`]: a log and its settings; reads it, and deletes what is old
-//! - [`LogWriter`]: the buffer, and what empties it
-//! - [`LogLine`]: what is read
+//! - [`BlobLog`]: a log and its settings; reads it, and deletes old blobs
+//! - [`LogWriter`]: the buffer, and the flushing
+//! - [`LogLine`]: one line
 
 mod buffer;
 #[cfg(feature = "tracing-subscriber")]
@@ -40,10 +40,10 @@ use rowkey::{Error, ErrorKind, Result};
 pub use line::LogLine;
 pub use writer::{LogWriter, Waiting};
 
-/// How many blobs are deleted at a time.
+/// How many blobs are deleted concurrently.
 const DELETIONS: usize = 8;
 
-/// The log of a service in a container: many programs write it, each through a writer of its own.
+/// The log of a service in a container. Many programs write it, each with its own writer.
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
@@ -71,7 +71,7 @@ const DELETIONS: usize = 8;
 /// # }
 /// ```
 ///
-/// The container must exist. The settings are those of the writers; readers need none.
+/// The container must exist. The settings apply to writers; readers need none.
 #[derive(Clone, Debug)]
 pub struct BlobLog {
     container: Container,
@@ -84,8 +84,8 @@ pub struct BlobLog {
 }
 
 impl BlobLog {
-    /// The log of `service`, a name of 1 to 64 letters, digits, `-`, `_` and `.`, in `container`.
-    /// Nothing is sent or checked.
+    /// The log of `service`, a name of 1 to 64 letters, digits, `-`, `_` and `.`, in `container`. Sends and
+    /// checks nothing.
     pub fn new(container: Container, service: &str) -> Self {
         Self {
             container,
@@ -98,42 +98,42 @@ impl BlobLog {
         }
     }
 
-    /// How many bytes of lines may wait to be written, which is what an abrupt end can lose. Default:
+    /// Sets how many bytes of lines may wait to be written, which is the most that a crash can lose. Default:
     /// 4 MiB.
     #[must_use]
     pub fn capacity(self, bytes: usize) -> Self {
         Self { capacity: bytes, ..self }
     }
 
-    /// With how many bytes waiting [`LogWriter::run_until`] flushes at once. Default: 256 KiB.
+    /// Sets how many waiting bytes make [`LogWriter::run_until`] flush at once. Default: 256 KiB.
     #[must_use]
     pub fn flush_bytes(self, bytes: usize) -> Self {
         Self { flush_bytes: bytes, ..self }
     }
 
-    /// How long a line waits at most before [`LogWriter::run_until`] flushes. Default: 5 seconds.
+    /// Sets how long a line can wait before [`LogWriter::run_until`] flushes. Default: 5 seconds.
     #[must_use]
     pub fn flush_every(self, pause: Duration) -> Self {
         Self { flush_every: pause, ..self }
     }
 
-    /// How many bytes a blob has before another one is begun; a blob of one block may have more, up
-    /// to 4 MiB. Default: 64 MiB. A blob has 50,000 blocks at most, also if this is larger.
+    /// Sets the size in bytes at which a new blob is started; a blob of one block may be larger, up to 4 MiB.
+    /// Default: 64 MiB. A blob has at most 50,000 blocks, even if its size would allow more.
     #[must_use]
     pub fn max_blob(self, bytes: u64) -> Self {
         Self { max_blob: bytes, ..self }
     }
 
-    /// After what time another blob is begun: whole minutes that divide an hour, or the hour.
+    /// Sets the time after which a new blob is started: whole minutes that divide an hour, or the hour.
     /// Default: the hour.
     #[must_use]
     pub fn period(self, period: Duration) -> Self {
         Self { period, ..self }
     }
 
-    /// A writer, with a buffer and blobs of its own. Nothing is sent before its first flush.
+    /// Creates a writer with its own buffer and blobs. Sends nothing before its first flush.
     ///
-    /// Fails with [`ErrorKind::Invalid`] for settings that cannot be.
+    /// Fails with [`ErrorKind::Invalid`] if the settings are invalid.
     pub fn writer(&self) -> Result<LogWriter> {
         self.check()?;
         let seconds = self.period.as_secs();
@@ -149,16 +149,16 @@ impl BlobLog {
         Err(Error::refused(ErrorKind::Invalid, what).of("WriteLog", self.container.name()))
     }
 
-    /// The lines of all writers that were logged at `range.start` or later and before `range.end`, in
-    /// the order of their times; those of one writer in the order in which it logged them. Nothing is
-    /// sent before the stream is read.
+    /// Reads the lines of all writers from `range.start` (inclusive) to `range.end` (exclusive), in the order
+    /// of their times; those of one writer in the order in which it logged them. Sends nothing before the
+    /// stream is read.
     ///
-    /// Lists the blobs of the hours, days or months that the range touches, and opens those alone
-    /// whose metadata says that they can have lines of it. In memory are a piece of each blob that is
-    /// open, about one a writer, and the names of an hour's blobs.
+    /// Lists the blobs of the hours, days or months that the range touches, and opens only those whose
+    /// metadata shows that they can have lines in it. Memory holds a piece of each open blob, about one per
+    /// writer, and the names of an hour's blobs.
     ///
-    /// What writers have not flushed yet is not there. A stream that has come to the lines of just
-    /// now can miss some that are flushed later with earlier times.
+    /// Unflushed lines are not included. A stream that has reached the present can miss lines that are
+    /// flushed later with earlier times.
     pub fn read(&self, range: Range<DateTime<Utc>>) -> Stream<LogLine> {
         match self.check() {
             Ok(()) => read::lines(self.clone(), range),
@@ -166,10 +166,10 @@ impl BlobLog {
         }
     }
 
-    /// Deletes the blobs all of whose lines were logged before `time`, and says how many there were.
+    /// Deletes the blobs whose lines were all logged before `time`, and returns their number.
     ///
-    /// The log is listed up to `time`, and each blob takes a request. Failing on the way has deleted
-    /// some; calling again deletes the others. A writer whose blob is deleted begins another.
+    /// Lists the log up to `time`, and takes one request for each blob. If it fails part-way, some blobs are
+    /// deleted; calling it again deletes the others. A writer whose blob is deleted starts a new one.
     pub async fn delete_before(&self, time: DateTime<Utc>) -> Result<u64> {
         self.check()?;
         let blobs = self.container.blobs().starting_with(&format!("{}/", self.service));
@@ -187,7 +187,7 @@ impl BlobLog {
         deleted.try_fold(0, async |sum, existed| Ok(sum + u64::from(existed))).await
     }
 
-    /// Refuses a service whose name would be more than one part of the names of its blobs.
+    /// Refuses a service name that would be more than one segment of a blob's name.
     fn check(&self) -> Result<()> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let dots = self.service.chars().all(|c| c == '.');

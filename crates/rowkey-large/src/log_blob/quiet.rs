@@ -1,25 +1,25 @@
-//! A writer's own requests are no events of its own log: writing them would cause more of them.
+//! Suppresses the events of a writer's own requests: logging them would cause more requests.
 
 use std::cell::Cell;
 use std::pin::pin;
 
 thread_local! {
-    /// Whether this thread works for a writer of a log just now.
+    /// Whether this thread is currently working for a log writer.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work`; meanwhile, nothing that it traces is logged by a layer of this crate.
+/// Runs `work`; layers of this crate do not log the events that it traces.
 pub(super) async fn quietly<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     std::future::poll_fn(|context| {
-        // Polls of others come between those of this one.
+        // The thread polls other futures between the polls of this one.
         let _quiet = Quiet { before: QUIET.replace(true) };
         work.as_mut().poll(context)
     })
     .await
 }
 
-/// Whether a layer of this crate is to say nothing.
+/// Returns whether the layers of this crate must not log.
 #[cfg(feature = "tracing-subscriber")]
 pub(super) fn is_quiet() -> bool {
     QUIET.get()

@@ -1,4 +1,4 @@
-//! Reading a log: the lines of a range of time, in their order.
+//! Reads a log: the lines of a time range, in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,10 +15,10 @@ use rowkey::{Blob, Error, ErrorKind, Result};
 use super::line::{self, LogLine, MAX_TEXT, OVERHEAD};
 use super::{BlobLog, name};
 
-/// How often a blob is opened anew because it grew while the connection broke.
+/// How often a blob is reopened because it grew while the connection broke.
 const MAX_REOPENS: u32 = 16;
 
-/// A blob that can have lines of a range.
+/// A blob that can have lines in a range.
 pub(super) struct Found {
     pub(super) name: String,
     pub(super) start: DateTime<Utc>,
@@ -26,8 +26,8 @@ pub(super) struct Found {
     hour: DateTime<Utc>,
 }
 
-/// The lines of all writers, merged by their times. Within an hour, a blob is opened when its first
-/// line is due; those of one writer follow each other, so about as many are open as there are writers.
+/// The lines of all writers, merged by their times. Within an hour, a blob is opened when its first line is
+/// due. The blobs of one writer do not overlap, so about as many are open as there are writers.
 pub(super) fn lines(log: BlobLog, range: Range<DateTime<Utc>>) -> Stream<LogLine> {
     let found = found(&log, range.clone()).peekable();
     let reader =
@@ -38,7 +38,7 @@ pub(super) fn lines(log: BlobLog, range: Range<DateTime<Utc>>) -> Stream<LogLine
     lines.boxed()
 }
 
-/// The blobs that can have lines of a range, by their names.
+/// The blobs that can have lines in a range, by their names.
 pub(super) fn found(log: &BlobLog, range: Range<DateTime<Utc>>) -> Stream<Found> {
     let prefixes = if range.is_empty() { Vec::new() } else { name::prefixes(&log.service, &range) };
     let container = log.container.clone();
@@ -61,7 +61,7 @@ impl Found {
         Some(Self { name: blob.name.clone(), start, end, hour: name::hour(begin) })
     }
 
-    /// The hour that its lines are of.
+    /// The hour of its lines.
     pub(super) fn hour(&self) -> DateTime<Utc> {
         self.hour
     }
@@ -104,7 +104,7 @@ impl Reader {
         Ok(Some(line))
     }
 
-    /// Finds the blobs of the next hour that has some.
+    /// Finds the blobs of the next hour that has any.
     async fn next_hour(&mut self) -> Result<()> {
         let Some(first) = self.found.try_next().await? else { return Ok(()) };
         let hour = first.hour;
@@ -117,7 +117,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Keeps a blob open until its next line of the range is due.
+    /// Keeps a blob open until its next line in the range is due.
     async fn push(&mut self, name: String, mut lines: Lines) -> Result<()> {
         while let Some(line) = lines.next().await? {
             if line.time >= self.range.end {
@@ -132,14 +132,14 @@ impl Reader {
     }
 }
 
-/// The lines of a blob, as far as it had come when it was opened.
+/// The lines of a blob, up to its length when it was opened.
 struct Lines {
     blob: Blob,
     download: Option<Download>,
-    /// What has come and is not read yet, and how much of it has no line feed.
+    /// The received bytes that are not read yet, and how many of them are known to contain no line feed.
     bytes: BytesMut,
     searched: usize,
-    /// How much has come, and how much will.
+    /// The number of bytes received, and the total.
     at: u64,
     end: Option<u64>,
 }
@@ -169,8 +169,8 @@ impl Lines {
         }
     }
 
-    /// What comes next. Blobs that are read may grow, and a connection that breaks then is taken up
-    /// anew.
+    /// The next received bytes. Blobs may grow while they are read; if the connection breaks, it is opened
+    /// again.
     async fn piece(&mut self) -> Result<Option<Bytes>> {
         let mut reopened = 0;
         loop {
@@ -182,7 +182,7 @@ impl Lines {
                         Some(end) => self.blob.read().range(self.at..end),
                         None => self.blob.read(),
                     };
-                    // Deleted since it was listed, as is done with old ones.
+                    // Deleted since it was listed, for example as an old blob.
                     let Some(download) = read.open().await? else { return Ok(None) };
                     self.end.get_or_insert(download.properties.length);
                     self.download.insert(download)

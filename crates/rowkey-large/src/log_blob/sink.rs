@@ -1,4 +1,4 @@
-//! Where a writer's lines go: the blob that it has begun, and the block on its way there.
+//! Writes blocks of lines: the writer's current blob, and the block that is being sent.
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -9,24 +9,24 @@ use rowkey::{Blob, ClientOptions, Error, ErrorKind, Outcome, Result, RetryOption
 use super::buffer::Block;
 use super::{BlobLog, name};
 
-/// What an append blob has at most.
+/// The maximum number of blocks in an append blob.
 const MAX_BLOCKS: u32 = 50_000;
 
-/// In how many blobs a block is tried before that is an error.
+/// In how many blobs a block is tried before this becomes an error.
 const MAX_BLOBS: usize = 4;
 
-/// The writing end of a writer: one task at a time has it.
+/// The output of a writer, used by one task at a time.
 #[derive(Default)]
 pub(super) struct Sink {
-    /// A block that is not known to be in a blob. It stays here while that is unknown, also when the
-    /// task that sends it is dropped, and is sent to the same place again.
+    /// A block that is not known to be in a blob. It stays here until that is known, even if the task that
+    /// sends it is dropped, and is sent to the same place again.
     pub(super) sending: Option<Sending>,
     open: Option<Open>,
-    /// How many lines were written in all.
+    /// The total number of lines written.
     pub(super) written: u64,
 }
 
-/// A block on its way.
+/// A block that is being sent.
 pub(super) struct Sending {
     begin: DateTime<Utc>,
     first: DateTime<Utc>,
@@ -35,7 +35,7 @@ pub(super) struct Sending {
     pub(super) bytes: Bytes,
 }
 
-/// A blob that this writer has made and no other client appends to.
+/// A blob that this writer has created; no other client appends to it.
 struct Open {
     blob: Blob,
     begin: DateTime<Utc>,
@@ -43,7 +43,7 @@ struct Open {
     length: u64,
     blocks: u32,
     first: DateTime<Utc>,
-    /// The time of the last line; `None` while there is none.
+    /// The time of the last line; `None` if there is none.
     last: Option<DateTime<Utc>>,
 }
 
@@ -55,14 +55,14 @@ impl From<Block> for Sending {
 }
 
 impl Sink {
-    /// Appends the block that is on its way, wherever it has come to.
+    /// Appends the block in `sending`, continuing where an interrupted attempt stopped.
     pub(super) async fn send(&mut self, log: &BlobLog) -> Result<()> {
         let Self { sending: Some(block), open, written } = self else { return Ok(()) };
         for _ in 0..MAX_BLOBS {
             let number = match open {
                 Some(full) if !full.takes(block, log) => {
                     let next = (full.begin == block.begin).then_some(full.number + 1);
-                    // The end that it has stays true; it only makes readers open more.
+                    // Its end in the metadata stays valid; it only makes readers open more blobs.
                     if let Err(error) = full.seal().await {
                         tracing::debug!(%error, "a blob of a log keeps the end of its period");
                     }
@@ -80,15 +80,14 @@ impl Sink {
                 self.sending = None;
                 return Ok(());
             }
-            // Deleted, or written by another client: what is not in it goes to another one.
+            // The blob was deleted, or another client wrote to it: the rest of the block goes to a new one.
             *open = None;
         }
         let what = "every blob that was begun for the log was deleted or changed by another client";
         Err(Error::refused(ErrorKind::Conflict, what).of("WriteLog", log.container.name()))
     }
 
-    /// Ends the blob: its metadata says when its last line was logged, and what follows goes to
-    /// another one.
+    /// Ends the blob: sets the time of its last line in the metadata. Later lines go to a new blob.
     pub(super) async fn close(&mut self) -> Result<()> {
         if let Some(open) = &self.open {
             open.seal().await?;
@@ -99,10 +98,10 @@ impl Sink {
 }
 
 impl Open {
-    /// Makes the next blob of a period. Numbers that others have taken are left to them.
+    /// Creates the next blob of a period, skipping numbers that other writers have taken.
     async fn create(log: &BlobLog, block: &Sending, mut number: u32) -> Result<Self> {
         let Sending { begin, first, .. } = *block;
-        // A repeated request finds the blob of the first one, which is left behind empty.
+        // A repeated request finds the blob of the first one, which stays behind empty.
         let retry = log.container.account().options().retry.clone();
         let options = ClientOptions {
             retry: RetryOptions { repeat_inserts: true, ..retry },
@@ -164,14 +163,14 @@ impl Open {
         self.begin == block.begin && fits && follows && self.blocks < MAX_BLOCKS
     }
 
-    /// Appends the block where the blob ends, or finds that it is there already. `false`: the blob is
-    /// not what this writer left.
+    /// Appends the block at the end of the blob, or detects that it is already there. Returns `false` if the
+    /// blob is not as this writer left it.
     async fn append(&mut self, block: &Sending) -> Result<bool> {
         let end = self.length + block.bytes.len() as u64;
         match self.blob.append(block.bytes.clone()).at(self.length).send().await {
             Ok(appended) => (self.length, self.blocks) = (end, appended.blocks),
             Err(error) if is_refused(&error) => {
-                // An earlier attempt, whose answer was lost, may have appended it.
+                // An earlier attempt, whose response was lost, may have appended it.
                 let Some(properties) = self.blob.properties().await? else { return Ok(false) };
                 if properties.length < end {
                     return Ok(false);
@@ -199,7 +198,7 @@ impl Open {
     }
 }
 
-/// Whether the block cannot be appended there: the blob is not as this writer left it.
+/// Returns whether the append was refused because the blob is not as this writer left it.
 fn is_refused(error: &Error) -> bool {
     let refused = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Leased);
     error.kind() == ErrorKind::Conflict || (refused && error.outcome() == Outcome::Rejected)

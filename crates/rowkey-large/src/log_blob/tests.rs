@@ -1,4 +1,4 @@
-//! Names, ranges, lines and the buffer, without a server.
+//! Tests of names, ranges, lines and the buffer, without a server.
 
 use chrono::TimeZone as _;
 use rowkey::ErrorKind;
@@ -80,7 +80,7 @@ fn a_range_is_listed_by_hours_days_and_months() {
     assert!(!prefixes(end - TimeDelta::days(3), end).is_empty());
 }
 
-/// Every blob whose lines can be of a range is under exactly one of its prefixes.
+/// Every blob that can have lines in a range is under exactly one of the range's prefixes.
 #[test]
 fn no_range_misses_or_repeats_a_blob() {
     let begin = at(2027, 12, 29, 0, 0);

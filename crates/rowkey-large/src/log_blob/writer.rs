@@ -1,4 +1,4 @@
-//! The writer: a bounded buffer, and what empties it.
+//! The log writer: a bounded buffer, and the flushing of it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,16 +17,16 @@ use super::buffer::Buffer;
 use super::quiet::quietly;
 use super::sink::Sink;
 
-/// Writes lines to blobs of its own, from [`BlobLog::writer`]. Clones are the same writer.
+/// Writes lines to its own blobs. Created by [`BlobLog::writer`]. Clones are the same writer.
 ///
-/// Lines wait in a buffer until they are flushed: by [`run_until`](Self::run_until), which a task
-/// has to await, by calling [`flush`](Self::flush), or by [`log`](Self::log) when the buffer is full.
-/// What waits is lost when the program ends without [`close`](Self::close), and nothing else is: at
-/// most [`capacity`](BlobLog::capacity) bytes, and while `run_until` runs and the service answers, no
-/// more than was logged within [`flush_every`](BlobLog::flush_every).
+/// Lines wait in a buffer until they are flushed: by [`run_until`](Self::run_until), which a task must await,
+/// by [`flush`](Self::flush), or by [`log`](Self::log) when the buffer is full. Only waiting lines are lost
+/// if the program ends without [`close`](Self::close): at most [`capacity`](BlobLog::capacity) bytes, and
+/// while `run_until` runs and the service responds, no more than was logged within
+/// [`flush_every`](BlobLog::flush_every).
 ///
-/// A flush that failed, or that was dropped, has lost nothing and doubles nothing: the next one
-/// goes on where it stopped.
+/// A flush that failed or was dropped neither loses nor duplicates lines: the next one continues where it
+/// stopped.
 #[derive(Clone)]
 pub struct LogWriter {
     shared: Arc<Shared>,
@@ -36,11 +36,11 @@ struct Shared {
     log: BlobLog,
     buffer: Mutex<Buffer>,
     sink: AsyncMutex<Sink>,
-    /// Who runs, and sleeps until there is enough to write.
+    /// Wakes the task in `run_until` when there is enough to write.
     filled: AtomicWaker,
 }
 
-/// What waits to be written, from [`LogWriter::waiting`].
+/// The lines that wait to be written, from [`LogWriter::waiting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
@@ -57,20 +57,20 @@ impl LogWriter {
         Self { shared: Arc::new(Shared { log, buffer, sink, filled }) }
     }
 
-    /// Logs a line now, and waits while the buffer is full: then it flushes it, and fails if that
+    /// Logs a line with the current time. If the buffer is full, flushes it first, and fails if the flush
     /// fails. After an error the line is not in the buffer.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) for a text with a line break,
-    /// and with [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) for one over 1 MiB.
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) for a text with a line break, and with
+    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) for one over 1 MiB.
     pub async fn log(&self, text: &str) -> Result<()> {
         self.log_at(self.now(), text).await
     }
 
-    /// Logs a line of another time, for lines that come from elsewhere. One that is earlier than the
-    /// line before it gets the time of that one: times never go back within a blob.
+    /// Logs a line with another time, for lines from another source. A time earlier than that of the previous
+    /// line is replaced by it: times never decrease within a blob.
     ///
-    /// A line of more than a minute ahead of the clock is left in its blob by the next line that is not,
-    /// which begins another one and keeps its own time.
+    /// A line more than a minute ahead of the clock stays in its blob; the next line that is not starts a new
+    /// blob and keeps its own time.
     pub async fn log_at(&self, time: DateTime<Utc>, text: &str) -> Result<()> {
         while !self.push(time, text)? {
             self.flush().await?;
@@ -78,14 +78,13 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Logs a line now, or returns `false` when the buffer is full: the line is the caller's again.
+    /// Logs a line with the current time, or returns `false` without logging it if the buffer is full.
     pub fn try_log(&self, text: &str) -> Result<bool> {
         self.push(self.now(), text)
     }
 
-    /// Logs a line now, or drops it when the buffer is full or it cannot be logged. Drops are
-    /// [counted](Self::dropped), and as soon as there is room a line of the log says how many there
-    /// were.
+    /// Logs a line with the current time, or drops it if the buffer is full or the line is invalid. Drops are
+    /// [counted](Self::dropped), and as soon as there is room a line of the log reports their number.
     pub fn log_or_drop(&self, text: &str) {
         self.push_or_drop(text, |lines| format!("{lines} lines were dropped"));
     }
@@ -95,38 +94,38 @@ impl LogWriter {
         self.wake();
     }
 
-    /// How many lines [`log_or_drop`](Self::log_or_drop) has dropped.
+    /// The number of lines that [`log_or_drop`](Self::log_or_drop) has dropped.
     pub fn dropped(&self) -> u64 {
         self.buffer().dropped()
     }
 
-    /// What would be lost if the program ended now.
+    /// The lines that would be lost if the program ended now.
     pub fn waiting(&self) -> Waiting {
         let buffer = self.buffer();
         Waiting { lines: buffer.lines(), bytes: buffer.bytes() }
     }
 
-    /// Writes all lines that were logged before the call: one request for each period and 4 MiB, and
-    /// one or more for a blob that is begun.
+    /// Writes all lines that were logged before the call: one request for each period and each 4 MiB, and one
+    /// or more for each new blob.
     ///
-    /// After an error, and after this future was dropped, the lines wait for the next flush.
+    /// After an error, or if this future is dropped, the lines wait for the next flush.
     pub async fn flush(&self) -> Result<()> {
-        // In its own allocation, for the futures of those who log stay small.
+        // Boxed to keep the futures of callers small.
         quietly(Box::pin(self.write())).await
     }
 
-    /// Flushes, and ends the blob: its metadata then says when the last line was logged. What is
-    /// logged later begins another blob.
+    /// Flushes, and ends the blob: its metadata then has the time of the last line. Later lines go to a new
+    /// blob.
     pub async fn close(&self) -> Result<()> {
         self.flush().await?;
         quietly(async { self.shared.sink.lock().await.close().await }).await
     }
 
     /// Flushes whenever [`flush_every`](BlobLog::flush_every) has passed or
-    /// [`flush_bytes`](BlobLog::flush_bytes) wait, until `shutdown` completes; then
-    /// [closes](Self::close), and fails if that fails.
+    /// [`flush_bytes`](BlobLog::flush_bytes) are waiting, until `shutdown` completes; then
+    /// [closes](Self::close), and fails if closing fails.
     ///
-    /// A flush that fails is tried again after `flush_every`. Run it once for a writer.
+    /// A failed flush is tried again after `flush_every`. Run this once per writer.
     pub async fn run_until(&self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let mut shutdown = pin!(shutdown);
         let mut failed = false;
@@ -179,7 +178,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Completes when enough waits to be written.
+    /// Completes when enough bytes are waiting.
     async fn filled(&self) {
         poll_fn(|context| {
             self.shared.filled.register(context.waker());
@@ -208,7 +207,7 @@ impl LogWriter {
     }
 
     fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        // Every change is whole before the lock is given up.
+        // Every change is complete before the lock is released.
         self.shared.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
