@@ -1,5 +1,5 @@
-//! What encrypting and decrypting an entity costs, without the requests of the entity: `cargo bench -p
-//! rowkey-encryption`. Linux only: the CPU time is the kernel's, so that a busy machine disturbs little.
+//! The CPU time of encrypting and decrypting an entity, without its requests: `cargo bench -p
+//! rowkey-encryption`. Linux only: the CPU time comes from the kernel, so other load has little influence.
 
 #![expect(clippy::print_stdout, reason = "it says what it measured")]
 
@@ -11,7 +11,7 @@ use rowkey_store::{Op, Sealer as _};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Rounds of each, of which the median counts.
+/// The number of rounds of each measurement; the median is reported.
 const ROUNDS: usize = 9;
 const ENTITIES: u32 = 2_000;
 
@@ -87,7 +87,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Microseconds of CPU that this thread has had.
+/// The CPU time of this thread in microseconds.
 fn cpu() -> Result<f64, Failure> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
     let nanoseconds: f64 = text.split(' ').next().unwrap_or_default().parse()?;

@@ -1,14 +1,14 @@
-//! Keys that are kept for a while, so that each is unwrapped once.
+//! A cache of keys, so that each is unwrapped once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-/// The most keys that are kept: 1,024, which is about 500 KiB with RSA of 2,048 bits.
+/// The maximum number of cached keys: 1,024, which is about 500 KiB with RSA of 2,048 bits.
 const MAX_KEPT: usize = 1024;
 
-/// Keys by name. The oldest go first.
+/// Keys by name. The oldest are evicted first.
 pub(crate) struct Cache<K>(Mutex<Kept<K>>);
 
 struct Kept<K> {
@@ -21,8 +21,8 @@ impl<K> Cache<K> {
         Self(Mutex::new(Kept { cells: HashMap::new(), order: VecDeque::new() }))
     }
 
-    /// The cell of a name, empty if the name is new. All that ask for one name fill one cell, so two
-    /// readers of one key ask the vault once.
+    /// The cell of a name, empty if the name is new. Concurrent callers with one name share a cell, so two
+    /// readers of one key send one request to the vault.
     pub(crate) fn cell(&self, name: Vec<u8>) -> Arc<OnceCell<K>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = kept.cells.get(&name) {

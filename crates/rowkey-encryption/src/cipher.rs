@@ -1,4 +1,4 @@
-//! Whole rows, sealed and opened: which properties, under which key, and what is refused.
+//! Encrypts and decrypts whole rows: selects the properties and the key, and refuses invalid rows.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::legacy;
 #[derive(Clone)]
 pub(crate) struct Indexes {
     pub(crate) key: IndexKey,
-    /// The properties that have one.
+    /// The properties that have a blind index.
     pub(crate) names: Arc<[String]>,
 }
 
-/// What a store writes into a row beside the entity: never signed.
+/// Properties that a store adds to a row; they are never signed.
 const OF_STORE: [&str; 4] = ["EntityOp", "IndexName", "PrimaryPartitionKey", "PrimaryRowKey"];
 
 impl Sealer for KeyRing {
@@ -120,7 +120,7 @@ impl Sealer for KeyRing {
     }
 }
 
-/// Refuses a row that cannot be sealed.
+/// Refuses a row that cannot be encrypted.
 fn check(row: &DynamicEntity, names: &[&'static str]) -> Result<()> {
     let reserved = |name: &str| {
         [format::METADATA, legacy::METADATA, legacy::NAMES].contains(&name)
@@ -137,7 +137,7 @@ fn check(row: &DynamicEntity, names: &[&'static str]) -> Result<()> {
     Ok(())
 }
 
-/// The properties of a row that are neither sealed nor the store's own.
+/// The properties of a row that are neither encrypted nor added by the store.
 fn others<'r>(row: &'r DynamicEntity, sealed: &[impl AsRef<str>]) -> Vec<(&'r str, &'r Value)> {
     let is_other =
         |name: &str| !OF_STORE.contains(&name) && !sealed.iter().any(|one| one.as_ref() == name);
@@ -145,7 +145,7 @@ fn others<'r>(row: &'r DynamicEntity, sealed: &[impl AsRef<str>]) -> Vec<(&'r st
 }
 
 impl KeyRing {
-    /// Seals a row under a branch key.
+    /// Encrypts a row under a branch key.
     pub(crate) fn seal_with(
         &self,
         branch: &BranchKey,
@@ -200,7 +200,7 @@ impl KeyRing {
         two::Place { table: &self.table, index: "", partition_key, row_key, op }
     }
 
-    /// Opens a row of any program, or says why it must not be taken for what it says.
+    /// Decrypts a row that any program may have written, or returns why it must be refused.
     async fn open_row(
         &self,
         table: &Table,
@@ -238,7 +238,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Returns the names of what was sealed.
+    /// Returns the names of the encrypted properties.
     async fn open_sealed(
         &self,
         table: &Table,
@@ -253,7 +253,7 @@ impl KeyRing {
         self.open_with(&branch, envelope, row)
     }
 
-    /// Opens a row under its branch key; returns the names of what was sealed.
+    /// Decrypts a row under its branch key; returns the names of the encrypted properties.
     pub(crate) fn open_with(
         &self,
         branch: &BranchKey,
@@ -289,7 +289,7 @@ impl KeyRing {
         Ok(names)
     }
 
-    /// Returns the names of what was sealed.
+    /// Returns the names of the encrypted properties.
     async fn open_format_1(
         &self,
         table: &str,

@@ -1,4 +1,4 @@
-//! Blind indexes: equal values can be found without being readable.
+//! Blind indexes: find equal values without decrypting them.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use zeroize::Zeroizing;
 
 use crate::format::{INDEX_SUFFIX, append, base64, canonical};
 
-/// The key of blind indexes, 256 bits. It is no key-encryption key and does not rotate with them: an
-/// index under another key finds nothing until every entity is written anew.
+/// The key of blind indexes, 256 bits. It is not a key-encryption key and is not rotated with them: an index
+/// under another key finds nothing until every entity is written again.
 ///
 /// `Debug` does not show it, and its memory is cleared when it is dropped.
 #[derive(Clone)]
 pub struct IndexKey(Zeroizing<[u8; 32]>);
 
 impl IndexKey {
-    /// The key of these bytes.
+    /// Creates the key from these bytes.
     pub fn new(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
     }
@@ -40,7 +40,7 @@ impl IndexKey {
     }
 }
 
-/// The property that holds the index of this one.
+/// The name of the property that holds the index of this one.
 pub(crate) fn property(name: &str) -> String {
     format!("{name}{INDEX_SUFFIX}")
 }

@@ -1,7 +1,7 @@
-//! Reading what the retired SDKs wrote: client-side encryption V1, AES-256-CBC.
+//! Reads entities that the retired SDKs encrypted: client-side encryption V1, AES-256-CBC.
 //!
-//! V1 authenticates nothing, so this reads and never writes. The names and the order of the keys in
-//! the initialisation vectors are those of the .NET, Java and Python SDKs.
+//! V1 authenticates nothing, so this module only reads. The names, and the order of the keys in the
+//! initialisation vectors, are those of the .NET, Java and Python SDKs.
 
 use aes::Aes256;
 use aes::cipher::block_padding::Pkcs7;
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::key::{DataKey, KeyRing};
 
-/// The property that says how the entity is encrypted, as JSON.
+/// The property with the encryption metadata of the entity, as JSON.
 pub(crate) const METADATA: &str = "_ClientEncryptionMetadata1";
 
 /// The encrypted list of the encrypted properties.
@@ -54,12 +54,12 @@ struct KeyWrapping {
     encryption_library: Option<String>,
 }
 
-/// Whether a retired SDK encrypted the entity.
+/// Returns whether a retired SDK encrypted the entity.
 pub(crate) fn is_legacy(entity: &DynamicEntity) -> bool {
     entity.get(METADATA).is_some() || entity.get(NAMES).is_some()
 }
 
-/// Decrypts the entity in place; returns the names of what was encrypted.
+/// Decrypts the entity in place; returns the names of the encrypted properties.
 pub(crate) async fn decrypt(entity: &mut DynamicEntity, ring: &KeyRing) -> Result<Vec<String>> {
     let Some(Value::String(metadata)) = entity.remove(METADATA) else {
         return Err(unreadable("is absent or no String"));
@@ -94,8 +94,8 @@ pub(crate) async fn decrypt(entity: &mut DynamicEntity, ring: &KeyRing) -> Resul
 }
 
 impl Metadata {
-    /// Java wrote no name of a library at first, and its own later. An object without a name is an
-    /// early .NET's.
+    /// Java wrote no library name at first, and its own name later. An object without a name comes from an
+    /// early .NET version.
     fn is_java(&self) -> bool {
         self.key_wrapping.as_ref().is_none_or(|metadata| {
             metadata.encryption_library.as_ref().is_some_and(|library| library.contains("Java"))
@@ -128,7 +128,7 @@ impl Cipher {
     }
 }
 
-/// The names in a list: JSON, or what Java's arrays print as.
+/// The names in a list: JSON, or the printed form of Java's arrays.
 fn list(text: &str, is_java: bool) -> Option<Vec<String>> {
     if !is_java {
         return serde_json::from_str(text).ok();
@@ -141,7 +141,8 @@ fn unreadable(what: &str) -> Error {
     Error::refused(ErrorKind::Decode, format!("property `{METADATA}` {what}"))
 }
 
-/// One message for everything that does not decrypt: which step it was would help to guess.
+/// One message for everything that cannot be decrypted: naming the failed step would help an attacker to
+/// guess.
 fn altered(name: &str) -> Error {
     let what = format!("property `{name}` cannot be decrypted");
     Error::refused(ErrorKind::Decode, what)

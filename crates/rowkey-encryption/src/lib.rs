@@ -1,8 +1,8 @@
 //! Encryption of chosen properties of Azure Table storage entities, in the client.
 //!
-//! The service, and all that read the table, see ciphertext; keys never leave the program or the key
-//! vault. A type marks its fields, `#[entity(encrypt)]`, and its [`rowkey_store::Store`] seals and opens
-//! them with the keys that it is given.
+//! The service, and everyone who reads the table, sees ciphertext; keys never leave the program or the key
+//! vault. A type marks its fields with `#[entity(encrypt)]`, and its [`rowkey_store::Store`] encrypts and
+//! decrypts them with the given keys.
 //!
 //! ```
 //! use rowkey::{Entity, StorageAccount};
@@ -55,35 +55,37 @@
 //! let _past_the_store = account.table("patients").get(Patient::key("north", 7));
 //! ```
 //!
-//! # The nouns
+//! # The main types
 //!
-//! - [`KeyRing`]: the keys of one table. The current one wraps, older ones unwrap, a signer vouches.
-//! - [`KeyWrapper`]: a key-encryption key, wherever it is: [`AesKeyWrap`] in memory, `KeyVault` in Azure Key
+//! - [`KeyRing`]: the keys of one table. The current one wraps, older ones unwrap, a signer signs the wrapped
+//!   keys.
+//! - [`KeyWrapper`]: a key-encryption key in any location: [`AesKeyWrap`] in memory, `KeyVault` in Azure Key
 //!   Vault or a managed HSM.
 //! - [`KeySigner`]: a key that signs records of branch keys: [`MacKey`] in memory, `KeyVaultSigner` in a vault.
-//! - [`IndexKey`]: for blind indexes, by which equal values are found ([`KeyRing::equals`]).
+//! - [`IndexKey`]: the key of blind indexes, by which equal values are found ([`KeyRing::equals`]).
 //!
 //! # What is stored
 //!
-//! The table has records of branch keys, each wrapped and signed. The key of a row is derived
-//! (HKDF-SHA-256) from the newest branch key and the mark of the operation that writes the row. Properties are
-//! sealed by AES-256-GCM, bound to the logical name of the table, the keys of the entity, the property's name
-//! and type, the branch key and the operation. One more property, `_RowkeyEncryption`, has a seal over the
-//! list of encrypted properties, their values and their blind indexes, and over all other
-//! properties if [`KeyRing::sign_plaintext`] asks for it. The page *The stored format of encryption* of the
-//! book gives the format to the byte.
+//! The table has records of branch keys, each wrapped and signed. The key of a row is derived (HKDF-SHA-256)
+//! from the newest branch key and the id of the operation that writes the row. Properties are encrypted with
+//! AES-256-GCM, bound to the logical name of the table, the keys of the entity, the property's name and type,
+//! the branch key and the operation. One more property, `_RowkeyEncryption`, has a seal over the list of
+//! encrypted properties, their values and their blind indexes, and over all other properties if
+//! [`KeyRing::sign_plaintext`] is set. The book's page *The stored format of encryption* specifies every byte
+//! of the format.
 //!
-//! Not protected are the keys, the names and the number of properties, their lengths, fields without
-//! the mark unless they are signed, and that an entity is there: a program that can write to the table can put
-//! an old version of a whole entity back, or delete it. Fields in blobs are encrypted if they are marked
-//! `#[entity(encrypt, blob)]`, tasks if their queue has keys (`Tasks::encrypted_with` of `rowkey-worker`).
+//! Not protected are the keys, the names and the number of properties, their lengths, unmarked fields unless
+//! they are signed, and the existence of an entity: a program that can write to the table can restore an old
+//! version of a whole entity, or delete it. Fields in blobs are encrypted if they are marked
+//! `#[entity(encrypt, blob)]`, and tasks if their queue has keys (`Tasks::encrypted_with` of
+//! `rowkey-worker`).
 //!
 //! # Features
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `key-vault` | `KeyVault`: key-encryption keys in Azure Key Vault |
-//! | `test-util` | `KeyRing::with_random`: random bytes that tests choose |
+//! | `test-util` | `KeyRing::with_random`: random bytes chosen by tests |
 
 mod branch;
 mod cache;

@@ -1,11 +1,11 @@
-//! Where keys and nonces come from.
+//! The source of random bytes for keys and nonces.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rowkey::{Error, ErrorKind, Result};
 
-/// The operating system's random generator, or bytes that a test has chosen.
+/// The operating system's random generator, or bytes chosen by a test.
 #[derive(Clone, Default)]
 pub(crate) struct Random(Option<Arc<Fill>>);
 

@@ -1,11 +1,11 @@
-//! Branch keys: what row keys are derived from, and the signed records that hold them.
+//! Branch keys, from which row keys are derived, and the signed records that store them.
 //!
-//! A record is a row of the table whose entities it serves, in the partition `encryption`. It has the branch
-//! key, wrapped by a key-encryption key, and a signature over all that it says. It is never changed: a new
-//! branch key is a new record, and the newest one is the one that all programs write with.
+//! A record is a row in the same table as the entities that it serves, in the partition `encryption`. It has
+//! the branch key, wrapped by a key-encryption key, and a signature over all its fields. It is never changed:
+//! a new branch key is a new record, and all programs write with the newest one.
 //!
 //! - this file: [`BranchKey`] and [`Record`]
-//! - [`stored`]: records in a table, read, verified, made and kept
+//! - [`stored`]: records in a table: reading, verifying, creating and caching them
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::key::{DataKey, KeySigner};
 
 pub(crate) mod stored;
 
-/// The partition of records.
+/// The PartitionKey of records.
 pub(crate) const PARTITION: &str = "encryption";
 
-/// What the RowKeys of records begin with.
+/// The prefix of the RowKeys of records.
 pub(crate) const HEAD: &str = "encryption_key_";
 
 const FORMAT: &str = "RowFormat";
@@ -34,7 +34,7 @@ const SIGNER: &str = "Signer";
 const SIGNATURE_ALGORITHM: &str = "SignatureAlgorithm";
 const SIGNATURE: &str = "Signature";
 
-/// A branch key that was opened.
+/// An unwrapped branch key.
 #[derive(Clone)]
 pub(crate) struct BranchKey(Arc<Opened>);
 
@@ -49,12 +49,12 @@ impl BranchKey {
         Self(Arc::new(Opened { id, key_id, key }))
     }
 
-    /// Its name: ticks and mark of the operation that made it.
+    /// The name of the key: the ticks and the id of the operation that created it.
     pub(crate) fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// The key-encryption key that wraps it.
+    /// The name of the key-encryption key that wraps it.
     pub(crate) fn key_id(&self) -> &str {
         &self.0.key_id
     }
@@ -70,17 +70,17 @@ impl fmt::Debug for BranchKey {
     }
 }
 
-/// The name of the branch key that an operation makes. Names are ordered by time.
+/// The name of the branch key that an operation creates. Names sort by time.
 pub(crate) fn id_of(op: &Op) -> Result<String> {
     let row_key = op.row_key()?;
     Ok(row_key.trim_start_matches("op_").to_owned())
 }
 
-/// A branch key as it is stored.
+/// A branch key as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) id: String,
-    /// The key-encryption key, and how it wraps.
+    /// The name of the key-encryption key; the wrapping algorithm follows.
     pub(crate) key_id: String,
     pub(crate) algorithm: String,
     pub(crate) wrapped: Vec<u8>,
@@ -90,7 +90,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// What is signed: all that the record says, and the table that it is for.
+    /// The signed message: all fields of the record, and the table that it is for.
     fn message(&self, table: &str) -> Vec<u8> {
         let mut message = b"rowkey-branch-key".to_vec();
         message.push(2);
@@ -112,7 +112,7 @@ impl Record {
         Ok(self)
     }
 
-    /// Refuses a record that none of these signed for the table.
+    /// Refuses a record that none of these signers signed for the table.
     pub(crate) async fn verify(&self, table: &str, signers: &[Arc<dyn KeySigner>]) -> Result<()> {
         let pinned = |signer: &&Arc<dyn KeySigner>| {
             signer.key_id() == self.signer && signer.algorithm() == self.signature_algorithm

@@ -1,4 +1,4 @@
-//! Branch keys in a table: read, verified, unwrapped, made, and kept in memory.
+//! Branch keys in a table: reading, verifying, unwrapping, creating and caching them.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use crate::format::{METADATA, two};
 use crate::key::{DataKey, KeyRing};
 use crate::random::Random;
 
-/// How long writers act on the newest branch key that they read.
+/// How long a writer uses the newest branch key before it looks for a newer one.
 const HELD: Duration = Duration::from_secs(60);
 
 /// The branch key that a ring writes with.
 pub(crate) struct Held {
     /// The account and the table.
     of: (String, String),
-    /// When it was read, before the request.
+    /// The time of reading, taken before the request.
     read: DateTime<Utc>,
     branch: BranchKey,
 }
 
 impl KeyRing {
-    /// Makes a new branch key under the current key-encryption key; all programs write with it within a
+    /// Creates a new branch key under the current key-encryption key; all programs write with it within a
     /// minute. Then run [`Store::reencrypt`](rowkey_store::Store::reencrypt).
     ///
-    /// Programs that lack the key-encryption key fail to write from then on, and name it. Two requests to the
-    /// table, and with a key vault two more: one wraps, one signs.
+    /// Programs without this key-encryption key fail to write from then on, with an error that names it.
+    /// Costs two requests to the table, and with a key vault two more: one wraps, one signs.
     pub async fn rotate(&self, table: &Table) -> Result<()> {
         let rotated = async {
             let deciding = Deciding::new(table);
@@ -49,14 +49,15 @@ impl KeyRing {
         rotated.await.map(drop).map_err(|error| error.of("Rotate", table.name()))
     }
 
-    /// Makes a new branch key if the newest one was made longer ago than `age`, by the clock of the account, or
-    /// if there is none; returns whether it did. For a job that runs now and then.
+    /// Creates a new branch key if the newest one was created longer ago than `age`, by the clock of the
+    /// account, or if there is none; returns whether it did. For a periodic job.
     ///
-    /// Entities stay under the branch key that they were written with, until [`Store::reencrypt`](rowkey_store::Store::reencrypt)
-    /// or another write; older branch keys stay in the table for them. So age bounds what is written under one
-    /// key. Two jobs at a time may make two keys, which does no harm.
+    /// Entities stay under the branch key that they were written with, until
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) or another write; older branch keys stay in the
+    /// table for them. So `age` limits how much is written under one key. Two concurrent jobs may create two
+    /// keys, which does no harm.
     ///
-    /// One request if the newest one is young enough; otherwise what [`rotate`](Self::rotate) costs.
+    /// One request if the newest one is young enough; otherwise the cost of [`rotate`](Self::rotate).
     ///
     /// ```
     /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -81,7 +82,7 @@ impl KeyRing {
             let newest = newest_id(table).await?;
             if let Some(newest) = &newest {
                 let made = made_at(newest).ok_or_else(refused)?;
-                // A key of the future was made by a clock that is ahead.
+                // A creation time in the future comes from a clock that was ahead.
                 let passed = table.account().clock().now() - made;
                 if passed.to_std().unwrap_or_default() <= age {
                     return Ok(false);
@@ -93,13 +94,13 @@ impl KeyRing {
         rotated.await.map_err(|error: Error| error.of("Rotate", table.name()))
     }
 
-    /// The newest branch key of a table, which writers use; makes the first one.
+    /// The newest branch key of a table, which writers use; creates the first one.
     pub(crate) async fn newest(&self, table: &Table) -> Result<BranchKey> {
         let deciding = Deciding::new(table);
         let table = deciding.table();
         let now = table.account().clock().now();
         let of = (table.account().name().to_owned(), table.name().to_owned());
-        // Held while it is read: writers that begin together ask once.
+        // Locked while reading, so that writers that start together send one request.
         let mut held = self.held.lock().await;
         if let Some(held) = &*held
             && held.of == of
@@ -115,7 +116,8 @@ impl KeyRing {
         Ok(branch)
     }
 
-    /// Makes a new branch key unless the current key-encryption key wraps the newest one; when that was.
+    /// Creates a new branch key unless the current key-encryption key wraps the newest one. Returns the
+    /// creation time of the newest.
     pub(crate) async fn renewed(&self, table: &Table) -> Result<DateTime<Utc>> {
         let mut newest = self.newest(table).await?;
         if newest.key_id() != self.current()?.key_id() {
@@ -125,14 +127,14 @@ impl KeyRing {
         made_at(newest.id()).ok_or_else(refused)
     }
 
-    /// The branch key of this name, from memory or from its record: one request to the table, and with a key
-    /// vault two more.
+    /// The branch key of this name, from memory or from its record. A record costs one request to the table,
+    /// and with a key vault two more.
     pub(crate) async fn branch(&self, table: &Table, id: &str) -> Result<BranchKey> {
         let cell = self.branches.cell(id.as_bytes().to_vec());
         let read = || async {
             let deciding = Deciding::new(table);
             let key = Key::<DynamicEntity>::new(PARTITION, format!("{HEAD}{id}"));
-            // A read without an answer applied nothing. A name that is no key names no record.
+            // A failed read has changed nothing. A name that is not a valid key has no record.
             let stored = match deciding.get(key).await.map_err(Error::not_applied) {
                 Ok(stored) => stored.ok_or_else(refused)?,
                 Err(error) if error.kind() == ErrorKind::Invalid => return Err(refused()),
@@ -143,7 +145,7 @@ impl KeyRing {
         cell.get_or_try_init(read).await.cloned()
     }
 
-    /// Opens a record: its signature first, so that nothing that was forged is asked to be unwrapped.
+    /// Opens a record. Verifies its signature first, so that a forged key is never unwrapped.
     pub(crate) async fn open_record(&self, record: &Record) -> Result<BranchKey> {
         record.verify(&self.table, &self.signers).await?;
         let wrapper = self.find(&record.key_id)?;
@@ -152,28 +154,28 @@ impl KeyRing {
         Ok(BranchKey::new(record.id.clone(), record.key_id.clone(), key))
     }
 
-    /// Makes a branch key, newer than the newest one so far, and stores its record.
+    /// Creates a branch key, newer than the newest one so far, and stores its record.
     async fn make_branch(&self, table: &Table, newest: Option<&str>) -> Result<BranchKey> {
         let mut random = [0; 8];
-        // Not those that a test chose: two records must not meet.
+        // Not the bytes that a test chose: two records must not have the same name.
         Random::default().fill(&mut random)?;
         let now = table.account().clock().now();
-        // A clock that is behind must not make a key that stands behind the one that it replaces.
+        // Even if the clock is behind, the new key must sort after the one that it replaces.
         let after = newest.and_then(made_at).map(|made| made + TimeDelta::microseconds(1));
         let op = Op::new(after.map_or(now, |after| after.max(now)), random);
         let (record, branch) = self.new_record(&op).await?;
         match table.insert(&record.row()).await {
             Ok(_) => {}
-            // Another attempt of this insert landed: no other operation has this key.
+            // An earlier attempt of this insert succeeded: no other operation uses this key.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            // Nothing of an entity was sent. If the record lands later, it is one more.
+            // No data of an entity was sent. If the insert still succeeds later, there is one more record.
             Err(error) => return Err(error.not_applied()),
         }
         let kept = self.branches.cell(record.id.into_bytes());
         Ok(kept.get_or_init(|| async { branch }).await.clone())
     }
 
-    /// A new branch key and its record.
+    /// Creates a branch key and its record.
     pub(crate) async fn new_record(&self, op: &Op) -> Result<(Record, BranchKey)> {
         let (current, signer) = (self.current()?, self.signer()?);
         let mut bytes = Zeroizing::new([0; 32]);
@@ -194,10 +196,10 @@ impl KeyRing {
     }
 }
 
-/// Sealing and opening without a table, for tests and fuzz targets.
+/// Encryption and decryption without a table, for tests and fuzz targets.
 #[cfg(any(test, feature = "test-util"))]
 impl KeyRing {
-    /// Makes a branch key by one operation and seals a row by another; returns the record.
+    /// Creates a branch key in one operation and encrypts a row in another; returns the record.
     #[doc(hidden)]
     pub async fn seal_offline(
         &self,
@@ -210,7 +212,7 @@ impl KeyRing {
         Ok(record.row())
     }
 
-    /// Opens a row by the record that it names.
+    /// Decrypts a row with the record that it names.
     #[doc(hidden)]
     pub async fn open_offline(
         &self,
@@ -230,7 +232,7 @@ impl KeyRing {
     }
 }
 
-/// The name of the newest branch key. One request; the records are few.
+/// The name of the newest branch key. One request; there are few records.
 async fn newest_id(table: &Table) -> Result<Option<String>> {
     let row_key = |operator, key: &str| Filter::dynamic("RowKey", operator, key);
     let records = table
@@ -245,13 +247,14 @@ async fn newest_id(table: &Table) -> Result<Option<String>> {
     Ok(newest.and_then(|row_key| row_key.strip_prefix(HEAD).map(str::to_owned)))
 }
 
-/// When the branch key of this name was made.
+/// When the branch key of this name was created.
 fn made_at(id: &str) -> Option<DateTime<Utc>> {
     let (ticks, _) = id.split_once('_')?;
     edm::DateTime::from_ticks(ticks.parse().ok()?).ok().map(edm::DateTime::to_chrono)
 }
 
-/// The one error, in the place of one that tells what does not fit. Others stay: they may pass.
+/// Replaces an error that reveals which part does not fit by the uniform error. Others may be transient and
+/// are kept.
 pub(crate) fn one_text(error: Error) -> Error {
     if error.kind() == ErrorKind::Decode { refused() } else { error }
 }

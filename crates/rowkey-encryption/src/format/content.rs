@@ -1,7 +1,7 @@
 //! The stored format, version 2: the content of a field in a blob.
 //!
-//! A content has a key of its own, which is random and stands in the row as the encrypted property: what
-//! seals the row seals the key, and with it the digest of the one blob that it opens.
+//! A content has its own random key, which the row holds as the encrypted property: encrypting the row also
+//! encrypts this key, together with the digest of the only blob that it decrypts.
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
@@ -16,7 +16,7 @@ use super::{HEAD, NONCE, Nonce, TAG, append, canonical, of_canonical};
 const KEY: usize = 32;
 const DIGEST: usize = 32;
 
-/// What a content is bound to.
+/// The place to which a content is bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The logical name of the table.
@@ -26,12 +26,12 @@ pub(crate) struct Place<'a> {
     pub(crate) property: &'a str,
 }
 
-/// What the encrypted property of a field in a blob says.
+/// The value of the encrypted property for a field in a blob.
 pub(crate) struct ContentKey {
     key: Zeroizing<[u8; KEY]>,
     /// SHA-256 of the blob.
     stored: [u8; DIGEST],
-    /// SHA-256 of type and value, so that a value that stays is not uploaded again.
+    /// SHA-256 of type and value, so that an unchanged value is not uploaded again.
     value: [u8; DIGEST],
 }
 
@@ -48,12 +48,12 @@ impl ContentKey {
         [&[VERSION], &self.key[..], &self.stored, &self.value].concat()
     }
 
-    /// Whether it is the key of this value.
+    /// Returns whether this is the key of the value.
     pub(crate) fn is_of(&self, value: &Value) -> bool {
         self.value == digest(value)
     }
 
-    /// Decrypts a blob; `None` for all that was not sealed under this key for this place.
+    /// Decrypts a blob; `None` if it was not encrypted under this key for this place.
     pub(crate) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Value> {
         if self.stored != <[u8; DIGEST]>::from(Sha256::digest(stored)) {
             return None;
@@ -66,7 +66,7 @@ impl ContentKey {
     }
 }
 
-/// Encrypts a value for a blob under a new key; returns the blob's bytes and what the row is to hold.
+/// Encrypts a value for a blob under a new key; returns the blob's bytes and the content key for the row.
 pub(crate) fn seal(
     key: Zeroizing<[u8; KEY]>,
     nonce: &Nonce,
@@ -78,7 +78,7 @@ pub(crate) fn seal(
     let payload = Payload { msg: &plaintext, aad: &bound(kind, place) };
     let sealed = Aes256Gcm::new((&*key).into()).encrypt(nonce.into(), payload);
     let sealed = sealed.map_err(|_| {
-        // The cipher takes less than 64 GiB.
+        // The cipher accepts less than 64 GiB.
         let what = format!("the value of `{}` is too long to be encrypted", place.property);
         Error::refused(ErrorKind::TooLarge, what)
     })?;
@@ -121,7 +121,7 @@ mod tests {
         ContentKey::parse(key)?.open(place, stored)
     }
 
-    /// The vector of the book.
+    /// The test vector in the book.
     #[test]
     fn blobs_stored_by_this_version_must_stay_readable() {
         let (stored, key) = sealed(&"Ada Lövelace".into());
@@ -150,7 +150,7 @@ mod tests {
             altered[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(opened(PLACE, &key, &altered), None);
         }
-        // The last 32 bytes say which value it is, and open nothing; the row's seal keeps them.
+        // The last 32 bytes only identify the value and decrypt nothing; the row's seal protects them.
         for bit in 0..(key.len() - DIGEST) * 8 {
             let mut altered = key.clone();
             altered[bit / 8] ^= 1 << (bit % 8);

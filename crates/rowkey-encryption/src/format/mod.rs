@@ -1,11 +1,11 @@
-//! The stored formats: what versions 1 and 2 share.
+//! The stored formats: the parts that versions 1 and 2 share.
 //!
-//! The book's page on the format describes both for other programs. They are public contracts: a change of
-//! anything here is a version 3.
+//! The book's page on the format describes both for other programs. They are public contracts: any change
+//! here requires a version 3.
 //!
-//! - [`two`]: the format that is written and read
-//! - [`content`]: of it, what is in blobs
-//! - [`one`]: the format before it, read where a program asks for it
+//! - [`two`]: the current format, written and read
+//! - [`content`]: its format for blobs
+//! - [`one`]: the previous format, read only on request
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,10 +16,10 @@ pub(crate) mod content;
 pub(crate) mod one;
 pub(crate) mod two;
 
-/// The property that says how the others of its entity are encrypted.
+/// The property with the encryption metadata of its entity.
 pub(crate) const METADATA: &str = "_RowkeyEncryption";
 
-/// What the name of a blind index has beyond that of its property.
+/// The suffix that forms the name of a blind index from that of its property.
 pub(crate) const INDEX_SUFFIX: &str = "_BlindIndex";
 
 pub(crate) const NONCE: usize = 12;
@@ -28,12 +28,12 @@ pub(crate) const TAG: usize = 16;
 /// The version and the type of the value, before the nonce.
 pub(crate) const HEAD: usize = 2;
 
-/// Where a list of names would be.
+/// Stands for an empty list of names.
 const NO_NAMES: &str = "-";
 
 pub(crate) type Nonce = [u8; NONCE];
 
-/// The error of everything that does not open. Which step failed, and at which length, would help an
+/// The error for everything that cannot be decrypted. Naming the failed step or a length would help an
 /// attacker to guess.
 pub(crate) fn refused() -> Error {
     let what = "the entity cannot be opened: it is not what was sealed here";
@@ -42,7 +42,7 @@ pub(crate) fn refused() -> Error {
     )
 }
 
-/// Appends `part` with its length before it, so that no two lists of parts are alike.
+/// Appends `part`, preceded by its length, so that no two lists of parts have the same encoding.
 pub(crate) fn append(out: &mut Vec<u8>, part: &[u8]) {
     // No part is longer than a property, 64 KiB.
     let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
@@ -54,12 +54,12 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of a canonical base64 text.
+/// Decodes canonical base64 text.
 pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
 
-/// The bytes that stand for a value, and the mark of its type.
+/// The canonical bytes of a value, and the code of its type.
 pub(crate) fn canonical(value: &Value) -> (u8, Vec<u8>) {
     match value {
         Value::String(text) => (1, text.as_bytes().to_vec()),
@@ -68,7 +68,7 @@ pub(crate) fn canonical(value: &Value) -> (u8, Vec<u8>) {
         Value::Int32(value) => (4, value.to_be_bytes().to_vec()),
         Value::Int64(value) => (5, value.to_be_bytes().to_vec()),
         Value::Double(value) => {
-            // All numbers that are none are one, as they are in JSON.
+            // All NaNs are equal, as they are in JSON.
             let value = if value.is_nan() { f64::NAN } else { *value };
             (6, value.to_bits().to_be_bytes().to_vec())
         }
@@ -77,7 +77,7 @@ pub(crate) fn canonical(value: &Value) -> (u8, Vec<u8>) {
     }
 }
 
-/// The value that these bytes stand for.
+/// The value with these canonical bytes.
 pub(crate) fn of_canonical(kind: u8, bytes: Vec<u8>) -> Option<Value> {
     Some(match kind {
         1 => Value::String(String::from_utf8(bytes).ok()?),
@@ -99,7 +99,7 @@ pub(crate) fn of_canonical(kind: u8, bytes: Vec<u8>) -> Option<Value> {
     })
 }
 
-/// The names in a list with commas.
+/// Splits a comma-separated list of names.
 fn names(text: &str) -> Vec<String> {
     match text {
         NO_NAMES => Vec::new(),

@@ -1,8 +1,8 @@
-//! The stored format, version 1: read where a program asks for it, and never written.
+//! The stored format, version 1: read only on request, and never written.
 //!
-//! Its data key is stored with each entity, wrapped and not signed: a program that has the public key of a
-//! key-encryption key and may write to the table makes entities that open. So it is read only while
-//! `Store::reencrypt` brings what is left of it into version 2.
+//! Its data key is stored with each entity, wrapped but not signed: a program that has the public key of a
+//! key-encryption key and may write to the table can create entities that decrypt. So it is read only until
+//! `Store::reencrypt` has converted the remaining entities to version 2.
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
@@ -17,9 +17,9 @@ const SEAL: u8 = 0;
 const STRING: u8 = 1;
 const BINARY: u8 = 2;
 
-/// What a ciphertext is bound to: it is readable nowhere else.
+/// The place to which a ciphertext is bound; it can be decrypted nowhere else.
 pub(crate) struct Place<'a> {
-    /// The name of the stored table; bound without its case, which the service does not heed either.
+    /// The name of the stored table; bound without regard to case, which the service also ignores.
     pub(crate) table: &'a str,
     pub(crate) partition_key: &'a str,
     pub(crate) row_key: &'a str,
@@ -38,7 +38,7 @@ impl Place<'_> {
         of_canonical(*kind, plaintext)
     }
 
-    /// Whether this is the seal of these properties, each with its blind index (empty for none).
+    /// Returns whether this is the seal of these properties, each with its blind index (empty for none).
     pub(crate) fn is_sealed(&self, key: &DataKey, seal: &[u8], covered: &[(&str, &str)]) -> bool {
         let Some((nonce, tag)) = seal.split_first_chunk::<NONCE>() else { return false };
         let mut bound = self.bound(SEAL, METADATA);
@@ -63,7 +63,7 @@ impl Place<'_> {
     }
 }
 
-/// What the metadata property says.
+/// The value of the metadata property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) key_id: String,

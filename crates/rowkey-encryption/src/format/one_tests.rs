@@ -1,7 +1,7 @@
-//! Format 1 is read as it was written, where a program asks for it, and nothing of it can be altered.
+//! Tests that format 1 is read as it was written, only on request, and that no part of it can be altered.
 //!
-//! The stored bytes are those of Python's `cryptography` 48 (`AESGCM`, `aes_key_wrap`) and `hmac`, given
-//! the same keys, nonces and associated data.
+//! The stored bytes come from Python's `cryptography` 48 (`AESGCM`, `aes_key_wrap`) and `hmac`, with the same
+//! keys, nonces and associated data.
 
 use rowkey::{DynamicEntity, ErrorKind, Result, StorageAccount, Table};
 use rowkey_store::Sealer as _;
@@ -35,7 +35,7 @@ fn ring() -> KeyRing {
     KeyRing::new("any", AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]))
 }
 
-/// Nothing is asked of it.
+/// A table that receives no request.
 fn table(name: &str) -> Table {
     StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap().table(name)
 }

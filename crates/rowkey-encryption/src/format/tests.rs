@@ -1,7 +1,7 @@
-//! Format 2 against its vectors, and everything that is refused.
+//! Tests of format 2 against its vectors, and of everything that is refused.
 //!
-//! The vectors are written by these tests and read by another implementation, in Python:
-//! `tests/interop/python/test_encryption.py`. `ROWKEY_WRITE_VECTORS=1` writes them anew.
+//! These tests write the vectors, and another implementation reads them, in Python:
+//! `tests/interop/python/test_encryption.py`. `ROWKEY_WRITE_VECTORS=1` writes them again.
 
 use chrono::DateTime;
 use rowkey::edm::Value;
@@ -15,7 +15,7 @@ use crate::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 
 const VECTORS: &str = include_str!("../../vectors/format-2.json");
 
-/// Its random bytes are 0, 1, 2 and so on.
+/// A ring whose random bytes are 0, 1, 2 and so on.
 fn ring(table: &'static str) -> KeyRing {
     let next = std::sync::atomic::AtomicU8::new(0);
     KeyRing::new(table, AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]))
@@ -38,7 +38,7 @@ fn patient() -> DynamicEntity {
     patient
 }
 
-/// A property of each type, twice: one is sealed, the other signed.
+/// A property of each type, twice: one is encrypted, the other signed.
 fn typed() -> (DynamicEntity, Vec<&'static str>) {
     let mut row = DynamicEntity::new("types", "1");
     let time = rowkey::edm::DateTime::from_ticks(638_000_000_123_456_789).unwrap();
@@ -61,7 +61,7 @@ fn typed() -> (DynamicEntity, Vec<&'static str>) {
     (row, names)
 }
 
-/// A branch key, its record, and a row that was sealed under it.
+/// A branch key, its record, and a row that was encrypted under it.
 async fn sealed(
     ring: &KeyRing,
     row: &DynamicEntity,
@@ -73,7 +73,7 @@ async fn sealed(
     (branch, record, row)
 }
 
-/// Opens a row as the store does, from its record.
+/// Decrypts a row as the store does, from its record.
 async fn open(
     ring: &KeyRing,
     record: &DynamicEntity,
@@ -139,12 +139,12 @@ async fn the_vectors_are_what_is_written() {
         let printed = serde_json::to_string_pretty(&vectors).unwrap();
         std::fs::write(path, format!("{printed}\n")).unwrap();
     }
-    // As values: the order of a printed object depends on features of the printer.
+    // Compared as values, because the order of fields in printed objects depends on features of the printer.
     let stored: Json = serde_json::from_str(VECTORS).unwrap();
     assert_eq!(vectors, stored);
 }
 
-/// Every change of a stored value: a bit, another letter, a cut, another type.
+/// Every alteration of a stored value: a bit, another letter, a truncation, another type.
 fn alterations(value: &Value) -> Vec<Value> {
     let mut altered = vec![Value::Int64(1)];
     match value {
@@ -220,7 +220,7 @@ async fn a_row_opens_in_its_own_place_alone() {
     let scan = swapped.set("Scan", name).unwrap();
     swapped.set("Name", scan);
     open(&ring, &record, &swapped).await.unwrap_err();
-    // Another table's ring with the same keys.
+    // A ring of another table with the same keys.
     open(&self::ring("others"), &record, &row).await.unwrap_err();
     // A record of another name.
     let mut renamed = record.clone();
@@ -245,7 +245,7 @@ async fn two_sealings_by_one_operation_are_not_mixed() {
 async fn a_record_that_no_pinned_key_signed_is_refused() {
     let ring = ring("patients");
     let (_, record, row) = sealed(&ring, &patient(), &["Name"]).await;
-    // An attacker who can wrap, as everyone can who has the public key, and who has a signing key.
+    // An attacker who can wrap (as anyone with the public key can) and who has a signing key.
     let wraps = || AesKeyWrap::new("2026", [7; 32]);
     for signer in [MacKey::new("records", [8; 32]), MacKey::new("other", [9; 32])] {
         let attacker = KeyRing::new("patients", wraps(), signer);
@@ -254,11 +254,11 @@ async fn a_record_that_no_pinned_key_signed_is_refused() {
         attacker.seal_with(&branch, &op(2), &["Name"], &mut row).unwrap();
         let error = open(&ring, &forged.row(), &row).await.unwrap_err();
         assert_eq!(error.to_string(), refused().to_string());
-        // The wrapped key of a genuine record does not do either.
+        // The wrapped key of a genuine record does not work either.
         let grafted = Record { wrapped: forged.wrapped, ..record.clone() };
         open(&ring, &grafted.row(), &row).await.unwrap_err();
     }
-    // After the signing key was rotated, what the older one signed still opens.
+    // After the signing key was rotated, records signed by the older one can still be opened.
     let newer = KeyRing::new("patients", wraps(), MacKey::new("records-2", [3; 32]));
     open(&newer, &record.row(), &row).await.unwrap_err();
     let newer = newer.with_signer(MacKey::new("records", [9; 32]));
@@ -273,7 +273,7 @@ async fn signed_properties_count_with_their_types() {
     let record = record.row();
     let mut same = row.clone();
     same.set("PDouble", 0.5);
-    // What a store adds to its rows is its own.
+    // Properties that a store adds to its rows are not signed.
     same.set("EntityOp", "x");
     same.set("PrimaryRowKey", "y");
     open(&ring, &record, &same).await.unwrap();

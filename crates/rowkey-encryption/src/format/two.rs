@@ -1,7 +1,7 @@
-//! The stored format, version 2: how a value is encrypted, and what is said beside it.
+//! The stored format, version 2: the encryption of values, and the metadata beside them.
 //!
-//! The key of a row is derived from a branch key and the mark of the operation that writes it, so nothing
-//! that opens a row is stored in it. See [`crate::branch`] for branch keys.
+//! The key of a row is derived from a branch key and the id of the operation that writes it, so the row
+//! contains nothing that decrypts it. See [`crate::branch`] for branch keys.
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
@@ -20,38 +20,38 @@ use crate::key::ring::is_plain;
 
 pub(super) const VERSION: u8 = 2;
 
-/// The only cipher of this version. It is bound and never read from a row.
+/// The only cipher of this version. It is part of the associated data and never read from a row.
 pub(super) const ALGORITHM: &str = "A256GCM";
 
-/// The associated data of a seal have this type.
+/// The type code in the associated data of a seal.
 const SEAL: u8 = 0;
 
-/// The most bytes of a value: the service keeps 64 KiB, and encryption adds 30.
+/// The maximum size of a value in bytes: the service stores 64 KiB, and encryption adds 30.
 const MAX_VALUE: usize = (64 << 10) - HEAD - NONCE - TAG;
 
-/// What a ciphertext is bound to: it is readable nowhere else.
+/// The place to which a ciphertext is bound; it can be decrypted nowhere else.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// The logical name of the table, which the program gives.
+    /// The logical name of the table, set by the program.
     pub(crate) table: &'a str,
-    /// The index that the row stands in; empty for an entity and its whole copies, which share bytes.
+    /// The index that the row belongs to; empty for an entity and its full copies, which have the same bytes.
     pub(crate) index: &'a str,
     pub(crate) partition_key: &'a str,
     pub(crate) row_key: &'a str,
-    /// The mark of the operation that wrote the row.
+    /// The id of the operation that wrote the row.
     pub(crate) op: &'a str,
 }
 
-/// The key of one row as one operation wrote it.
+/// The key of one row as written by one operation.
 pub(crate) struct Row<'a> {
     place: Place<'a>,
     branch: &'a str,
     key: Zeroizing<[u8; 32]>,
 }
 
-/// What a seal covers beside its place.
+/// The data that a seal covers besides its place.
 pub(crate) struct Covered<'a> {
-    /// Each sealed property with its blind index (empty for none) and its stored bytes.
+    /// Each encrypted property with its blind index (empty for none) and its stored bytes.
     pub(crate) sealed: Vec<(&'a str, &'a str, &'a [u8])>,
     /// The other properties, if they are signed.
     pub(crate) signed: Option<Vec<(&'a str, &'a Value)>>,
@@ -89,7 +89,7 @@ impl<'a> Row<'a> {
         Ok(stored)
     }
 
-    /// Decrypts one property; `None` for all that was not sealed here.
+    /// Decrypts one property; `None` if it was not encrypted for this place.
     pub(crate) fn decrypt(&self, name: &str, stored: &[u8]) -> Option<Value> {
         let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
@@ -98,14 +98,14 @@ impl<'a> Row<'a> {
         of_canonical(*kind, self.cipher().decrypt(nonce.into(), payload).ok()?)
     }
 
-    /// Seals what belongs together.
+    /// Creates the seal over the given properties.
     pub(crate) fn seal(&self, nonce: &Nonce, covered: &Covered<'_>) -> Result<Vec<u8>> {
         let mut seal = nonce.to_vec();
         seal.extend(self.gcm(nonce, &self.covering(covered), &[])?);
         Ok(seal)
     }
 
-    /// Whether this is the seal of what is covered.
+    /// Returns whether this is the seal of the given properties.
     pub(crate) fn is_sealed(&self, seal: &[u8], covered: &Covered<'_>) -> bool {
         let Some((nonce, tag)) = seal.split_first_chunk::<NONCE>() else { return false };
         let bound = self.covering(covered);
@@ -142,7 +142,7 @@ impl<'a> Row<'a> {
         for (name, index, stored) in &covered.sealed {
             append(&mut bound, name.as_bytes());
             append(&mut bound, index.as_bytes());
-            // Its tag stands for the value: two sealings by one operation are never mixed.
+            // The tag represents the value, so values encrypted twice in one operation cannot be mixed.
             append(&mut bound, &stored[stored.len().saturating_sub(TAG)..]);
         }
         let Some(signed) = &covered.signed else {
@@ -167,12 +167,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What the metadata property says.
+/// The value of the metadata property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     /// The name of the branch key.
     pub(crate) branch: String,
-    /// The mark of the operation.
+    /// The id of the operation.
     pub(crate) op: String,
     pub(crate) seal: Vec<u8>,
     /// The encrypted properties, in the order in which the seal covers them.

@@ -12,13 +12,13 @@ use super::wrapper::KeyWrapper;
 
 const ALGORITHM: &str = "A256KW";
 
-/// A wrapped key is this much longer: the integrity check of RFC 3394.
+/// The additional length of a wrapped key: the integrity check of RFC 3394.
 const OVERHEAD: usize = 8;
 
 /// A key-encryption key of 256 bits in the memory of this process: AES Key Wrap,
 /// [RFC 3394](https://www.rfc-editor.org/rfc/rfc3394).
 ///
-/// Its memory is cleared when it is dropped, and `Debug` shows its name alone.
+/// Its memory is cleared when it is dropped, and `Debug` shows only its name.
 ///
 /// ```
 /// use rowkey_encryption::{AesKeyWrap, KeyWrapper as _};
@@ -32,8 +32,8 @@ pub struct AesKeyWrap {
 }
 
 impl AesKeyWrap {
-    /// The key of these bytes under a name. Take the bytes from where secrets are kept; make them
-    /// with a random generator meant for keys, never from a password.
+    /// Creates a key from a name and bytes. Load the bytes from a secret store; generate them with a
+    /// cryptographic random generator, never from a password.
     pub fn new(key_id: impl Into<Box<str>>, key: [u8; 32]) -> Self {
         Self { key_id: key_id.into(), key: Zeroizing::new(key) }
     }
@@ -92,7 +92,7 @@ mod tests {
         (0..hex.len()).step_by(2).map(pair).collect()
     }
 
-    /// RFC 3394, section 4.6.
+    /// The test vector of RFC 3394, section 4.6.
     #[tokio::test]
     async fn the_vector_of_the_rfc_is_wrapped_and_unwrapped() {
         let kek = bytes("000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F");

@@ -7,17 +7,17 @@ use zeroize::Zeroizing;
 
 /// A key of 256 bits that is stored wrapped by a [`KeyWrapper`](crate::KeyWrapper).
 ///
-/// It is a branch key, or the data key of an entity in an older format. Its memory is cleared
-/// when it is dropped, and `Debug` does not show it.
+/// Either a branch key, or the data key of an entity in an older format. Its memory is cleared when it is
+/// dropped, and `Debug` does not show it.
 #[derive(Clone)]
 pub struct DataKey(Zeroizing<[u8; 32]>);
 
 impl DataKey {
-    /// The key of these bytes; fails unless there are 32.
+    /// Creates the key from these bytes; fails unless there are 32.
     pub fn new(bytes: &[u8]) -> Result<Self> {
         let mut key = Self(Zeroizing::new([0; 32]));
         if bytes.len() != key.0.len() {
-            // Its length would help an attacker to guess.
+            // The length would help an attacker to guess.
             let what = "what was unwrapped is no key of 32 bytes";
             return Err(Error::refused(ErrorKind::Decode, what));
         }

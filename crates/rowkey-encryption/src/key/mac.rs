@@ -12,8 +12,8 @@ use super::signer::KeySigner;
 
 /// A key of 256 bits in the memory of this process that signs the records of branch keys: HMAC-SHA256.
 ///
-/// Give it other bytes than the key that wraps. Its memory is cleared when it is dropped, and `Debug` shows
-/// its name alone.
+/// Use other bytes than those of the wrapping key. Its memory is cleared when it is dropped, and `Debug`
+/// shows only its name.
 ///
 /// ```
 /// use rowkey_encryption::{KeySigner as _, MacKey};
@@ -27,8 +27,8 @@ pub struct MacKey {
 }
 
 impl MacKey {
-    /// The key of these bytes under a name. Take the bytes from where secrets are kept; make them
-    /// with a random generator meant for keys, never from a password.
+    /// Creates a key from a name and bytes. Load the bytes from a secret store; generate them with a
+    /// cryptographic random generator, never from a password.
     pub fn new(key_id: impl Into<Box<str>>, key: [u8; 32]) -> Self {
         Self { key_id: key_id.into(), key: Zeroizing::new(key) }
     }

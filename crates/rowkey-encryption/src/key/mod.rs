@@ -1,11 +1,11 @@
-//! Keys: what encrypts properties, and what encrypts that.
+//! Keys: those that encrypt properties, and those that wrap or sign these keys.
 //!
-//! - [`data`]: [`DataKey`], what is wrapped
-//! - [`wrapper`]: [`KeyWrapper`], a key-encryption key, wherever it is kept
-//! - [`aes`]: [`AesKeyWrap`], one in memory
-//! - [`signer`]: [`KeySigner`], a key that signs what was wrapped
-//! - [`mac`]: [`MacKey`], one in memory
-//! - `vault`: `KeyVault` and `KeyVaultSigner`, which stay in Azure Key Vault (feature `key-vault`)
+//! - [`data`]: [`DataKey`], a key that is stored wrapped
+//! - [`wrapper`]: [`KeyWrapper`], a key-encryption key in any location
+//! - [`aes`]: [`AesKeyWrap`], a key-encryption key in memory
+//! - [`signer`]: [`KeySigner`], a key that signs wrapped keys
+//! - [`mac`]: [`MacKey`], a signing key in memory
+//! - `vault`: `KeyVault` and `KeyVaultSigner`, whose keys stay in Azure Key Vault (feature `key-vault`)
 //! - [`ring`]: [`KeyRing`], the keys of one table
 
 pub(crate) mod aes;

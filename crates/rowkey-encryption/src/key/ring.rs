@@ -1,4 +1,4 @@
-//! The key that wraps, those that only unwrap, and those that sign.
+//! Key rings: the key that wraps, the keys that only unwrap, and the keys that sign.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,27 +16,28 @@ use crate::cipher::Indexes;
 use crate::index::{self, IndexKey};
 use crate::random::Random;
 
-/// The longest name of a key.
+/// The maximum length of a key's name.
 const MAX_KEY_ID: usize = 512;
 
-/// The keys that a program has for one logical table: the current key-encryption key wraps and unwraps, older
-/// ones unwrap, and signers vouch for what was wrapped.
+/// The keys of a program for one logical table: the current key-encryption key wraps and unwraps, older ones
+/// unwrap, and signers sign the wrapped keys.
 ///
-/// It is what [`StoreBuilder::keys`](rowkey_store::StoreBuilder::keys) takes. What it opens is what was
-/// sealed at that place; all else is an error of kind [`Decode`](ErrorKind::Decode) with one text, and no
-/// part of the entity is returned: a wrong key, and anything that was altered, cut off, left out, or
-/// moved from another property, entity or table.
+/// Pass it to [`StoreBuilder::keys`](rowkey_store::StoreBuilder::keys). Data is decrypted only at the place
+/// for which it was encrypted. Anything else is an error of kind [`Decode`](ErrorKind::Decode) with a uniform
+/// text, and no part of the entity is returned: a wrong key, and anything that was altered, truncated,
+/// removed, or moved from another property, entity or table.
 ///
 /// A key-encryption key wraps **branch keys**, which are stored in the table itself, in the partition
-/// `encryption`, each with a signature. The key of a row is derived from the newest branch key and the
-/// mark of the operation. So the first write of a program costs one request to the table for the newest
-/// record, and with a key vault two more, one that verifies and one that unwraps; the first write of all
-/// wraps, signs and stores a record in their place. Then it is one request to the table a minute, which
-/// looks for a newer record. Reading costs the same once for each branch key: the last 1,024 stay in memory.
+/// `encryption`, each with a signature. The key of a row is derived from the newest branch key and the id of
+/// the operation. So the first write of a program costs one request to the table for the newest record, and
+/// with a key vault two more, one that verifies and one that unwraps; the very first write to the table
+/// wraps, signs and stores a record instead. After that, writing costs one request to the table per minute,
+/// which looks for a newer record. Reading has the same cost once for each branch key; the last 1,024 stay in
+/// memory.
 ///
-/// To rotate: make a ring of the new key [`with`](Self::with) the old one, give it to all programs,
-/// run [`Store::reencrypt`](rowkey_store::Store::reencrypt), then
-/// [`Store::verify_keys`](rowkey_store::Store::verify_keys), and leave the old key out when that is clean.
+/// To rotate the key: create a ring of the new key [`with`](Self::with) the old one, deploy it to all
+/// programs, run [`Store::reencrypt`](rowkey_store::Store::reencrypt), then
+/// [`Store::verify_keys`](rowkey_store::Store::verify_keys), and remove the old key when that finds nothing.
 ///
 /// ```
 /// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -60,7 +61,7 @@ pub struct KeyRing {
     pub(crate) signs: bool,
     pub(crate) accepts: Accepts,
     pub(crate) random: Random,
-    /// The branch key that is written with.
+    /// The branch key for writing.
     pub(crate) held: tokio::sync::Mutex<Option<Held>>,
     /// Branch keys by name.
     pub(crate) branches: Arc<Cache<BranchKey>>,
@@ -68,7 +69,7 @@ pub struct KeyRing {
     pub(crate) format_1: Arc<Cache<DataKey>>,
 }
 
-/// What is read beside format 2.
+/// The formats that are read in addition to format 2.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Accepts {
     pub(crate) plaintext: bool,
@@ -85,7 +86,7 @@ impl Clone for KeyRing {
             signers: self.signers.clone(),
             index: self.index.clone(),
             random: self.random.clone(),
-            // Each store looks for itself which branch key its table has.
+            // Each store looks up the branch key of its own table.
             held: tokio::sync::Mutex::default(),
             branches: Arc::clone(&self.branches),
             format_1: Arc::clone(&self.format_1),
@@ -95,11 +96,12 @@ impl Clone for KeyRing {
 }
 
 impl KeyRing {
-    /// A ring of one key for a table that is logically called `table`.
+    /// Creates a ring with one key for a table with the logical name `table`.
     ///
-    /// That name is bound to all that is sealed, in place of the name of the stored table: a table that is
-    /// restored under another name opens with the ring that it had. Give each table a name of its own, and
-    /// environments different keys. `signer` signs the records of branch keys and is no key that wraps.
+    /// All encrypted data is bound to this name instead of the name of the stored table, so a table that is
+    /// restored under another name can be decrypted with its original ring. Use a different name for each
+    /// table, and different keys for each environment. `signer` signs the records of branch keys; it must not
+    /// be the wrapping key.
     pub fn new(
         table: impl Into<Arc<str>>,
         current: impl KeyWrapper + 'static,
@@ -120,38 +122,39 @@ impl KeyRing {
         }
     }
 
-    /// Adds a key that signed records before, and signs nothing more.
+    /// Adds a key that signed earlier records; it is used only to verify.
     #[must_use]
     pub fn with_signer(mut self, older: impl KeySigner + 'static) -> Self {
         self.signers.push(Arc::new(older));
         self
     }
 
-    /// Signs the properties that are not encrypted, too: none of them can be altered, added or removed.
+    /// Also signs the properties that are not encrypted: none of them can be altered, added or removed.
     ///
-    /// Entities that were written without are refused, unless
-    /// [`accept_plaintext`](Self::accept_plaintext) lets them pass until
+    /// Entities that were written without this are refused, unless
+    /// [`accept_plaintext`](Self::accept_plaintext) accepts them until
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has signed them. A patch of such an entity is
-    /// refused, because a merge in the service signs nothing, and so is what a program wrote past the store.
+    /// refused, because a merge in the service signs nothing; so are changes that a program made without the
+    /// store.
     #[must_use]
     pub fn sign_plaintext(mut self) -> Self {
         self.signs = true;
         self
     }
 
-    /// Adds a key that unwraps what it wrapped, and wraps nothing more.
+    /// Adds a key that wrapped earlier keys; it is used only to unwrap.
     #[must_use]
     pub fn with(mut self, older: impl KeyWrapper + 'static) -> Self {
         self.older.push(Arc::new(older));
         self
     }
 
-    /// Keeps a blind index beside these encrypted properties, so that equal values can be
+    /// Stores a blind index beside these encrypted properties, so that equal values can be
     /// [found](Self::equals): an HMAC-SHA256 of the value under `key`.
     ///
-    /// A reader of the table then sees which entities have the same value, and how often each
-    /// occurs; without the key not which value it is. Do not index what has few values or is guessed
-    /// easily from how often it occurs: a diagnosis, a sex, a year of birth.
+    /// A reader of the table then sees which entities have the same value, and how often each value occurs,
+    /// but needs the key to learn the value. Do not index properties with few values, or with values that are
+    /// easily guessed from their frequency: a diagnosis, a sex, a year of birth.
     #[must_use]
     pub fn index<N: Into<String>>(
         mut self,
@@ -163,9 +166,8 @@ impl KeyRing {
         self
     }
 
-    /// A filter for the entities whose encrypted `property` has `value`, by its blind
-    /// [index](Self::index). Values are compared byte for byte: bring both into one form
-    /// first if case or spelling must not matter.
+    /// A filter for the entities whose encrypted `property` has `value`, by its blind [index](Self::index).
+    /// Values are compared byte for byte: normalize both first if case or spelling must not matter.
     ///
     /// An entity that was written without the index, or under another index key, is not found. Fails with
     /// [`ErrorKind::Invalid`] if the property has no blind index.
@@ -180,19 +182,18 @@ impl KeyRing {
         Ok(Filter::dynamic(index::property(property), Operator::Equal, value))
     }
 
-    /// Reads entities, and encrypted properties, that are stored in plain: those from before there was
-    /// encryption. A program that can write to the table can then put plaintext in the place of
-    /// what was encrypted, so take this back when [`Store::reencrypt`](rowkey_store::Store::reencrypt)
-    /// has passed.
+    /// Accepts plaintext entities and properties that were written before encryption was enabled. A program
+    /// that can write to the table can then replace encrypted data by plaintext, so remove this when
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
     #[must_use]
     pub fn accept_plaintext(mut self) -> Self {
         self.accepts.plaintext = true;
         self
     }
 
-    /// Reads entities that the retired SDKs encrypted (.NET, Java and Python, client-side encryption
-    /// V1). Their keys belong on the ring under the names they had. V1 authenticates nothing, so
-    /// take this back when [`Store::reencrypt`](rowkey_store::Store::reencrypt) has passed.
+    /// Reads entities that the retired SDKs encrypted (.NET, Java and Python, client-side encryption V1). Add
+    /// their keys to the ring under their original names. V1 authenticates nothing, so remove this when
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
     #[must_use]
     pub fn accept_legacy(mut self) -> Self {
         self.accepts.legacy = true;
@@ -200,17 +201,17 @@ impl KeyRing {
     }
 
     /// Reads entities in format 1, whose wrapped data keys are stored in them and not signed: a program that
-    /// has the public key of an RSA key and may write to the table makes such entities. Their
-    /// keys belong on the ring, and the name of the stored table must be the one that they were written
-    /// under. Take this back when [`Store::reencrypt`](rowkey_store::Store::reencrypt) has passed.
+    /// has the public key of an RSA key and may write to the table can create such entities. Add their keys
+    /// to the ring. The stored table must still have the name under which they were written. Remove this when
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
     #[must_use]
     pub fn accept_format_1(mut self) -> Self {
         self.accepts.format_1 = true;
         self
     }
 
-    /// Takes keys and nonces from `fill`, for tests that compare stored bytes. Bytes that repeat or
-    /// can be guessed protect nothing.
+    /// Takes keys and nonces from `fill`, for tests that compare stored bytes. Bytes that repeat or can be
+    /// guessed protect nothing.
     #[cfg(any(test, feature = "test-util"))]
     #[must_use]
     pub fn with_random(mut self, fill: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Self {
@@ -271,7 +272,7 @@ fn check_name(what: &str, key_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether it may stand in the name of a key.
+/// Returns whether the character is allowed in the name of a key.
 pub(crate) fn is_plain(c: char) -> bool {
     !c.is_whitespace() && !c.is_control()
 }

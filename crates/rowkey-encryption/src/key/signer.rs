@@ -1,4 +1,4 @@
-//! What signs the records of branch keys.
+//! The interface of keys that sign the records of branch keys.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use rowkey::Result;
 /// Azure Key Vault.
 ///
 /// A ring pins its signers: a record that none of them signed is refused before its key is unwrapped. So a
-/// program that has only the key that wraps, which is public with RSA, makes no branch key that another
-/// program takes. It must be another key than the one that wraps.
+/// program that has only the wrapping key, which is public with RSA, cannot create a branch key that other
+/// programs accept. The signing key must differ from the wrapping key.
 ///
-/// Errors are those of [`Error::refused`](rowkey::Error::refused). A signature that is not right is no error.
+/// Create errors with [`Error::refused`](rowkey::Error::refused). An invalid signature is not an error.
 #[async_trait]
 pub trait KeySigner: Send + Sync {
-    /// The name of the key: 1 to 512 characters without white space and control characters. It is stored
-    /// in each record, and another key has another name.
+    /// The name of the key: 1 to 512 characters without white space and control characters. It is stored in
+    /// each record, so another key needs another name.
     fn key_id(&self) -> &str;
 
-    /// The only algorithm of the key, as [JWA](https://www.rfc-editor.org/rfc/rfc7518#section-3.1) names it:
-    /// `HS256`, `ES256`. A record that names another one is refused.
+    /// The only algorithm of the key, as named by [JWA](https://www.rfc-editor.org/rfc/rfc7518#section-3.1):
+    /// `HS256`, `ES256`. A record with another algorithm is refused.
     fn algorithm(&self) -> &str;
 
     /// Signs a message.
     async fn sign(&self, message: &[u8]) -> Result<Vec<u8>>;
 
-    /// Whether this key signed the message.
+    /// Returns whether this key signed the message.
     async fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool>;
 }
 

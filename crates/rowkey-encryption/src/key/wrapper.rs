@@ -1,4 +1,4 @@
-//! What wraps data keys.
+//! The interface of key-encryption keys.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use rowkey::Result;
 
 use super::data::DataKey;
 
-/// A key-encryption key: it wraps the [`DataKey`] of each entity, and unwraps it.
+/// A key-encryption key: it wraps and unwraps [`DataKey`]s.
 ///
-/// [`AesKeyWrap`](crate::AesKeyWrap) keeps one in memory, `KeyVault` uses one in Azure Key Vault.
-/// Implement this for one that is kept elsewhere. Errors are made with
-/// [`Error::refused`](rowkey::Error::refused): [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) says
-/// that what is to be unwrapped was not wrapped with this key, or was altered; any other kind that it
-/// may succeed another time.
+/// [`AesKeyWrap`](crate::AesKeyWrap) keeps one in memory, `KeyVault` uses one in Azure Key Vault. Implement
+/// this for a key in another location. Create errors with [`Error::refused`](rowkey::Error::refused): use
+/// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if the input was not wrapped with this key or was
+/// altered, and any other kind if the operation may succeed later.
 #[async_trait]
 pub trait KeyWrapper: Send + Sync {
-    /// The name of the key. It is stored with every entity, and the key to unwrap with is found by
-    /// it, so it is the key's for ever: another key has another name. 1 to 512 characters without
-    /// white space and control characters.
+    /// The name of the key. It is stored with everything the key wraps, and the key for unwrapping is found
+    /// by it, so it must never change, and another key needs another name. 1 to 512 characters without white
+    /// space and control characters.
     fn key_id(&self) -> &str;
 
-    /// How it wraps, as [JWA](https://www.rfc-editor.org/rfc/rfc7518#section-4.1) names it: `A256KW`.
+    /// The wrapping algorithm, as named by [JWA](https://www.rfc-editor.org/rfc/rfc7518#section-4.1):
+    /// `A256KW`.
     fn algorithm(&self) -> &str;
 
     /// Wraps a key.
     async fn wrap_key(&self, key: &DataKey) -> Result<Vec<u8>>;
 
-    /// Unwraps what `algorithm` wrapped with the key of this name. It may be another algorithm than
-    /// this one's own for entities that other programs wrote.
+    /// Unwraps a key that `algorithm` wrapped with this key. For entities that other programs wrote, it may
+    /// differ from [`algorithm`](Self::algorithm).
     async fn unwrap_key(&self, algorithm: &str, wrapped: &[u8]) -> Result<DataKey>;
 }
 

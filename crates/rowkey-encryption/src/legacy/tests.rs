@@ -1,4 +1,4 @@
-//! Every recorded entity that the retired SDKs encrypted, and what is refused of altered ones.
+//! Tests of every recorded entity that the retired SDKs encrypted, and of refusing altered ones.
 
 use rowkey_store::Sealer as _;
 use serde_json::Value as Json;
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::*;
 use crate::{AesKeyWrap, MacKey};
 
-/// Entities of .NET, Java and Python; each names where it comes from.
+/// Entities of .NET, Java and Python; each names its source.
 const VECTORS: &str = include_str!("../../vectors/legacy-v1.json");
 
 struct Vector {
@@ -47,7 +47,7 @@ fn ring(key: [u8; 32]) -> KeyRing {
     KeyRing::new("legacy", AesKeyWrap::new("key1", key), MacKey::new("records", [9; 32]))
 }
 
-/// Nothing is asked of it.
+/// A table that receives no request.
 fn table() -> rowkey::Table {
     let account = rowkey::StorageAccount::from_connection_string("UseDevelopmentStorage=true");
     account.unwrap().table("legacy")

@@ -16,19 +16,19 @@ use super::scope::{Scope, challenged};
 
 const API_VERSION: &str = "7.4";
 
-/// How often a request is made: what is asked changes nothing, so it may be repeated.
+/// The maximum number of attempts. Requests change nothing in the vault, so they may be repeated.
 const ATTEMPTS: u32 = 4;
 
-/// The pause after the first attempt when the vault asks for none; each later one is twice as long.
+/// The pause after the first attempt if the vault requests none; doubled each time.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause that the vault is obeyed in.
+/// The longest pause that the vault can request.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long an attempt may take.
+/// The time limit of an attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Before its expiry a token is replaced: what Azure's libraries allow.
+/// How long before its expiry a token is replaced, as in Azure's libraries.
 const MARGIN_SECONDS: i64 = 300;
 
 /// One version of a key in a vault.
@@ -38,12 +38,12 @@ pub(super) struct VaultKey {
     http: reqwest::Client,
     tokens: Arc<dyn TokenProvider>,
     clock: Arc<dyn Clock>,
-    /// `None` until the vault has named it.
+    /// `None` until the vault has returned it.
     scope: tokio::sync::Mutex<Option<Scope>>,
     token: tokio::sync::Mutex<Option<AccessToken>>,
 }
 
-/// What an operation takes.
+/// The body of a request.
 #[derive(Serialize)]
 pub(super) struct Request<'a> {
     pub(super) alg: &'a str,
@@ -52,14 +52,14 @@ pub(super) struct Request<'a> {
     pub(super) value: &'a str,
 }
 
-/// What wrapping, unwrapping and signing give.
+/// The response to wrapping, unwrapping and signing.
 #[derive(Deserialize)]
 struct Answer {
     kid: String,
     value: String,
 }
 
-/// What verifying gives.
+/// The response to verifying.
 #[derive(Deserialize)]
 struct Verified {
     value: bool,
@@ -104,7 +104,7 @@ impl VaultKey {
         self.clock = Arc::new(clock);
     }
 
-    /// Asks for an operation that gives bytes.
+    /// Requests an operation that returns bytes.
     pub(super) async fn ask(
         &self,
         operation: &'static str,
@@ -123,14 +123,14 @@ impl VaultKey {
         URL_SAFE_NO_PAD.decode(value.trim_end_matches('=')).map_err(|_| unreadable())
     }
 
-    /// Asks whether a signature of a digest is right.
+    /// Requests whether a signature of a digest is valid.
     pub(super) async fn verify(&self, alg: &str, digest: &[u8], signature: &[u8]) -> Result<bool> {
         let (digest, signature) =
             (URL_SAFE_NO_PAD.encode(digest), URL_SAFE_NO_PAD.encode(signature));
         let request = Request { alg, digest: Some(&digest), value: &signature };
         let answer = match self.send("verify", &request).await {
             Ok(answer) => answer,
-            // A signature of another form than those of the algorithm.
+            // The signature does not have the algorithm's format.
             Err(error) if error.kind() == ErrorKind::Decode => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -139,7 +139,7 @@ impl VaultKey {
         answer.map(|answer| answer.value).map_err(unreadable)
     }
 
-    /// Sends a request until it is answered, or was made four times.
+    /// Sends a request until it succeeds, at most four times.
     async fn send(
         &self,
         operation: &'static str,
@@ -164,7 +164,7 @@ impl VaultKey {
         }
     }
 
-    /// The scope of tokens: what the vault's host says, or the vault itself, asked without a token.
+    /// The scope of tokens: derived from the vault's host, or from the response to a request without a token.
     async fn scope(&self, url: &str) -> std::result::Result<Scope, (Error, Option<Duration>)> {
         let mut held = self.scope.lock().await;
         if let Some(scope) = &*held {
@@ -184,7 +184,7 @@ impl VaultKey {
         Ok(scope)
     }
 
-    /// One request; on failure, how long the vault asks to wait.
+    /// Sends one request; on failure, also returns how long the vault asks to wait.
     async fn attempt(
         &self,
         operation: &'static str,
@@ -245,7 +245,7 @@ impl VaultKey {
             408 | 500..=599 => ErrorKind::Unavailable,
             _ => ErrorKind::Unexpected,
         };
-        // The message may quote; the code is a word of the vault's.
+        // The message may contain data; the code is from a fixed set.
         let code = serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error.code);
         let code = code
             .ok()
@@ -294,10 +294,10 @@ fn malformed() -> Error {
     )
 }
 
-/// As the client of tables has it.
+/// Configured like the HTTP client for tables.
 fn client(secure: bool) -> Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
-        // A token is for one address, and must not be shown to another.
+        // A token is for one address, and must not be sent to another.
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .retry(reqwest::retry::never().max_retries_per_request(0))
@@ -305,7 +305,8 @@ fn client(secure: bool) -> Result<reqwest::Client> {
         .http1_only()
         .tls_backend_rustls();
     if !secure {
-        // This machine. Reading the system's roots would take longer than the request.
+        // The address is on this machine. Loading the system's root certificates would take longer than the
+        // request.
         builder = builder.no_proxy().tls_certs_only([]);
     }
     builder.build().map_err(|error| {

@@ -2,7 +2,7 @@
 //!
 //! - this file: [`KeyVault`], which wraps, and [`KeyVaultSigner`], which signs
 //! - `client`: one version of a key, and its requests
-//! - `scope`: which tokens a vault is shown
+//! - `scope`: the tokens that a vault may receive
 
 use std::fmt;
 
@@ -22,20 +22,20 @@ mod scope;
 const WRAPS: &str = "RSA-OAEP-256";
 const SIGNS: &str = "ES256";
 
-/// A version of a key in Azure Key Vault or in a managed HSM, which wraps and unwraps there and never
-/// leaves it.
+/// A version of a key in Azure Key Vault or in a managed HSM. It wraps and unwraps there and never leaves the
+/// vault.
 ///
-/// Only branch keys are wrapped and unwrapped: a program asks the vault when it first meets one. A vault
+/// Only branch keys are wrapped and unwrapped: a program sends a request when it first uses one. A vault
 /// answers [about 2,000 in ten seconds](https://learn.microsoft.com/azure/key-vault/general/service-limits).
 ///
 /// The token needs the permissions `keys/wrapKey` and `keys/unwrapKey`. Its scope follows from the host of
-/// the key: `vault.azure.net`, `managedhsm.azure.net`, and those of the clouds of China and of the
-/// government of the United States. Any other vault is asked for it without a token first, and is shown
-/// none unless its host is within the resource that it names. Throttling and failures of
-/// the vault are waited for and tried again, four times in all.
+/// the key: `vault.azure.net`, `managedhsm.azure.net`, and those of the clouds of China and of the government
+/// of the United States. Any other vault first receives a request without a token, which it answers with a
+/// resource; it receives a token only if its host is within that resource. Throttling and failures of the
+/// vault are retried after a wait, four attempts in all.
 ///
-/// With an RSA key, everyone who has the public key can wrap. A [`KeyRing`](crate::KeyRing) therefore
-/// takes only what its [`KeySigner`] has signed.
+/// With an RSA key, everyone who has the public key can wrap. A [`KeyRing`](crate::KeyRing) therefore accepts
+/// only keys that its [`KeySigner`] has signed.
 ///
 /// ```
 /// use rowkey::{AccessToken, TokenError, TokenProvider};
@@ -67,32 +67,31 @@ pub struct KeyVault {
 }
 
 impl KeyVault {
-    /// The key with this identifier, as the vault gives it, **with its version**:
-    /// `https://contoso.vault.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6`. Nothing is sent.
+    /// Uses the key with this identifier, as shown by the vault, **with its version**:
+    /// `https://contoso.vault.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6`. Sends nothing.
     ///
-    /// Fails with [`ErrorKind::Invalid`] unless it is such an address, with https unless it is on this
-    /// machine.
+    /// Fails with [`ErrorKind::Invalid`] unless it is such a URL, with https unless it is on this machine.
     pub fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
         Ok(Self { key: VaultKey::new(key_id, tokens)?, algorithms: vec![WRAPS.into()] })
     }
 
-    /// How keys are wrapped from now on: `RSA-OAEP-256` if this is not said, or `A256KW`
-    /// with a symmetric key of a managed HSM. It is also the only one that unwraps.
+    /// Sets the algorithm that wraps. Default: `RSA-OAEP-256`; use `A256KW` with a symmetric key of a managed
+    /// HSM. Only this algorithm unwraps, unless others are added.
     #[must_use]
     pub fn algorithm(mut self, algorithm: impl Into<Box<str>>) -> Self {
         self.algorithms[0] = algorithm.into();
         self
     }
 
-    /// Adds an algorithm that unwraps, for what was wrapped before: `RSA-OAEP`. Never `RSA1_5`: its errors
-    /// tell what was wrapped.
+    /// Adds an algorithm that only unwraps, for keys that were wrapped before: `RSA-OAEP`. Never `RSA1_5`:
+    /// its errors reveal the wrapped key.
     #[must_use]
     pub fn unwraps(mut self, algorithm: impl Into<Box<str>>) -> Self {
         self.algorithms.push(algorithm.into());
         self
     }
 
-    /// Where the time comes from, and how it waits.
+    /// Sets the clock that provides the time and waits.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.key.clock(clock);
@@ -136,8 +135,8 @@ impl fmt::Debug for KeyVault {
 
 /// A version of a key in Azure Key Vault or in a managed HSM that signs the records of branch keys.
 ///
-/// It is another key than the one that wraps: programs that only read need `keys/verify`, those that write
-/// `keys/sign`, too. Tokens, waiting and identifiers are as with [`KeyVault`].
+/// It must differ from the wrapping key. Programs that only read need `keys/verify`; those that write also
+/// need `keys/sign`. Tokens, retries and identifiers are as with [`KeyVault`].
 ///
 /// [sign](https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign),
 /// [verify](https://learn.microsoft.com/rest/api/keyvault/keys/verify/verify)
@@ -147,30 +146,29 @@ pub struct KeyVaultSigner {
 }
 
 impl KeyVaultSigner {
-    /// The key with this identifier, **with its version**. Nothing is sent.
+    /// Uses the key with this identifier, **with its version**. Sends nothing.
     ///
-    /// Fails with [`ErrorKind::Invalid`] unless it is such an address, with https unless it is on this
-    /// machine.
+    /// Fails with [`ErrorKind::Invalid`] unless it is such a URL, with https unless it is on this machine.
     pub fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
         Ok(Self { key: VaultKey::new(key_id, tokens)?, algorithm: SIGNS.into() })
     }
 
-    /// How records are signed: `ES256` if this is not said, `ES384`, `ES512`, or `PS256`, `PS384` or `PS512`
-    /// with an RSA key. The use of another one fails with [`ErrorKind::Invalid`].
+    /// Sets the signature algorithm. Default: `ES256`; also `ES384`, `ES512`, and with an RSA key `PS256`,
+    /// `PS384` or `PS512`. Using any other algorithm fails with [`ErrorKind::Invalid`].
     #[must_use]
     pub fn algorithm(mut self, algorithm: impl Into<Box<str>>) -> Self {
         self.algorithm = algorithm.into();
         self
     }
 
-    /// Where the time comes from, and how it waits.
+    /// Sets the clock that provides the time and waits.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.key.clock(clock);
         self
     }
 
-    /// What the vault is asked to sign.
+    /// The digest that the vault signs.
     fn digest(&self, message: &[u8]) -> Result<Vec<u8>> {
         Ok(match &*self.algorithm {
             "ES256" | "PS256" => Sha256::digest(message).to_vec(),

@@ -1,9 +1,9 @@
-//! Which tokens a vault is shown: never one for another service than the vault's own.
+//! The scopes of tokens for a vault: it never receives a token for a service other than its own.
 
 use rowkey::{Error, ErrorKind, Result};
 use url::Url;
 
-/// The services whose tokens are for all hosts below their own.
+/// The services whose tokens are valid for all hosts below their own.
 const SERVICES: [&str; 6] = [
     "vault.azure.net",
     "managedhsm.azure.net",
@@ -18,16 +18,16 @@ const SERVICES: [&str; 6] = [
 pub(super) struct Scope(pub(super) String);
 
 impl Scope {
-    /// The scope for a vault of one of Azure's clouds; `None` if the host says nothing.
+    /// The scope for a vault in one of Azure's clouds; `None` for any other host.
     pub(super) fn of_host(host: &str) -> Option<Self> {
         let service = SERVICES.iter().find(|service| is_below(host, service))?;
         Some(Self(format!("https://{service}/.default")))
     }
 }
 
-/// The scope in a challenge, as `WWW-Authenticate` has it: `Bearer authorization="..",
-/// resource="https://vault.azure.net"`. Refused unless the resource is the host of the vault, or one above
-/// it: a host that names another service would be shown a token for that.
+/// The scope in a challenge, as in `WWW-Authenticate`: `Bearer authorization="..",
+/// resource="https://vault.azure.net"`. Refused unless the resource is the host of the vault or a parent
+/// domain: otherwise a host could name another service and receive a token for it.
 pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
     let refused = |what: &'static str| {
         Err(Error::refused(ErrorKind::Auth, what).advise("check the identifier of the key"))
@@ -53,7 +53,7 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
     refused("the key vault asks for a token of another service")
 }
 
-/// Whether `host` is a name below `service`.
+/// Returns whether `host` is a subdomain of `service`.
 fn is_below(host: &str, service: &str) -> bool {
     let (host, service) = (host.to_ascii_lowercase(), service.to_ascii_lowercase());
     host.strip_suffix(&*service).is_some_and(|name| name.len() > 1 && name.ends_with('.'))

@@ -1,4 +1,4 @@
-//! The vault's side as its documentation gives it, and what becomes of everything else.
+//! Tests against the vault's documented responses, and against all other responses.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,10 +19,10 @@ use crate::{AesKeyWrap, KeyRing, MacKey};
 
 const PATH: &str = "/keys/sdktestkey/0698c2156c1a4e1da5b6bab6f6422fd6";
 
-/// Of the examples of both REST pages.
+/// From the examples of both REST pages.
 const PLAIN: &str = "ovQIlbB0DgWhZA7sgkPxbg9H-Ly-VlNGPSgGrrZvlIo";
 
-/// Stands for the 256 bytes that RSA gives there.
+/// A placeholder for the 256 bytes that RSA returns there.
 const WRAPPED: &str = "khwIe26NuAZazS7upywDBpGRmRNMW5-4h_JQKxOdB78nYVxZWnBXwCxOv7a3Sr_m";
 
 struct Tokens {
@@ -40,7 +40,7 @@ impl TokenProvider for Tokens {
     }
 }
 
-/// Says which tokens it takes, as a vault does that is asked without one.
+/// Responds with a challenge, as a vault does to a request without a token.
 fn challenge(resource: &str) -> Mock {
     let challenge =
         format!("Bearer authorization=\"https://login/tenant\", resource=\"{resource}\"");
@@ -297,8 +297,8 @@ async fn only_versions_of_keys_over_safe_connections_are_taken() {
     assert!(!format!("{vault:?}").contains("secret"));
 }
 
-/// A vault of two keys. It wraps as no vault does, and as well as any for a test: every bit the other way
-/// round. It signs by the digest itself.
+/// A mock vault with two keys. Unlike a real vault, it wraps by inverting every bit, which is sufficient for
+/// a test. It signs with the digest itself.
 async fn stub() -> MockServer {
     let server = start().await;
     let base = server.uri();
@@ -370,7 +370,7 @@ async fn a_transaction_of_a_hundred_entities_is_two_requests_and_reading_it_none
     }
     assert_eq!(requests(&server).await.len(), 2, "reading it again asks nothing");
 
-    // Another program: one verifies and one unwraps, although 16 rows are opened at a time.
+    // Another program: one request verifies and one unwraps, although 16 rows are decrypted concurrently.
     let reader = store(&table, stubbed(&server, "records"));
     for _ in 0..2 {
         assert_eq!(reader.query(Note::partition()).all().await.unwrap().len(), 100);
@@ -397,12 +397,12 @@ async fn rotation_from_a_key_in_memory_to_a_vault_is_one_wrap_and_one_signature(
     assert_eq!(after.query(Note::partition()).all().await.unwrap().len(), 90);
 }
 
-/// What one who holds the table and the public wrapping key can make: rows and records that unwrap.
+/// Rows and records that an attacker with the table and the public wrapping key can create.
 #[tokio::test]
 async fn a_public_wrapping_key_forges_nothing_and_is_not_asked() {
     let server = stub().await;
     let (_tables, table) = notes("notes").await;
-    // Wrapped by the right key, signed by a key of the attacker's own, named as the pinned one is.
+    // Wrapped with the right key, signed with a key of the attacker that has the name of the pinned one.
     let (forged, branch) = {
         let attacker = KeyRing::new("notes", vault(&server).0, MacKey::new("mine", [6; 32]));
         let op = rowkey_store::Op::new(DateTime::UNIX_EPOCH, [1; 8]);
@@ -428,7 +428,7 @@ async fn a_public_wrapping_key_forges_nothing_and_is_not_asked() {
     let reader = store(&table, ring);
     let error = reader.get(Note::key(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
-    // Nor is anything written under it.
+    // And nothing is written under it.
     assert_eq!(reader.insert(&note(2)).await.unwrap_err().kind(), ErrorKind::Decode);
     let asked = requests(&server).await;
     assert!(asked[before..].iter().all(|operation| operation == "verify"), "{asked:?}");
