@@ -1,4 +1,4 @@
-//! Reads `#[entity(..)]`, `#[property(..)]` and `#[key_part(..)]`.
+//! Parses `#[entity(..)]`, `#[property(..)]` and `#[key_part(..)]`.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -14,34 +14,34 @@ const INDEX: &str = "index";
 const UNIQUE: &str = "unique";
 const LIST: &str = "list";
 
-/// What stands on the struct or enum itself.
+/// The attributes of the struct or enum itself.
 pub(crate) struct Container {
-    /// Where the client is: `::rowkey` or what `crate = ".."` says.
+    /// The path of the client crate: `::rowkey` or the value of `crate = ".."`.
     pub(crate) krate: Path,
     pub(crate) rename_all: Option<Case>,
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: Option<LitStr>,
     pub(crate) kind: Option<LitStr>,
-    /// The property that says the kind, or that tells the types of a set.
+    /// The property that holds the kind, or that distinguishes the types of a set.
     pub(crate) discriminator: Option<LitStr>,
     pub(crate) version: Option<i32>,
-    /// The type of the version before.
+    /// The type of the previous version.
     pub(crate) from: Option<syn::Type>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) lists: Vec<List>,
     /// Whether it is written through a store.
     pub(crate) store: Option<Span>,
-    /// The most rows of an entity.
+    /// The maximum number of rows of an entity.
     pub(crate) wide: Option<LitInt>,
-    /// The library whose stored types the fields have.
+    /// The library that determines the stored types of the fields.
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
     pub(crate) exact: bool,
-    /// The type of integer that an enum is stored as.
+    /// The integer type as which an enum is stored.
     pub(crate) repr: Option<LitStr>,
 }
 
-/// The libraries that `compat` knows, each with its variant of `Compat`.
+/// The libraries that `compat` supports, each with its variant of `Compat`.
 const LIBRARIES: [(&str, &str); 4] = [
     ("azure_data_tables-0.21", "AzureDataTables"),
     ("dotnet", "DotNet"),
@@ -49,7 +49,7 @@ const LIBRARIES: [(&str, &str); 4] = [
     ("python", "Python"),
 ];
 
-/// The types that `as` knows.
+/// The types that `as` supports.
 const TYPES: [&str; 6] = ["DateTime", "Double", "Guid", "Int32", "Int64", "String"];
 
 /// `index(name = by_email, row = "email_{email:lower}", ..)`.
@@ -58,9 +58,9 @@ pub(crate) struct Index {
     pub(crate) partition: Option<LitStr>,
     pub(crate) row: LitStr,
     pub(crate) many: bool,
-    /// Whether it is a `unique(..)`, whose rows only claim the value that `partition` is made of.
+    /// Whether it is a `unique(..)`, whose rows only claim the value in `partition`.
     pub(crate) claims: bool,
-    /// The fields that copies have; all if it is not said.
+    /// The fields that copies have; `None` for all.
     pub(crate) copy: Option<Vec<Ident>>,
     /// A condition that the entity must meet to be in the index.
     pub(crate) when: Option<Path>,
@@ -69,18 +69,18 @@ pub(crate) struct Index {
 /// `list(name = by_tag, value = "{tags}", max = 8)`.
 pub(crate) struct List {
     pub(crate) name: Ident,
-    /// Where its rows are; the partition of the entities if it is not said.
+    /// The partition of its rows; `None` for the partition of the entities.
     pub(crate) partition: Option<LitStr>,
     pub(crate) value: LitStr,
-    /// How many values an entity may have.
+    /// The maximum number of values of an entity.
     pub(crate) max: Option<LitInt>,
-    /// Whether each value has a blob, and not a row.
+    /// Whether each value has a blob instead of a row.
     pub(crate) blob: bool,
     /// A condition that the entity must meet to be in the list.
     pub(crate) when: Option<Path>,
 }
 
-/// What stands on a field.
+/// The attributes of a field.
 #[derive(Default)]
 pub(crate) struct Field {
     pub(crate) rename: Option<LitStr>,
@@ -89,15 +89,15 @@ pub(crate) struct Field {
     pub(crate) json: Option<Span>,
     pub(crate) encrypt: Option<Span>,
     pub(crate) blob: Option<Span>,
-    /// Whether its entries are properties of their own.
+    /// Whether each of its entries is a property.
     pub(crate) rest: Option<Span>,
-    /// The type that it is stored as, a variant of `edm::Type`.
+    /// The type as which it is stored, a variant of `edm::Type`.
     pub(crate) stored: Option<Ident>,
     /// Whether every row has this type.
     pub(crate) exact: Option<Span>,
-    /// Whether its fields are properties of their own.
+    /// Whether each of its fields is a property.
     pub(crate) flatten: Option<Span>,
-    /// What the names of the properties of a flattened field begin with.
+    /// The prefix of the property names of a flattened field.
     pub(crate) prefix: Option<LitStr>,
     /// A module whose functions convert the field.
     pub(crate) with: Option<(Path, Span)>,
@@ -119,7 +119,7 @@ pub(crate) enum System {
 }
 
 impl Container {
-    /// `allowed` beside `crate`, and `rename_all` where there are names.
+    /// Accepts the attributes in `allowed`, `crate`, and `rename_all` where names are derived.
     pub(crate) fn parse(
         input: &DeriveInput,
         namespace: &str,
@@ -144,7 +144,7 @@ impl Container {
             repr: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
-        // A set stores nothing by itself.
+        // A set has no stored form of its own.
         let of_serde: &[&str] = if namespace == "entity_set" { &[] } else { &[serde::IGNORE] };
         let allowed = [always, allowed, of_serde].concat();
         let mut ignores_serde = of_serde.is_empty();
@@ -241,7 +241,7 @@ impl Index {
         Ok(Self { name, partition, row, many, claims: false, copy, when })
     }
 
-    /// `unique(name = by_number, value = "{number}")`: its rows lie in partitions made of the value.
+    /// `unique(name = by_number, value = "{number}")`: its rows are in partitions named after the value.
     fn parse_unique(meta: &ParseNestedMeta) -> Result<Self> {
         let (mut name, mut partition, mut when) = (None, None, None);
         nested(meta, UNIQUE, &["name", "value", "when"], |word, meta| {
@@ -359,11 +359,11 @@ impl Field {
     }
 }
 
-/// What stands on a variant.
+/// The attributes of a variant.
 #[derive(Default)]
 pub(crate) struct Variant {
     pub(crate) rename: Option<LitStr>,
-    /// Whether it holds what no other variant is.
+    /// Whether it holds all values that match no other variant.
     pub(crate) other: Option<Span>,
 }
 
@@ -383,7 +383,7 @@ impl Variant {
     }
 }
 
-/// Refuses attributes where none has a meaning.
+/// Refuses attributes where they have no meaning.
 pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident(namespace)) {
         Some(attr) => {
@@ -393,7 +393,7 @@ pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Resul
     }
 }
 
-/// Calls `one` for each attribute, after checking that it may stand here and is given once.
+/// Calls `one` for each attribute, after checking that it is allowed and given only once.
 pub(crate) fn visit(
     attrs: &[Attribute],
     namespace: &str,
@@ -409,7 +409,7 @@ pub(crate) fn visit(
     Ok(())
 }
 
-/// The same for what stands in parentheses after a name.
+/// Like `visit`, for the attributes in parentheses after a name.
 fn nested(
     meta: &ParseNestedMeta,
     namespace: &str,
@@ -422,7 +422,7 @@ fn nested(
     })
 }
 
-/// The name, if it is one of the allowed and not there twice.
+/// The name, if it is allowed and not given twice.
 fn known(
     meta: &ParseNestedMeta,
     namespace: &str,
@@ -441,7 +441,7 @@ fn known(
     Ok(name)
 }
 
-/// The variant of `Compat` that the name of a library stands for.
+/// The variant of `Compat` for the name of a library.
 fn library(text: &LitStr) -> Result<Ident> {
     let name = text.value();
     let known = LIBRARIES.iter().find(|(known, _)| *known == name);
@@ -452,7 +452,7 @@ fn library(text: &LitStr) -> Result<Ident> {
     Ok(Ident::new(variant, text.span()))
 }
 
-/// The variant of `edm::Type` that the name of a type stands for.
+/// The variant of `edm::Type` for the name of a type.
 fn stored(text: &LitStr) -> Result<Ident> {
     let name = text.value();
     if !TYPES.contains(&&*name) {

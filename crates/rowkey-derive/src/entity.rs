@@ -15,7 +15,7 @@ use crate::store::POINTER;
 use crate::template::Template;
 use crate::types::{at, option_of};
 
-/// The most names that the service takes in `$select`.
+/// The maximum number of names that the service accepts in `$select`.
 const MAX_SELECT: usize = 252;
 
 pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
@@ -30,8 +30,8 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let bounded = model.bounded();
     let (generics, arguments, bounds) = bounded.split_for_impl();
     Ok(quote! {
-        // A program rarely uses every constructor and every column, and a public struct may have
-        // private fields of private types.
+        // A program rarely uses every constructor and every column, and a public struct may have private
+        // fields of private types.
         #[automatically_derived]
         #[allow(dead_code, private_bounds, private_interfaces)]
         impl #generics #ident #arguments #bounds {
@@ -50,7 +50,7 @@ pub(crate) fn projection(input: &DeriveInput) -> Result<TokenStream> {
     Ok(projection_impl(&Model::projection(input)?, None))
 }
 
-/// A struct whose fields are properties of the entity that it is a field of.
+/// A struct whose fields are properties of the entity that contains it.
 pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
     let model = Model::flatten(input)?;
     let Model { krate, ident, .. } = &model;
@@ -124,7 +124,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let has_bucket =
         keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));
     let decoded = if has_bucket {
-        // What the bucket is of may be a property, so the key is checked when all is read.
+        // The bucket may be computed from a property, so the key is checked after all fields are read.
         let entity = format_ident!("__entity", span = Span::mixed_site());
         quote! {
             let #entity = Self { #(#fields,)* };
@@ -284,7 +284,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     }
 }
 
-/// What to ask the service for.
+/// The `$select` list of a query.
 fn selected(model: &Model<'_>) -> TokenStream {
     let kind = model.kind.as_ref().map(|_| &*model.discriminator);
     let names: Vec<_> = ["PartitionKey", "RowKey", "Timestamp"]
@@ -293,16 +293,16 @@ fn selected(model: &Model<'_>) -> TokenStream {
         .chain(model.version.map(|_| VERSION))
         .chain(model.properties())
         .collect();
-    // An older version may have others.
+    // An older version may have other properties.
     let is_open = model.has_rest() || model.flattened().next().is_some();
     if names.len() > MAX_SELECT || model.from.is_some() || is_open {
-        // Decoding looks properties up by name, so all of them do as well.
+        // Decoding looks up all properties by name.
         return quote! { ::core::option::Option::None };
     }
     quote! { ::core::option::Option::Some(&[#(#names),*]) }
 }
 
-/// Which keys a template makes, as its head tells.
+/// Which keys belong to a template, determined by its leading text.
 fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
     let krate = &model.krate;
     let head = template.head();
@@ -315,7 +315,7 @@ fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
     }
 }
 
-/// A constant for each property that can be compared with.
+/// A constant for each property that filters can compare.
 fn columns(model: &Model<'_>) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let columns = model.fields.iter().filter_map(|field| {
@@ -345,11 +345,10 @@ fn columns(model: &Model<'_>) -> TokenStream {
     quote! { #(#columns)* }
 }
 
-/// The type that a field is stored as, an `Option<Type>` that is known at compile time; `None` if it is
-/// its own.
+/// The type as which a field is stored, an `Option<Type>` known at compile time; `None` for its default.
 fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
     let Model { krate, compat, .. } = model;
-    // The others are text or bytes, for every library.
+    // All others are text or bytes, for every library.
     let Role::Property { json: false, blob: false, encrypt: false, with: None, stored, .. } =
         &field.role
     else {
@@ -369,7 +368,7 @@ fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
     }
 }
 
-/// Refuses `as` on a field whose values cannot be stored so.
+/// Refuses `as` on a field whose values cannot be stored as that type.
 fn type_checks(model: &Model<'_>) -> TokenStream {
     let krate = &model.krate;
     let checks = model.fields.iter().filter_map(|field| {
@@ -393,8 +392,8 @@ fn type_checks(model: &Model<'_>) -> TokenStream {
     quote! { #(#checks)* }
 }
 
-/// The names of properties that fields have, which no entry of an open field may have: lists of names,
-/// each with what stands in front of them.
+/// The property names of other fields, which no entry of an open field may have: lists of names, each with
+/// its prefix.
 fn taken(model: &Model<'_>) -> TokenStream {
     let krate = &model.krate;
     let own = own_names(model);
@@ -422,7 +421,7 @@ fn names_apart(model: &Model<'_>) -> Option<TokenStream> {
              type or a store writes: give it a `prefix`"
         )
     };
-    // Of a type without parameters it is known before anything is written.
+    // For a type without parameters this is checked at compile time.
     Some(if model.generics.params.is_empty() {
         quote_spanned! { at(field.ty) => const _: () = #check; }
     } else {
@@ -510,7 +509,7 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
             };
             quote_spanned! { span => <#ty as ::core::convert::From<_>>::from(#value) }
         }
-        // Its value is not read with the row where it does not matter.
+        // The value of a field in a blob is not read with the row.
         Role::Property { name, json: false, blob: true, .. } => quote_spanned! { span =>
             #row.property_or::<#ty>(#name, <#ty as ::core::default::Default>::default)?
         },
@@ -541,7 +540,7 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
     }
 }
 
-/// What a field is of an `Option` of what it holds, which is `None` if the property is absent.
+/// The value of a field, from an expression for an `Option` that is `None` if the property is absent.
 fn absent(
     value: TokenStream,
     krate: &Path,

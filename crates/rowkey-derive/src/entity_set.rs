@@ -1,4 +1,4 @@
-//! `#[derive(EntitySet)]`: an enum of the entity types that lie in one table.
+//! `#[derive(EntitySet)]`: an enum of the entity types stored in one table.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -10,24 +10,24 @@ use crate::attrs::{self, Container};
 use crate::model::{combine, discriminator};
 use crate::types::{at, refuse_generics};
 
-/// The enum and what its attributes say.
+/// The enum and its attributes.
 struct Set<'a> {
     krate: Path,
     ident: &'a Ident,
-    /// The property that says the kind of each type.
+    /// The property that holds the kind of each type.
     discriminator: String,
     variants: Vec<Member<'a>>,
     unknown: Option<(&'a Ident, &'a Type)>,
 }
 
-/// A variant of one type, and the older versions of the type.
+/// A variant with its type and the older versions of the type.
 struct Member<'a> {
     ident: &'a Ident,
     ty: &'a Type,
     older: Vec<Type>,
 }
 
-/// What stands on a variant.
+/// The attributes of a variant.
 #[derive(Default)]
 struct Attributes {
     older: Vec<Type>,
@@ -78,7 +78,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Writes what the type of the stored version writes.
+/// Writes a row with the type of the stored version.
 fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
     let Set { krate, discriminator, .. } = set;
     let row = format_ident!("__row", span = Span::mixed_site());
@@ -120,7 +120,7 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
     }
 }
 
-/// Finds the type that a row is of, and reads the row as that.
+/// Determines the type of a row, and reads the row as that type.
 fn decode(set: &Set<'_>) -> TokenStream {
     let Set { krate, ident, discriminator, variants, .. } = set;
     let row = format_ident!("__row", span = Span::mixed_site());
@@ -172,8 +172,8 @@ fn decode(set: &Set<'_>) -> TokenStream {
     }
 }
 
-/// Which type a row is of must not be a matter of order: constants that fail when two types could
-/// claim one row, or when an older version is not older.
+/// The type of a row must not depend on the order of variants: constants that fail to compile if two types
+/// could claim one row, or if an older version is not older.
 fn checks(set: &Set<'_>) -> TokenStream {
     let krate = &set.krate;
     let all: Vec<&Type> = set.types().collect();

@@ -1,4 +1,4 @@
-//! `index(..)`: the templates of the indexes of an entity, and what becomes of them.
+//! `index(..)`: the templates of an entity's indexes, and the code generated for them.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -15,17 +15,17 @@ use crate::role::Role;
 use crate::template::{Part, Piece, Template};
 use crate::types::at;
 
-/// An update may delete a copy of each index and insert another one, and writes the entity: 99 of
-/// the 100 operations of a transaction.
+/// An update writes the entity, and may delete one copy and insert another in each index: 99 of the 100
+/// operations of a transaction.
 const MAX_IN_PARTITION: usize = 49;
 
-/// The most properties that an entity has besides its keys and its Timestamp.
+/// The maximum number of properties of an entity besides its keys and its Timestamp.
 const MAX_PROPERTIES: usize = 252;
 
-/// The properties that a copy has besides those of its entity.
+/// The properties that a copy has in addition to those of its entity.
 const POINTERS: [&str; 2] = ["PrimaryRowKey", "PrimaryPartitionKey"];
 
-/// An index, its templates resolved.
+/// An index with resolved templates.
 pub(crate) struct Index {
     pub(crate) name: Ident,
     /// `None` if the rows are in the partition of their entities.
@@ -34,7 +34,7 @@ pub(crate) struct Index {
     many: bool,
     /// Whether its rows only claim a value.
     pub(crate) claims: bool,
-    /// The names of the properties that copies have; `None` for all.
+    /// The property names of copies; `None` for all.
     copy: Option<Vec<String>>,
     when: Option<Path>,
 }
@@ -45,7 +45,7 @@ impl Index {
         self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
     }
 
-    /// The mark of an address that says where the rows are.
+    /// The marker type that tells where the rows of an address are.
     fn scope(&self) -> Ident {
         let scope = match &self.partition {
             _ if self.claims => "Claimed",
@@ -55,7 +55,7 @@ impl Index {
         Ident::new(scope, Span::call_site())
     }
 
-    /// The template of the partition of its rows; `None` for that of their entities.
+    /// The template of the partition of its rows; `None` for the partition of their entities.
     pub(crate) fn partition(&self) -> Option<&Template> {
         self.partition.as_ref()
     }
@@ -70,7 +70,7 @@ impl Index {
         self.partition.is_none()
     }
 
-    /// The text that its RowKeys begin with.
+    /// The prefix of its RowKeys.
     pub(crate) fn row_head(&self) -> &str {
         self.row.head()
     }
@@ -81,7 +81,7 @@ impl Index {
     }
 }
 
-/// Checks what is declared.
+/// Checks the declared indexes.
 pub(crate) fn indexes(
     model: &Model<'_>,
     keys: &Keys,
@@ -144,18 +144,18 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     Ok(index)
 }
 
-/// The template of the partitions of claims: two types or two values of one table never share one.
+/// The template of the partitions of claims: different types or values in one table never share a partition.
 fn claim_partition(keys: &Keys, name: &Ident, value: &LitStr) -> LitStr {
     LitStr::new(&format!("unique_{}{}", unambiguous(keys, name), value.value()), value.span())
 }
 
-/// Text of a template that tells a declaration from those of other types and names.
+/// Template text that distinguishes a declaration from those of other types and names.
 pub(crate) fn unambiguous(keys: &Keys, name: &Ident) -> String {
     let head = keys.row.head().replace('{', "{{").replace('}', "}}");
     format!("{head}{}_", plain(name))
 }
 
-/// Of what this is the name already, if of anything.
+/// The declaration that already has this name, if any.
 pub(crate) fn taken<'a>(
     model: &Model<'_>,
     name: &Ident,
@@ -170,7 +170,7 @@ pub(crate) fn taken<'a>(
     others.any(|other| other == name).then_some("another index or list")
 }
 
-/// The property that is meant by a field in `copy(..)`.
+/// The property of a field named in `copy(..)`.
 fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
     let name = plain(ident);
     let stored = |field: &crate::model::Field<'_>| matches!(field.role, Role::Property { .. });
@@ -203,7 +203,7 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
     }
 }
 
-/// Checks an index beside the entity and the indexes before it.
+/// Checks an index against the entity and the indexes before it.
 fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Result<()> {
     let fail = |what: String| Err(Error::new(index.row.literal.span(), what));
     let name = plain(&index.name);
@@ -294,7 +294,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let copy = index.copy.as_ref().map_or_else(
             || quote! { All },
             |names| {
-                // Copies have it, as they have `EntityType`.
+                // Copies have it, like `EntityType`.
                 let own = Some(&model.discriminator).filter(|_| model.kind.is_some());
                 let own = own.filter(|name| *name != KIND).into_iter();
                 quote! { Only(&[#(#names,)* #(#own),*]) }
@@ -315,7 +315,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { const INDEXES: &'static [#krate::index::Index] = &[#(#indexes),*]; }
 }
 
-/// The name of each index, and what its declaration says.
+/// The name of each index, and the text of its declaration.
 pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
     let text = |index: &Index| {
         let kind = if index.claims { "unique" } else { "index" };
@@ -348,7 +348,7 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     let entity = quote! { #krate::Entity };
     let arms = keys.indexes.iter().enumerate().map(|(position, index)| {
         let when = index.when.as_ref().map(|when| quote! { if !#when(self) { return false; } });
-        // A field that is None is in no index.
+        // An entity whose field is `None` is not in the index.
         let bind = distinct(index.parts().map(|part| part.index)).map(|i| {
             let (field, local, ty) = (model.fields[i].ident, local(i), model.fields[i].ty);
             if std::ptr::eq(part_type(model, i), ty) {
@@ -415,7 +415,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
             return constructors.key();
         }
         let parts: Vec<&Part> = row.parts().collect();
-        // Where the values that a constructor takes end: the text after a part belongs to it.
+        // The end of the pieces that a constructor uses: the text after a part belongs to it.
         let end = |part: &Part| {
             let is =
                 |piece: &Piece| matches!(piece, Piece::Part(other) if other.index == part.index);
@@ -444,7 +444,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { #(#items)* }
 }
 
-/// What the constructors of one index have in common.
+/// The common input of the constructors of one index.
 struct Constructors<'a> {
     model: &'a Model<'a>,
     keys: &'a Keys,
@@ -494,7 +494,7 @@ impl Constructors<'_> {
         }
     }
 
-    /// Parameters for the parts of the PartitionKey and of these pieces, and what writes both.
+    /// Parameters for the parts of the PartitionKey and of these pieces, and the code that writes both.
     fn written(&self, row: &[Piece]) -> (TokenStream, TokenStream) {
         let Self { model, keys, index, .. } = self;
         let krate = &model.krate;

@@ -1,4 +1,4 @@
-//! `#[derive(KeyPart)]`: a newtype is written as what it holds, an enum as text.
+//! `#[derive(KeyPart)]`: a newtype is written as its field, an enum as text.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};

@@ -1,4 +1,4 @@
-//! What the templates of an entity become: constructors of its keys, and their way back.
+//! The code generated from an entity's key templates: the constructors of its keys, and the parser.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -85,7 +85,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { #key #whole #partitions #(#under)* #parse }
 }
 
-/// `partitions`, if there is a bucket in the PartitionKey: one partition for each.
+/// `partitions`, if the PartitionKey has a bucket: one partition for each bucket.
 fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     let Model { krate, vis, .. } = model;
     let mut buckets = keys.partition.parts().filter_map(|part| Some((part.index, part.bucket?)));
@@ -158,8 +158,8 @@ pub(crate) fn template(model: &Model<'_>, pieces: &[Piece]) -> TokenStream {
     quote! { &[#(#pieces),*] }
 }
 
-/// A template as programs of other versions are to know it: each part with its field, the name of its type
-/// and its format.
+/// A template in a form that programs of other versions understand: each part with its field, the name of its
+/// type and its format.
 pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
     let part = |part: &Part| {
         let of = match part_type(model, part.index) {
@@ -184,8 +184,8 @@ pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
     pieces.iter().map(piece).collect()
 }
 
-/// Formats that a type does not have, and separators that its text may contain, fail when the constants
-/// are evaluated.
+/// Checks that fail at compile time for formats that a type does not support, and for separators that its
+/// text may contain.
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
     let of_indexes = keys.indexes.iter().flat_map(Index::parts);
@@ -194,7 +194,7 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let (field, notation) = (&part.field, part.format.notation);
         let (ty, words) = (part_type(model, part.index), notation.words());
         let tokens = notation.tokens(krate);
-        // Of the derive, so that no lint takes the path for one of the program.
+        // Has the span of the derive, so that lints do not attribute the path to the program.
         let key_part = quote_spanned! { at(ty) => #krate::KeyPart };
         let check = move |method: TokenStream, what: String| {
             quote_spanned! { ty.span() =>
@@ -227,8 +227,8 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     quote! { #(#checks)* }
 }
 
-/// What stands in a key for a field: of an `Option` (which only indexes and lists take), what is in
-/// it; of a `Vec` that is stored as JSON (which only lists take), one of its items.
+/// The type that a key holds for a field: for an `Option` (allowed only in indexes and lists) its content;
+/// for a `Vec` stored as JSON (allowed only in lists) one of its items.
 pub(crate) fn part_type<'a>(model: &Model<'a>, index: usize) -> &'a Type {
     let ty = model.fields[index].ty;
     match model.fields[index].role {
@@ -243,7 +243,7 @@ pub(crate) fn parsed(keys: &Keys) -> impl Iterator<Item = usize> {
     distinct(keys.partition.values().chain(keys.row.values()).map(|part| part.index))
 }
 
-/// The fields that make the keys, in template order, each once.
+/// The fields in the key templates, in template order, each once.
 pub(crate) fn order(keys: &Keys) -> impl Iterator<Item = usize> {
     distinct(indices(&keys.partition.pieces).chain(indices(&keys.row.pieces)))
 }
@@ -306,7 +306,7 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
             .map_err(|error| #krate::DecodeError::key(#which, error))?;
         }
     };
-    // A value that stands in both keys is read where it is kept more finely.
+    // A value in both keys is read from the key with the finer resolution.
     let [first, second] = if keys.is_finer_in_row() {
         [(&keys.row, &rk, "RowKey"), (&keys.partition, &pk, "PartitionKey")]
     } else {
@@ -316,7 +316,7 @@ fn parse_key(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let types = tuple(parsed(keys).map(|index| model.fields[index].ty));
     let locals = tuple(parsed(keys).map(local));
     quote! {
-        /// Reads the values in the keys of an entity, as they are stored.
+        /// Parses a stored PartitionKey and RowKey into the values of the fields.
         #vis fn parse_key(
             #pk: &str,
             #rk: &str,

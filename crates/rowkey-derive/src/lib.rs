@@ -2,16 +2,16 @@
 //! re-exports them.
 //!
 //! - `entity_set`: an enum of entities
-//! - `attrs`: what the attributes say · `names`: names made of names, and "did you mean"
-//! - `template`: `"id_{id:6}"` · `notation`: what stands behind the colon · `model`: a struct and what becomes of each field
-//! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the code
-//!   that is written
-//! - `serde`: attributes of serde's that would do nothing · `stub`: what is written when a derive fails
+//! - `attrs`: parses the attributes · `names`: derived names, and "did you mean"
+//! - `template`: `"id_{id:6}"` · `notation`: the format after the colon · `model`: a struct and the roles of
+//!   its fields
+//! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the generated code
+//! - `serde`: refuses serde's attributes that would have no effect · `stub`: the output of a failed derive
 //!
-//! All paths in that code are absolute (`::core::..`, `::rowkey::..`) and calls of trait methods
-//! name the trait, because it is compiled where the user's names are in scope: a type called
-//! `Result` or a trait with a method `into_arg` must not change what it means. Its local variables
-//! have names of their own for the same reason.
+//! All paths in the generated code are absolute (`::core::..`, `::rowkey::..`), and calls of trait methods
+//! name the trait, because the user's names are in scope where it is compiled: a type named `Result` or a
+//! trait with a method `into_arg` must not change its meaning. Its local variables have unique names for the
+//! same reason.
 
 mod attrs;
 mod entity;
@@ -35,7 +35,7 @@ mod types;
 use proc_macro::TokenStream;
 use syn::DeriveInput;
 
-/// Makes a struct an entity: how its keys are written and read, and its properties.
+/// Makes a struct an entity: generates its keys, and its conversion to and from rows.
 ///
 /// ```
 /// use rowkey::{Column, Entity};
@@ -59,28 +59,28 @@ use syn::DeriveInput;
 /// # Ok::<(), rowkey::DecodeError>(())
 /// ```
 ///
-/// It implements `Entity` and `Projection`, and writes these, with the visibility of the struct:
+/// It implements `Entity` and `Projection`, and generates these items with the visibility of the struct:
 ///
-/// | item | what it is |
+/// | item | description |
 /// |---|---|
 /// | `key(..) -> Key<Self>` | the address of one entity; takes the fields in the templates, PartitionKey first, each once |
 /// | `partition(..) -> Partition<Self>` | all entities of the type in a partition |
-/// | `under_employee(..) -> Partition<Self>` | those whose RowKey begins with the parts up to this one; one for each part but the last |
+/// | `under_employee(..) -> Partition<Self>` | the entities whose RowKey begins with the parts up to this one; generated for each part but the last |
 /// | `parse_key(&str, &str)` | the fields of a stored PartitionKey and RowKey, as a tuple if there are several |
-/// | `RATING: Column<f64>` | a constant for each property, to make filters of; the column of an `Option<T>` is a `Column<T>` |
+/// | `RATING: Column<f64>` | a constant for each property, for filters; the column of an `Option<T>` is a `Column<T>` |
 ///
 /// Arguments may be values, references, and `&str` for a `String`.
 ///
 /// # Templates
 ///
-/// A template is text with fields in braces; `{{` and `}}` are braces that are meant. Fields in a
-/// template are what the keys say, and are not stored again as properties. A field may stand in
-/// both templates. Its type is a `KeyPart`.
+/// A template is text with fields in braces; write `{{` and `}}` for literal braces. Fields in a template are
+/// read from the keys, and are not stored again as properties. A field may be in both templates. Its type
+/// must implement `KeyPart`.
 ///
-/// | part | of | how the value is written | order |
+/// | part | of | format of the value | order |
 /// |---|---|---|---|
-/// | `{id}` | all | so that text order is value order; a number with all the digits of its type | holds |
-/// | `{id:6}` | numbers | 6 digits, 1 to 20; larger ones are an error when the key is made | holds |
+/// | `{id}` | all | text order is value order; a number has all the digits of its type | holds |
+/// | `{id:6}` | numbers | 6 digits, 1 to 20; creating a key with a larger number is an error | holds |
 /// | `{at:desc}`, `{id:6,desc}` | numbers, bools, instants | largest first | reversed |
 /// | `{id:unpadded}` | numbers | `7`, `-5` | **not**: `10` before `9` |
 /// | `{id:x8}`, `{id:X8}` | unsigned numbers | 8 hexadecimal digits, 1 to 16, in lower or upper case | holds |
@@ -88,66 +88,69 @@ use syn::DeriveInput;
 /// | `{at:iso}`, `{at:iso3}` | instants | `2026-11-23T04:45:06Z`, with up to 9 digits of fraction | holds |
 /// | `{at:iso6,naive}` | instants | the same without the `Z` | holds |
 /// | `{at:unix}`, `{at:unix_ms}` | instants | seconds since 1970 in 10 digits, milliseconds in 13, until 2286 | holds |
-/// | `{at:unix,unpadded}` | instants | as many digits as there are, `-` before 1970 | **not** |
+/// | `{at:unix,unpadded}` | instants | without padding, `-` before 1970 | **not** |
 /// | `{day:date}`, `{day:yyyyMMdd}` | days, instants | `2026-11-23`, `20261123` | holds |
-/// | `{id:D}`, `{id:N}`, `{id:B}` | GUIDs | with hyphens, digits alone, in braces; in lower case | holds |
+/// | `{id:D}`, `{id:N}`, `{id:B}` | GUIDs | with hyphens, digits only, in braces; in lower case | holds |
 /// | `{id:N,upper}`, `{id:upper}` | GUIDs | the same in upper case | holds |
 /// | `{open:True}`, `{open:true}` | bools | `True` and `False`, `true` and `false` | holds |
 /// | `{email:lower}` | text | in lower case, in indexes only | of the lower case |
-/// | `{device:bucket(8)}` | all | which of 8 buckets a hash of the value chooses, in PartitionKeys only | no |
+/// | `{device:bucket(8)}` | all | one of 8 buckets, chosen by a hash of the value, in PartitionKeys only | no |
 ///
-/// Instants are `chrono::DateTime<Utc>` and `edm::DateTime`, days are `chrono::NaiveDate`. What is finer than the
-/// format is cut off: with `{at:unix}` two entities of one second have one key. A field that stands in both keys is
-/// read where it is kept more finely, so `partition = "{at:date}", row = "{at:desc}"` reads back all of `at`.
+/// Instants are `chrono::DateTime<Utc>` and `edm::DateTime`, days are `chrono::NaiveDate`. Values are
+/// truncated to the resolution of the format: with `{at:unix}` two entities of one second have one key. A
+/// field in both keys is read from the key with the finer resolution, so `partition = "{at:date}", row =
+/// "{at:desc}"` reads back all of `at`.
 ///
-/// A key reads back only if the template makes the same key of the values. The book says which format reads the keys of
-/// which library.
+/// A key is read back only if the template produces the same key from the values. The book lists the formats
+/// that read the keys of each library.
 ///
-/// `unpadded` stands in the last part; in front of others it asks for `{id:unpadded,unordered}`. Ranges of such keys are
-/// right, but read all rows that have the parts before.
+/// `unpadded` is allowed in the last part; before other parts it must be written `{id:unpadded,unordered}`.
+/// Ranges of such keys are correct, but read all rows that have the parts before.
 ///
-/// A bucket says nothing of the value, so its field is a property as well, or a part of the RowKey. `key`
-/// and `partition` take the value and compute the bucket; `partitions` are those of all buckets.
+/// The value cannot be read back from a bucket, so its field is also a property, or a part of the RowKey.
+/// `key` and `partition` take the value and compute the bucket; `partitions` returns the partitions of all
+/// buckets.
 ///
-/// The text after a part ends it, so it begins with a character that the part never has: `{a}-{b}` with unsigned
-/// numbers, `{day}T{hour:2}`. A signed number and a GUID contain `-`, and do not compile there. Text contains any
-/// character; it is followed by one of `_ : | , ; - = + !`, and escaped where it contains that.
+/// The text after a part ends it, so it must begin with a character that the part never contains: `{a}-{b}`
+/// with unsigned numbers, `{day}T{hour:2}`. Signed numbers and GUIDs contain `-`, so there it does not
+/// compile. Text can contain any character; it must be followed by one of `_ : | , ; - = + !`, and is escaped
+/// where it contains that.
 ///
-/// The text before the first part of the row template tells the entity types of a partition apart.
-/// A query for `id_{id}` never meets a row `email_{email}`. Rows of types whose templates begin
-/// with a part are told apart by a `kind`.
+/// The text before the first part of the row template distinguishes the entity types of a partition. A query
+/// for `id_{id}` never returns a row `email_{email}`. Types whose templates begin with a part need a `kind`
+/// instead.
 ///
 /// # On the struct
 ///
-/// - `partition = "..", row = ".."`: the templates of the keys, always given.
-/// - `rename_all = ".."`: how the names of fields become those of properties: `"PascalCase"`, as
-///   .NET writes them, `"camelCase"`, `"snake_case"`, `"SCREAMING_SNAKE_CASE"`, `"lowercase"` or
-///   `"UPPERCASE"`. Without it they stay.
-/// - `kind = ".."`: every entity gets a property `EntityType` of this value, and one that has
-///   another is not read.
-/// - `kind = "..", discriminator = ".."`: the property has this name and not `EntityType`, as another program wrote
-///   it. An `EntitySet` of such types says the same `discriminator`.
+/// - `partition = "..", row = ".."`: the templates of the keys; required.
+/// - `rename_all = ".."`: derives the names of properties from those of fields: `"PascalCase"`, as .NET
+///   writes them, `"camelCase"`, `"snake_case"`, `"SCREAMING_SNAKE_CASE"`, `"lowercase"` or `"UPPERCASE"`.
+///   Default: unchanged.
+/// - `kind = ".."`: every entity gets a property `EntityType` with this value, and reading an entity with
+///   another value fails.
+/// - `kind = "..", discriminator = ".."`: uses this property name instead of `EntityType`, for rows of
+///   another program. An `EntitySet` of such types needs the same `discriminator`.
 /// - `index(..)`, `list(..)`: see below. They may be given several times.
-/// - `version = 2`: every entity gets a property `EntityVersion` of this value, and one of another
-///   version is not read. From 2 on: an entity without the property is of version 1.
+/// - `version = 2`: every entity gets a property `EntityVersion` with this value, and reading an entity of
+///   another version fails. From 2 on, an entity without the property has version 1.
 /// - `version = 2, from = OrderV1`, with `store`: entities of the older version are read as that type,
-///   converted by `From<OrderV1>`, and stored as they are now when they are next written, or by
-///   `Store::migrate`. `OrderV1` is an entity of the same keys; it may have a `from` of its own.
-/// - `wide = 40`, with `store`: an entity has up to this number of rows, 2 to 98, for which one transaction has
-///   room beside the indexes and lists of the partition. Such a type has no whole copies, and a `Table` neither
-///   writes nor reads it.
-/// - `compat = ".."`: what fields without an `as` are stored as, so that another library reads them and finds them
-///   by its filters: `"azure_data_tables-0.21"`, `"dotnet"`, `"javascript"` or `"python"`. The book has the
-///   table.
-/// - `exact`: every row has the types that the fields are stored as, so each comparison of a number is sent as one.
-/// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields are for serde alone.
-///   Without it they are errors, because they change nothing of how the entity is stored.
-/// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
+///   converted by `From<OrderV1>`, and stored in the new version by the next write, or by `Store::migrate`.
+///   `OrderV1` is an entity with the same keys; it may have its own `from`.
+/// - `wide = 40`, with `store`: an entity has up to this number of rows, 2 to 98; one transaction must have
+///   room for them and for the indexes and lists of the partition. Such a type has no full copies, and a
+///   `Table` neither writes nor reads it.
+/// - `compat = ".."`: the stored types of fields without an `as`, so that another library can read and filter
+///   them: `"azure_data_tables-0.21"`, `"dotnet"`, `"javascript"` or `"python"`. The book has the table.
+/// - `exact`: every row has the stored types of the fields, so each comparison of a number is sent as a
+///   single comparison.
+/// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields apply only to serde. Without
+///   it they are errors, because they have no effect on the stored entity.
+/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`.
 ///
 /// # Indexes
 ///
-/// An index is a copy of each entity under another key. What is declared here says where the copies
-/// are and what they hold; to keep them, add `store` and write through `Store` of the crate `rowkey-store`.
+/// An index is a copy of each entity under another key. The declaration states the keys and the content of
+/// the copies; to maintain them, add `store` and write through `Store` of the crate `rowkey-store`.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -185,35 +188,35 @@ use syn::DeriveInput;
 /// ```
 ///
 /// - `name = ..`: the name of its constructor.
-/// - `row = ".."`: the template of the RowKey, of at least one field. `{email:lower}` is text in lower
-///   case, in the rows and in what is looked up.
-/// - `partition = ".."`: the template of the PartitionKey, if its rows are in other partitions than the
-///   entities (or another table). Its rows cannot be written in one transaction with them.
-/// - `many`: several entities may have the value. The RowKey of the entity follows it in the copy's,
-///   `last_Jones_id_000007`. Without it the index is unique.
-/// - `copy(..)`: the fields whose properties copies have, all if it is not given. Fields in the keys
-///   of the entity are known from every copy.
-/// - `when = ".."`: the path of a `fn(&Self) -> bool` that says which entities are in the index. Those
-///   that have `None` in an `Option` of the templates are not, either.
+/// - `row = ".."`: the template of the RowKey, with at least one field. `{email:lower}` is text in lower
+///   case, both in the rows and in lookups.
+/// - `partition = ".."`: the template of the PartitionKey, if the copies are in other partitions than the
+///   entities (or in another table). They cannot be written in one transaction with the entities.
+/// - `many`: several entities may have the value. In the RowKey of a copy, the RowKey of the entity follows
+///   the value: `last_Jones_id_000007`. Without it the index is unique.
+/// - `copy(..)`: the fields whose properties copies have; default: all. Fields in the keys of the entity can
+///   be read from every copy.
+/// - `when = ".."`: the path of a `fn(&Self) -> bool` that selects the entities in the index. Entities with
+///   `None` in an `Option` of the templates are not in the index either.
 ///
-/// | item | what it is |
+/// | item | description |
 /// |---|---|
 /// | `by_email(..) -> IndexKey<Self, SamePartition>` | the row of one entity; takes the partition and the values |
-/// | `by_last_name(..) -> IndexRange<Self, SamePartition>` | those of all entities with the value, if there may be many |
+/// | `by_last_name(..) -> IndexRange<Self, SamePartition>` | the rows of all entities with the value, with `many` |
 /// | `by_email_all(..) -> IndexRange<..>` | the whole index of a partition |
-/// | `by_name_under_last(..) -> IndexRange<..>` | of several parts, those that begin with the values up to this one |
+/// | `by_name_under_last(..) -> IndexRange<..>` | with several parts: the rows that begin with the values up to this one |
 ///
-/// An index with a `partition` makes `IndexKey<Self, OtherPartition>` and `IndexRange<Self,
-/// OtherPartition>`, which what keeps copies in one transaction does not take.
+/// An index with a `partition` returns `IndexKey<Self, OtherPartition>` and `IndexRange<Self,
+/// OtherPartition>`, which are not accepted by code that keeps copies in one transaction.
 ///
-/// The text before the first part tells the rows of a partition apart, so the entity and its
-/// indexes there all begin with some, and none with that of another. There are at most 49 indexes in the
-/// partition: a change may move all of them, in the 100 operations of one transaction.
+/// The text before the first part distinguishes the rows of a partition, so the entity and its indexes in
+/// that partition must all begin with text, none of which is a prefix of another. There can be at most 49
+/// indexes in the partition: a change may move all of them, in the 100 operations of one transaction.
 ///
 /// # Lists
 ///
-/// A list is a row for each value, in the partition of the entities or in one of its own, that holds the
-/// keys of all that have the value. The type is one of a store, which keeps it: `#[entity(store, ..)]`.
+/// A list is a row for each value, in the partition of the entities or in a separate one. It holds the keys
+/// of all entities with the value. A store maintains it, so the type needs `#[entity(store, ..)]`.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -244,52 +247,54 @@ use syn::DeriveInput;
 /// - `name = ..`: the name of its constructor, `by_tag(..) -> ListKey<Self>`, which takes the partition and
 ///   the values.
 /// - `partition = ".."`: the partition of the list, if it is not that of the entities. Such a list has the
-///   entities of all partitions, and follows them after their commits: `by_tag(..)` takes the fields of
-///   this template.
-/// - `value = ".."`: the template of the value, of at least one field. An entity that has `None` in one of
-///   them is in no list. At most one is a `Vec<T>` or an `Option<Vec<T>>` that is stored with `json`: the
-///   entity is in the list of each item.
-/// - `max = 8`: with a `Vec`, how many different items an entity may have; a write of more is refused. A
-///   change may take the entity off as many lists and put it on others, in the 100 operations of one
-///   transaction, which all indexes of the partition and all lists share.
-/// - `blob`: the list of a value is a blob and no row, and holds the keys of entities of all partitions. Its
-///   constructor takes the values alone.
+///   entities of all partitions, and is updated after their commits: `by_tag(..)` takes the fields of this
+///   template.
+/// - `value = ".."`: the template of the value, with at least one field. An entity with `None` in one of them
+///   is in no list. At most one field can be a `Vec<T>` or an `Option<Vec<T>>` that is stored with `json`:
+///   the entity is in the list of each item.
+/// - `max = 8`: with a `Vec`, the maximum number of different items of an entity; a write with more is
+///   refused. A change may remove the entity from as many lists and add it to as many others, in the 100
+///   operations of one transaction, which all indexes of the partition and all lists share.
+/// - `blob`: the list of a value is a blob instead of a row, and holds the keys of entities of all
+///   partitions. Its constructor takes only the values.
 /// - `when = ".."`: as for an index.
 ///
-/// The rows begin with `list_`, the text that the entities begin with, and the name. Fields that are
-/// encrypted or skipped do not compile in a template, nor does `json` on another type than a `Vec`.
+/// The RowKeys begin with `list_`, the leading text of the entities' RowKeys, and the name. Encrypted or
+/// skipped fields in a template do not compile, nor does `json` on another type than a `Vec`.
 ///
 /// # On a field
 ///
 /// - `rename = ".."`: the name of the property.
-/// - `default`, `default = "path::to::function"`: what an entity without the property means; not
-///   needed on an `Option`, which is `None`.
-/// - `json`: a value of any type that serde knows, as JSON in a String property. It cannot be
-///   filtered on, so there is no column. An `Option` that is `None` is not stored.
-/// - `as = ".."`: the type that it is stored as, if not its own: `"Int32"`, `"Int64"` or `"Double"` for numbers,
-///   `"String"` for integers, dates (RFC 3339) and GUIDs; `"DateTime"` and `"Guid"` where `compat` says otherwise.
-///   A value that the type does not have is refused when it is written. The field reads this type and
-///   all that it reads without. Not with `json`, `blob` or `encrypt`.
-/// - `exact`: every row has the type that the field is stored as, so its comparisons are sent as one.
+/// - `default`, `default = "path::to::function"`: the value of a field whose property is missing; not needed
+///   for an `Option`, which is `None`.
+/// - `json`: a value of any type that serde supports, as JSON in a String property. It cannot be filtered, so
+///   there is no column. An `Option` that is `None` is not stored.
+/// - `as = ".."`: the stored type, if not the default: `"Int32"`, `"Int64"` or `"Double"` for numbers,
+///   `"String"` for integers, dates (RFC 3339) and GUIDs; `"DateTime"` and `"Guid"` to override `compat`.
+///   Writing a value that the type cannot represent fails. The field reads this type in addition to those
+///   that it reads without `as`. Not with `json`, `blob` or `encrypt`.
+/// - `exact`: every row has the stored type of the field, so each of its comparisons is sent as a single
+///   comparison.
 /// - `blob`: stored in a blob, by a store: a value of any size that becomes a String or Binary property, or
-///   with `json` any type. Its type has a `Default`, which stands in where the blob is not read. Such a field
-///   has no column and can be in no key, index, list or unique value.
-/// - `encrypt`: stored encrypted, by the store and the keys of the crate `rowkey-encryption`; a String
-///   or Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads
-///   it, and a store refuses a filter that compares it. With `blob` the content of the blob is encrypted.
-/// - `rest`: on one field of type `Properties`, which takes the properties that no other field names, each
-///   with its stored type, and writes them back. Where all have one type, and for names that are data, a
-///   `BTreeMap<String, V>` with `V` any type of a property does the same. An entry
-///   with the name of another field, or with one that the service or a store writes (`Timestamp`,
-///   `EntityType`, `EntityOp` and such), is refused when the entity is written.
-/// - `flatten`, `flatten, prefix = ".."`: the fields of a struct that derives `Flatten` are properties of
-///   the entity, with the prefix in front of their names. Such an entity is read with all columns. No key, index or
-///   list names a field of the struct. (`Option` of the struct is not taken: make its fields `Option`s.)
+///   with `json` any type. The type needs a `Default`, which is the field's value if the blob is not read.
+///   Such a field has no column and can be in no key, index, list or unique value.
+/// - `encrypt`: stored encrypted, by the store with the keys of the crate `rowkey-encryption`; a String or
+///   Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads it, and
+///   a store refuses a filter that compares the field. With `blob` the content of the blob is encrypted.
+/// - `rest`: on one field of type `Properties`, which receives the properties that no other field names, each
+///   with its stored type, and writes them back. If all have one type, or if names are data, use a
+///   `BTreeMap<String, V>` with `V` any property type. Writing fails for an entry with the name of another
+///   field, or of a property that the service or a store writes (`Timestamp`, `EntityType`, `EntityOp` and so
+///   on).
+/// - `flatten`, `flatten, prefix = ".."`: the fields of a struct that derives `Flatten` are properties of the
+///   entity, with the prefix before their names. Such an entity is read with all columns. No key, index or
+///   list can name a field of the struct. (An `Option` of the struct is not supported: make its fields
+///   `Option`s.)
 /// - `with = "path"`: the module's functions convert the field, for types of other crates: `to_value(&T) ->
-///   Result<Option<ValueRef<'_>>, PropertyError>` and `from_value(ValueRef<'_>) -> Result<T, PropertyError>`, as
-///   of the trait `Property`. On an `Option<T>` they convert the `T`, and `None` is not stored. There is no
-///   column.
-/// - `skip`: not stored; `Default::default()` when it is read, or what `default = ".."` says.
+///   Result<Option<ValueRef<'_>>, PropertyError>` and `from_value(ValueRef<'_>) -> Result<T, PropertyError>`,
+///   as in the trait `Property`. On an `Option<T>` they convert the `T`, and `None` is not stored. There is
+///   no column.
+/// - `skip`: not stored; read as `Default::default()`, or as the value of `default = ".."`.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -321,13 +326,13 @@ use syn::DeriveInput;
 ///
 /// # Errors
 ///
-/// What the service would refuse does not compile: characters that keys must not contain, names
-/// that are not letters, digits and `_`, the names of the system properties, a name for two
-/// properties, more than 252 properties of an entity of one row
-/// ([Understanding the Table service data model](https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)).
-/// The struct has named fields and no lifetimes. It may have type parameters, for fields that are in no
-/// template; the implementations ask of a field's type what its attributes need (`T: Property`, or that serde
-/// knows it for `json`):
+/// Declarations that the service would refuse do not compile: characters that are invalid in keys, names that
+/// are not letters, digits and `_`, the names of the system properties, one name for two properties, more
+/// than 252 properties of an entity of one row ([Understanding the Table service data
+/// model](https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)).
+/// The struct must have named fields and no lifetimes. It may have type parameters, for fields that are in no
+/// template; the implementations then require of a field's type what its attributes need (`T: Property`, or
+/// serde's traits for `json`):
 ///
 /// ```
 /// use rowkey::{DynamicEntity, Entity};
@@ -377,9 +382,9 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 
 /// Makes an enum of entity types one type, for tables and partitions that hold several.
 ///
-/// Each variant holds an entity. The enum implements `Entity` and `Projection`, too: a query of a whole partition gives each
-/// row as what it is, and it can be changed and replaced under its ETag, deleted, and put into
-/// transactions without asking which type it is.
+/// Each variant holds an entity. The enum implements `Entity` and `Projection`, too: a query of a whole
+/// partition returns each row as its own type, and a row can be changed and replaced under its ETag, deleted,
+/// and added to transactions without matching on its type.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, Entity, EntitySet, Key, Match, StorageAccount};
@@ -450,48 +455,46 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///
 /// # Which type a row is of
 ///
-/// The type in whose rows the RowKey lies (the head of its row template), whose `kind` is the
-/// `EntityType` of the row (or its `discriminator`), and whose `version` is its `EntityVersion`, 1 where there
-/// is none. Types without a `kind` do not look at that property. Two types of a set that could both claim a row do not
-/// compile: give them heads that do not begin with one another, or both a `kind`, or different
-/// versions.
+/// A row belongs to the type whose row template has the leading text of the RowKey, whose `kind` is the row's
+/// `EntityType` (or `discriminator`), and whose `version` is its `EntityVersion`, 1 if it has none. Types
+/// without a `kind` ignore the `EntityType`. Two types of a set that could both claim a row do not compile:
+/// use leading texts that are not prefixes of one another, a `kind` for both, or different versions.
 ///
-/// A row that is of no type of the set is kept as it is in the variant with `#[entity_set(unknown)]`,
-/// all its properties and their types, and written back so: newer versions of the types of the set
-/// are among them. Without such a variant the row is an error.
+/// A row that matches no type of the set is read unchanged into the variant with `#[entity_set(unknown)]`,
+/// with all properties and their types, and written back in the same way; this includes newer versions of the
+/// types. Without such a variant the row is an error.
 ///
-/// Copies that a declared index of a type of the set keeps are no entities. Queries pass over them, and
-/// reading one by its key is an error: a copy is changed with its entity or not at all.
+/// Copies that a declared index of a type of the set maintains are not entities. Queries skip them, and
+/// reading one by its key is an error: a copy changes only together with its entity.
 ///
-/// Types with encrypted fields cannot be in a set. Types with indexes can, to be
-/// read; write them through their index.
+/// Types with encrypted fields cannot be in a set. Types with indexes can be read through a set; write them
+/// through their index.
 ///
 /// # On the enum
 ///
-/// - `discriminator = ".."`: the property that tells the type, if it is not `EntityType`; the types with a `kind` say
-///   the same.
-/// - `crate = ".."`: where `rowkey` is, if not at `::rowkey`.
+/// - `discriminator = ".."`: the property that identifies the type, if not `EntityType`; types with a `kind`
+///   need the same attribute.
+/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`.
 ///
 /// # On a variant
 ///
-/// - `older(EmployeeV1, EmployeeV2)`: entity types of older versions, which the type of the variant
-///   is made `From` when they are read. The conversion must keep the keys.
-/// - `unknown`: takes what is of no type of the set; once. Its type is `DynamicEntity`, or another
-///   that reads anything.
+/// - `older(EmployeeV1, EmployeeV2)`: entity types of older versions, which are converted to the variant's
+///   type with `From` when they are read. The conversion must keep the keys.
+/// - `unknown`: receives rows that match no type of the set; at most one variant. Its type is
+///   `DynamicEntity`, or another type that reads any row.
 #[proc_macro_derive(EntitySet, attributes(entity_set))]
 pub fn derive_entity_set(input: TokenStream) -> TokenStream {
     expand(input, entity_set::derive, stub::entity_set)
 }
 
-/// Makes a struct readable from entities: some of their properties, to fetch less.
+/// Makes a struct readable from entities: a subset of their properties, to fetch less.
 ///
-/// Only the properties that it has are asked for. It has no templates; otherwise its attributes are
-/// those of the `Entity` derive, and three more on fields:
+/// Queries request only the properties that it has. It has no templates; otherwise its attributes are those
+/// of the `Entity` derive, and three more on fields:
 ///
-/// - `partition_key`, `row_key`: the field receives the key as it is stored; a `String` or another
-///   type that is made `From<&str>`.
-/// - `timestamp`: the field receives the time of the last write; a `DateTime`, of this crate or
-///   chrono's.
+/// - `partition_key`, `row_key`: the field receives the key as stored; a `String` or another type with
+///   `From<&str>`.
+/// - `timestamp`: the field receives the time of the last write; a `DateTime`, of this crate or of chrono.
 ///
 /// ```
 /// use rowkey::Projection;
@@ -513,11 +516,11 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
     expand(input, entity::projection, stub::projection)
 }
 
-/// Makes the fields of a struct properties of the entity that it is a field of.
+/// Makes the fields of a struct properties of the entity that contains it.
 ///
-/// The entity, or a projection, has it as a field with `flatten`, and `prefix = ".."` if the names of its
-/// properties are to begin with that. Its attributes are those of an entity's fields, without
-/// `encrypt`, `blob`, `rest` and `flatten`. It may be generic.
+/// The entity, or a projection, has it as a field with `flatten`, optionally with `prefix = ".."` for the
+/// names of its properties. Its attributes are those of an entity's fields, without `encrypt`, `blob`, `rest`
+/// and `flatten`. It may be generic.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, Entity, Flatten};
@@ -551,21 +554,20 @@ pub fn derive_projection(input: TokenStream) -> TokenStream {
 /// # Ok::<(), rowkey::Error>(())
 /// ```
 ///
-/// Two properties of one name do not compile. A column of a field with a prefix is
+/// Two properties with the same name do not compile. The column of a field with a prefix is
 /// `Column::named("Billing_City")`.
 #[proc_macro_derive(Flatten, attributes(entity))]
 pub fn derive_flatten(input: TokenStream) -> TokenStream {
     expand(input, entity::flatten, stub::flatten)
 }
 
-/// Makes a newtype or an enum storable in a property.
+/// Makes a newtype or an enum storable as a property.
 ///
-/// A struct of one field is stored as that field. An enum is stored as a String, the name of the
-/// variant; `#[property(rename_all = "..")]` writes the names another way (as on entities, and
-/// `"kebab-case"`), `#[property(rename = "..")]` on a variant gives it another text. Text that no
-/// variant has is an error when the entity is read. `#[property(ignore_serde)]` says that attributes
-/// `#[serde(..)]` are for serde alone; they are errors without it. `#[property(crate = "..")]` says
-/// where `rowkey` is, if not at `::rowkey`.
+/// A struct of one field is stored as that field. An enum is stored as a String, the name of the variant;
+/// `#[property(rename_all = "..")]` changes the case of the names (as on entities, and `"kebab-case"`),
+/// `#[property(rename = "..")]` on a variant sets another text. Reading a text that no variant has is an
+/// error. `#[property(ignore_serde)]` declares that attributes `#[serde(..)]` apply only to serde; they are
+/// errors without it. `#[property(crate = "..")]` sets the path of `rowkey`, if not `::rowkey`.
 ///
 /// ```
 /// use rowkey::Property;
@@ -589,9 +591,9 @@ pub fn derive_flatten(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// - `#[property(repr = "Int32")]` or `"Int64"` stores an enum as the number of the variant, its
-///   discriminant, which is an integer literal or one more than that of the variant before.
-/// - `#[property(other)]` on a variant with one field holds what is of no other variant. What the service
-///   has is written back unchanged; a value that is another variant's is refused when it is written.
+///   discriminant, which is an integer literal or one more than that of the previous variant.
+/// - `#[property(other)]` on a variant with one field holds values that match no other variant. Such a value
+///   is written back unchanged; writing a value that belongs to another variant fails.
 ///
 /// ```
 /// use rowkey::Property;
@@ -621,10 +623,10 @@ pub fn derive_property(input: TokenStream) -> TokenStream {
 
 /// Makes a newtype or an enum without fields usable in a key template.
 ///
-/// A struct of one field is written as that field. An enum is written as text, the name of the
-/// variant, so its values are kept **in the order of the text**, not of the declaration.
-/// `#[key_part(rename_all = "..")]`, `#[key_part(rename = "..")]`, `#[key_part(ignore_serde)]` and
-/// `#[key_part(crate = "..")]` are as for the `Property` derive.
+/// A struct of one field is written as that field. An enum is written as text, the name of the variant, so
+/// its values sort **in text order**, not in the order of the declaration. `#[key_part(rename_all = "..")]`,
+/// `#[key_part(rename = "..")]`, `#[key_part(ignore_serde)]` and `#[key_part(crate = "..")]` are as for the
+/// `Property` derive.
 ///
 /// ```
 /// use rowkey::{Entity, KeyPart};

@@ -1,4 +1,4 @@
-//! `list(..)`: the templates of the lists of an entity, and what becomes of them.
+//! `list(..)`: the templates of an entity's lists, and the code generated for them.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -12,17 +12,17 @@ use crate::role::Role;
 use crate::template::{Part, Piece, Template};
 use crate::types::{at, option_of, vec_of};
 
-/// The operations of a transaction that are left beside the entity and its op row.
+/// The operations of a transaction that remain besides the entity and its op row.
 const MAX_OPERATIONS: usize = 98;
 
-/// A list, its template resolved.
+/// A list with a resolved template.
 pub(crate) struct List {
     pub(crate) name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
     /// The template of its RowKeys.
     row: Template,
-    /// How many values an entity may have.
+    /// The maximum number of values of an entity.
     max: usize,
     /// Whether each value has a blob, which lists the entities of all partitions.
     blob: bool,
@@ -40,7 +40,7 @@ impl List {
         self.partition.as_ref().map_or(&keys.partition.pieces, |template| &template.pieces)
     }
 
-    /// The operations of a change that moves it.
+    /// The number of operations of a change that moves the entity to other lists.
     pub(crate) fn operations(&self) -> usize {
         if self.is_in_partition() { 2 * self.max } else { 0 }
     }
@@ -51,7 +51,7 @@ impl List {
     }
 }
 
-/// Checks what is declared, after the indexes were.
+/// Checks the declared lists, after the indexes.
 pub(crate) fn lists(
     model: &Model<'_>,
     keys: &Keys,
@@ -149,7 +149,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     Ok(List { name, partition, row, max, blob, when })
 }
 
-/// Checks a list beside the entity, its indexes and the lists before it.
+/// Checks a list against the entity, its indexes and the lists before it.
 fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<()> {
     let fail = |what: String| Err(Error::new(list.row.literal.span(), what));
     let name = plain(&list.name);
@@ -207,7 +207,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
         .then(|| quote! { const LISTS: &'static [#krate::index::List] = &[#(#lists),*]; })
 }
 
-/// The name of each list, and what its declaration says.
+/// The name of each list, and the text of its declaration.
 pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
     let text = |list: &List| {
         let kind = if list.blob { "list blob" } else { "list" };
@@ -292,7 +292,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let (pk, rk) = (local_named("partition"), local_named("row"));
     let items = keys.lists.iter().enumerate().map(|(position, list)| {
         let name = &list.name;
-        // The blob of a value is one for all partitions.
+        // The blob of a value serves all partitions.
         let of_partition: &[_] = if list.blob { &[] } else { list.partition_pieces(keys) };
         let pieces = (of_partition, &list.row.pieces[..]);
         let given = distinct(indices(pieces.0).chain(indices(pieces.1)));

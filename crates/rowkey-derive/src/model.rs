@@ -1,4 +1,4 @@
-//! A struct that is an entity or a projection, and what becomes of each of its fields.
+//! A struct that is an entity or a projection, with the roles of its fields.
 
 use quote::quote_spanned;
 use syn::ext::IdentExt as _;
@@ -15,16 +15,16 @@ use crate::role::{Role, role};
 use crate::template::{Part, Template};
 use crate::types::{at, is_generic, option_of, refuse_lifetimes};
 
-/// The most properties that an entity has besides its keys and its Timestamp.
+/// The maximum number of properties of an entity besides its keys and its Timestamp.
 const MAX_PROPERTIES: usize = 252;
 
-/// The property that tells the type where the rows do not.
+/// The property that identifies the type if the RowKeys do not.
 pub(crate) const KIND: &str = "EntityType";
 
-/// The property that tells the version of the type.
+/// The property with the version of the type.
 pub(crate) const VERSION: &str = "EntityVersion";
 
-/// A struct and what its attributes say.
+/// A struct and its attributes.
 pub(crate) struct Model<'a> {
     pub(crate) krate: Path,
     pub(crate) vis: &'a Visibility,
@@ -32,23 +32,23 @@ pub(crate) struct Model<'a> {
     pub(crate) generics: &'a Generics,
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) kind: Option<LitStr>,
-    /// The property that says the kind.
+    /// The property that holds the kind.
     pub(crate) discriminator: String,
     pub(crate) version: Option<i32>,
-    /// The type of the version before.
+    /// The type of the previous version.
     pub(crate) from: Option<Type>,
-    /// The most rows of an entity.
+    /// The maximum number of rows of an entity.
     pub(crate) wide: Option<LitInt>,
-    /// The library whose stored types the fields have, a variant of `Compat`.
+    /// The library that determines the stored types of the fields, a variant of `Compat`.
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
     pub(crate) exact: bool,
 }
 
-/// The rows that `wide` may allow: the other operations of a transaction are the op row and one more.
+/// The allowed values of `wide`: the remaining operations of a transaction are the op row and one more.
 const WIDE: std::ops::RangeInclusive<usize> = 2..=98;
 
-/// The properties of further rows that are the entity's.
+/// The number of the entity's properties that a further row can hold.
 const IN_FURTHER: usize = 249;
 
 /// The templates of an entity.
@@ -62,7 +62,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Whether a value that stands in both keys is kept more finely in the RowKey.
+    /// Whether the RowKey has the finer resolution of a value that is in both keys.
     pub(crate) fn is_finer_in_row(&self) -> bool {
         self.in_both().any(|(partition, row)| is_finer(row, partition))
     }
@@ -72,7 +72,8 @@ impl Keys {
         self.partition.values().filter_map(move |part| Some((part, in_row(part)?)))
     }
 
-    /// One key has all that is read from the keys: a value is read from where it is kept more finely.
+    /// Checks that one key has the finer resolution of all values in both keys, because one key is read
+    /// first.
     fn check_resolutions(&self) -> Result<()> {
         if !self.is_finer_in_row() {
             return Ok(());
@@ -182,7 +183,7 @@ impl<'a> Model<'a> {
         Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
     }
 
-    /// A struct whose fields are properties of the entity that it is a field of.
+    /// A struct whose fields are properties of the entity that contains it.
     pub(crate) fn flatten(input: &'a DeriveInput) -> Result<Self> {
         let container = Container::parse(input, "entity", &[], true)?;
         let fields = named_fields(input, "Flatten")?;
@@ -201,7 +202,7 @@ impl<'a> Model<'a> {
         Ok(model)
     }
 
-    /// Refuses a key, an index or a list that is made of a field of a generic type.
+    /// Refuses a key, an index or a list that contains a field of a generic type.
     fn check_generic_parts(&self, keys: &Keys) -> Result<()> {
         let of_indexes = keys.indexes.iter().flat_map(Index::parts);
         let of_lists = keys.lists.iter().flat_map(List::parts);
@@ -312,7 +313,7 @@ impl<'a> Model<'a> {
         errors.map_or(Ok(model), Err)
     }
 
-    /// A bucket is of a value that every entity has and that the row shows.
+    /// Checks that a bucket is computed from a value that every entity has and that can be read from the row.
     fn check_buckets(&self, partition: &Template) -> Result<()> {
         let unfit = partition.parts().filter(|part| part.bucket.is_some()).find(|part| {
             let field = &self.fields[part.index];
@@ -332,7 +333,7 @@ impl<'a> Model<'a> {
         Err(Error::new(partition.literal.span(), what))
     }
 
-    /// The names of the properties that are to be encrypted, in the order of the fields.
+    /// The names of the encrypted properties, in field order.
     pub(crate) fn encrypted(&self) -> Vec<&str> {
         let encrypted = self.fields.iter().filter_map(|field| match &field.role {
             Role::Property { name, encrypt: true, .. } => Some(name.as_str()),
@@ -341,7 +342,7 @@ impl<'a> Model<'a> {
         encrypted.collect()
     }
 
-    /// The names of the properties whose values are in blobs, in the order of the fields.
+    /// The names of the properties whose values are in blobs, in field order.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter_map(|field| match &field.role {
             Role::Property { name, blob: true, .. } => Some(name.as_str()),
@@ -349,13 +350,13 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// The most rows of an entity.
+    /// The maximum number of rows of an entity.
     pub(crate) fn rows(&self) -> usize {
-        // It was checked when the attributes were read.
+        // Checked when the attributes were parsed.
         rows(self.wide.as_ref()).unwrap_or(1)
     }
 
-    /// The fields that are flattened, each with what stands in front of the names of its properties.
+    /// The flattened fields, each with the prefix of its property names.
     pub(crate) fn flattened(&self) -> impl Iterator<Item = (&Field<'a>, &str)> {
         self.fields.iter().filter_map(|field| match &field.role {
             Role::Flatten(prefix) => Some((field, prefix.as_str())),
@@ -363,12 +364,12 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// Whether a field takes the properties that no other field names.
+    /// Whether a field receives the properties that no other field names.
     pub(crate) fn has_rest(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.role, Role::Rest))
     }
 
-    /// The names of the stored properties, in the order of the fields.
+    /// The names of the stored properties, in field order.
     pub(crate) fn properties(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter_map(|field| match &field.role {
             Role::Property { name, .. } => Some(name.as_str()),
@@ -377,7 +378,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The property that tells types apart, as an attribute names it.
+/// The property that identifies the type, as named by an attribute.
 pub(crate) fn discriminator(name: Option<&LitStr>) -> Result<String> {
     let Some(literal) = name else { return Ok(KIND.to_owned()) };
     let name = literal.value();
@@ -415,7 +416,7 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
     }
 }
 
-/// The most rows of an entity.
+/// The maximum number of rows of an entity.
 fn rows(wide: Option<&LitInt>) -> Result<usize> {
     let Some(number) = wide else { return Ok(1) };
     number.base10_parse().ok().filter(|rows| WIDE.contains(rows)).ok_or_else(|| {
@@ -428,7 +429,7 @@ fn rows(wide: Option<&LitInt>) -> Result<usize> {
     })
 }
 
-/// Refuses names that are taken, and more properties than the service keeps.
+/// Refuses names that are already used, and more properties than the service stores.
 fn check_names(
     fields: &[Field<'_>],
     (discriminator, version, limit): (Option<&str>, bool, usize),

@@ -1,11 +1,11 @@
-//! Names made of names, and what was meant by a misspelt one.
+//! Derived names, and suggestions for misspelt ones.
 
 use syn::{Error, LitStr, Result};
 
-/// The longest property name, in UTF-16 units.
+/// The maximum length of a property name, in UTF-16 code units.
 const MAX_PROPERTY_NAME: usize = 255;
 
-/// How `rename_all` writes names.
+/// The cases of `rename_all`.
 #[derive(Clone, Copy)]
 pub(crate) enum Case {
     Lower,
@@ -38,7 +38,7 @@ impl Case {
         })
     }
 
-    /// Writes the name of a field or a variant this way.
+    /// Converts the name of a field or a variant to this case.
     pub(crate) fn apply(self, name: &str) -> String {
         let words = words(name);
         let each = |form: fn(&str) -> String, between: &str| {
@@ -59,13 +59,13 @@ impl Case {
     }
 }
 
-/// The name of the constant for the column of a field. A leading `_` stays.
+/// The name of the constant for the column of a field. A leading `_` is kept.
 pub(crate) fn constant(field: &str) -> String {
     let name = Case::ScreamingSnake.apply(field);
     if field.starts_with('_') || name.is_empty() { format!("_{name}") } else { name }
 }
 
-/// Checks that the service takes `name` as the name of a property.
+/// Checks that the service accepts `name` as the name of a property.
 pub(crate) fn check_property(name: &str) -> std::result::Result<(), String> {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|c| c.is_alphabetic() || c == '_');
@@ -84,7 +84,7 @@ pub(crate) fn check_property(name: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// `; did you mean ..?`, or nothing if no candidate is near.
+/// `; did you mean ..?`, or nothing if no candidate is similar.
 pub(crate) fn did_you_mean<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -97,7 +97,7 @@ pub(crate) fn did_you_mean<'a>(
     near.map_or_else(String::new, |(_, candidate)| format!("; did you mean `{candidate}`?"))
 }
 
-/// How many characters must be added, removed or changed.
+/// The edit distance: how many characters must be added, removed or changed.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! What stands behind the colon of a part: `{id:6,desc}`, `{at:iso3}`, `{id:N,upper}`.
+//! The format after the colon of a part: `{id:6,desc}`, `{at:iso3}`, `{id:N,upper}`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,14 +6,14 @@ use syn::Path;
 
 use crate::names::did_you_mean;
 
-/// The widest number that `{id:20}` may ask for: the digits of the largest `u64`.
+/// The maximum width, as in `{id:20}`: the digits of the largest `u64`.
 const MAX_WIDTH: u8 = 20;
-/// The most hexadecimal digits of a number.
+/// The maximum number of hexadecimal digits of a number.
 const MAX_HEX: u8 = 16;
-/// The most digits of a fraction of a second.
+/// The maximum number of digits of a fraction of a second.
 const MAX_FRACTION: u8 = 9;
 
-/// Words that are offered where another one is not known.
+/// Words that are suggested for an unknown one.
 const WORDS: [&str; 18] = [
     "desc",
     "lower",
@@ -35,7 +35,7 @@ const WORDS: [&str; 18] = [
     "True",
 ];
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Notation {
     #[default]
@@ -71,17 +71,17 @@ pub(crate) enum Notation {
     },
 }
 
-/// Everything behind the colon.
+/// All words after the colon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) notation: Notation,
     pub(crate) descending: bool,
-    /// Whether the text may stand in front of other parts although its order is not that of the values.
+    /// Whether the text may precede other parts although its order is not that of the values.
     pub(crate) unordered: bool,
 }
 
 impl Format {
-    /// Reads the words behind the colon of `{field:words}`.
+    /// Parses the words after the colon of `{field:words}`.
     pub(crate) fn parse(field: &str, words: &str) -> Result<Self, String> {
         let fail = |what: &str| Err(format!("`{{{field}:{words}}}`: {what}"));
         let mut found = None;
@@ -144,7 +144,7 @@ impl Format {
     }
 }
 
-/// The format that one word says.
+/// The notation for one word.
 fn notation(word: &str) -> Option<Notation> {
     let digits = |text: &str, most: u8| {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -192,12 +192,12 @@ fn unknown(word: &str) -> String {
 }
 
 impl Notation {
-    /// Whether the order of its text is that of the values.
+    /// Whether text order is value order.
     pub(crate) fn is_in_order(self) -> bool {
         !matches!(self, Self::Unpadded | Self::Unix { unpadded: true, .. })
     }
 
-    /// How finely an instant is kept, as digits of the fraction of a second.
+    /// The resolution of an instant, as the number of digits of the fraction of a second.
     pub(crate) fn resolution(self) -> i8 {
         match self {
             Self::Date | Self::CompactDate => -1,
@@ -214,7 +214,7 @@ impl Notation {
         }
     }
 
-    /// The words of a template that ask for it; empty if it is the standard one.
+    /// The words in a template for this notation; empty for the default.
     pub(crate) fn words(self) -> String {
         let guid = |letter: &str, upper| format!("{letter}{}", if upper { ",upper" } else { "" });
         match self {
@@ -240,7 +240,7 @@ impl Notation {
         }
     }
 
-    /// Which types have it, for the error of the others.
+    /// The types that support it, for error messages.
     pub(crate) fn whose(self) -> &'static str {
         match self {
             Self::Digits(18) => {

@@ -1,4 +1,4 @@
-//! `#[derive(Property)]`: a newtype is stored as what it holds, an enum as text or as a number.
+//! `#[derive(Property)]`: a newtype is stored as its field, an enum as text or as a number.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -145,7 +145,7 @@ fn number_impl(input: &DeriveInput, numbers: &Numbers<'_>) -> TokenStream {
             ::core::result::Result::Err(#krate::entity::PropertyError::new(#unknown))
         }
     };
-    // A number of another type that is the same number is read as any integer field reads it.
+    // An equal number of another type is accepted, as for any integer field.
     let read_number = quote! {
         <::core::primitive::#number as #krate::Property>::from_value
     };
@@ -168,7 +168,7 @@ fn number_impl(input: &DeriveInput, numbers: &Numbers<'_>) -> TokenStream {
     of.implementation(input, repr)
 }
 
-/// The arm of the variant that was written before.
+/// The unreachable match arm of the `other` variant, which is written before the match.
 fn written_before(other: Option<&Other<'_>>) -> Option<TokenStream> {
     let variant = other?.ident;
     Some(quote! { Self::#variant(_) => ::core::unreachable!("it was written before"), })
@@ -179,17 +179,17 @@ fn from_other(krate: &Path, other: &Other<'_>) -> TokenStream {
     quote_spanned! { at(ty) => <#ty as #krate::Property>::from_value }
 }
 
-/// What the implementations for enums have in common.
+/// The common parts of the implementations for enums.
 struct Enum<'a> {
     krate: &'a Path,
     other: Option<&'a Other<'a>>,
-    /// The pattern of a value that may be that of a variant.
+    /// The pattern of a value that may belong to a variant.
     known: TokenStream,
-    /// Whether what the pattern binds is that of a variant.
+    /// Whether the value bound by the pattern belongs to a variant.
     is_known: TokenStream,
-    /// What writes a variant.
+    /// The code that writes a variant.
     written: TokenStream,
-    /// What reads `__value`.
+    /// The code that reads `__value`.
     read: TokenStream,
 }
 
@@ -197,7 +197,7 @@ impl Enum<'_> {
     fn implementation(self, input: &DeriveInput, stored: &Ident) -> TokenStream {
         let Self { krate, other, known, is_known, written, read } = self;
         let ident = &input.ident;
-        // Of an enum whose other values may have another type nothing can be said.
+        // The stored type is unknown for an enum whose other values may have another type.
         let stored = quote! { ::core::option::Option::Some(#krate::edm::Type::#stored) };
         let stored = other.map_or_else(
             || stored.clone(),

@@ -1,4 +1,4 @@
-//! What becomes of a field: the role that its attributes give it, and which of them exclude each other.
+//! The role of a field: determined by its attributes, some of which exclude each other.
 
 use syn::{Error, Ident, LitStr, Path, Result};
 
@@ -6,7 +6,7 @@ use crate::attrs::{DefaultValue, Field as Attrs, System};
 use crate::model::plain;
 use crate::names::{Case, check_property};
 
-/// What becomes of a field.
+/// The role of a field.
 pub(crate) enum Role {
     /// It is in a key template.
     Key,
@@ -25,9 +25,9 @@ pub(crate) enum Role {
         /// Whether every row has this type.
         exact: bool,
     },
-    /// Each of its entries is stored under its own name.
+    /// Each of its entries is a property with its own name.
     Rest,
-    /// Each of its fields is stored under its own name, with this in front of it.
+    /// Each of its fields is a property with its own name after this prefix.
     Flatten(String),
     /// It is not stored.
     Skipped(Option<DefaultValue>),
@@ -35,7 +35,7 @@ pub(crate) enum Role {
     System(System),
 }
 
-/// The role that a field's attributes give it. An attribute that would do nothing is refused.
+/// The role that a field's attributes determine. Refuses an attribute that would have no effect.
 pub(crate) fn role(
     ident: &Ident,
     attrs: Attrs,
@@ -68,7 +68,7 @@ pub(crate) fn role(
     let types = stored.as_ref().map(Ident::span).or(exact);
     let refuse =
         |span, why: &str| Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)));
-    // Refuses the first attribute that is given, but for those named in `but`.
+    // Refuses the first attribute given, except those named in `but`.
     let alone = |but: &[&str], why: &str| {
         let given = [
             ("as", types),

@@ -1,5 +1,5 @@
-//! Refuses `#[serde(..)]` where the type is stored another way: a name or a default that it says would
-//! be passed over in silence.
+//! Refuses `#[serde(..)]` on types that are stored in another way: the name or default that it sets would be
+//! ignored silently.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
@@ -7,7 +7,7 @@ use syn::{Attribute, Data, DeriveInput, Error, Result};
 
 use crate::model::combine;
 
-/// Says on the type that serde's attributes are for something else.
+/// The attribute that declares serde's attributes to be for something else.
 pub(crate) const IGNORE: &str = "ignore_serde";
 
 /// Refuses serde's attributes on the type, its fields and its variants.
@@ -41,7 +41,7 @@ enum Place {
     Variant,
 }
 
-/// What the attribute says, and where.
+/// The names in the attribute, with their spans.
 fn names(attr: &Attribute) -> Vec<(String, Span)> {
     let mut names = Vec::new();
     let parsed = attr.parse_nested_meta(|meta| {
@@ -50,7 +50,7 @@ fn names(attr: &Attribute) -> Vec<(String, Span)> {
         crate::stub::skip(&meta)
     });
     if parsed.is_err() || names.is_empty() {
-        // serde says what is wrong with it.
+        // serde reports the syntax error.
         names.truncate(1);
         if names.is_empty() {
             names.push((String::new(), attr.span()));

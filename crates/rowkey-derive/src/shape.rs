@@ -1,4 +1,4 @@
-//! The types whose values are one value: newtypes, and enums without fields.
+//! Types with a single value: newtypes, and enums without fields.
 
 use syn::spanned::Spanned as _;
 use syn::{
@@ -42,7 +42,7 @@ pub(crate) struct Numbers<'a> {
     pub(crate) other: Option<Other<'a>>,
 }
 
-/// The variant that holds what no other one is.
+/// The variant that holds values that match no other variant.
 pub(crate) struct Other<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) ty: &'a Type,
@@ -98,7 +98,7 @@ fn derive(namespace: &str) -> &'static str {
 
 type Named<'a> = (&'a Variant, Option<LitStr>);
 
-/// The variants that have one value each, with their other names, and the one that holds all others.
+/// The variants with one value each, with their other names, and the variant for all other values.
 fn variants<'a>(
     data: &'a DataEnum,
     namespace: &str,
@@ -236,7 +236,7 @@ fn literal(expr: &Expr) -> Option<i64> {
             _ => None,
         },
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
-            // Parsed with its sign, so that the smallest number is one.
+            // Parsed with its sign, because the smallest number is valid only with it.
             let Expr::Lit(one) = &*unary.expr else { return None };
             let Lit::Int(number) = &one.lit else { return None };
             format!("-{}", number.base10_digits()).parse().ok()

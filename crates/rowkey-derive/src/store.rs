@@ -1,4 +1,4 @@
-//! `store`: what a type that is written through a store must have so that its rows are told apart.
+//! `store`: checks that the rows of a type that is written through a store can be distinguished.
 
 use proc_macro2::Span;
 use syn::{Error, Result};
@@ -9,13 +9,13 @@ use crate::model::{Field, Keys, Model};
 use crate::role::Role;
 use crate::template::Template;
 
-/// What the RowKeys of a store's own rows begin with, in the partitions of entities.
+/// The RowKey prefix of a store's own rows in the partitions of entities.
 const OPERATIONS: &str = "op_";
 
-/// The partition of the records of branch keys, and what their RowKeys begin with.
+/// The partition of the records of branch keys, and the prefix of their RowKeys.
 const BRANCH_KEYS: (&str, &str) = ("encryption", "encryption_key_");
 
-/// Ends the name of the property that says where the blob of another one is.
+/// The suffix of the property that names the blob of another property.
 pub(crate) const POINTER: &str = "_Blob";
 
 /// The properties that a store adds to an entity's own row.
@@ -27,13 +27,13 @@ const OWN: [(&str, &str); 2] = [
 /// The properties of the further rows of a wide entity.
 const OF_FURTHER: [&str; 3] = ["PrimaryPartitionKey", "PrimaryRowKey", "RowFormat"];
 
-/// What the RowKeys of further rows begin with.
+/// The RowKey prefix of further rows.
 const FURTHER: &str = "wide_";
 
-/// The operations of a transaction beside the op row.
+/// The operations of a transaction besides the op row.
 const MAX_OPERATIONS: usize = 99;
 
-/// Checks the declarations of a store, or refuses what only a store keeps.
+/// Checks the declarations of a store, or refuses attributes that require a store.
 pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Result<()> {
     if let Some(from) = &model.from
         && (store.is_none() || model.version.is_none_or(|version| version < 2))
@@ -104,7 +104,7 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
     model.wide.as_ref().map_or(Ok(()), |number| wide(model, keys, number.span()))
 }
 
-/// Refuses rows of a type with encrypted fields that may stand where the records of branch keys do.
+/// Refuses a type with encrypted fields whose rows may have the keys of branch key records.
 fn branch_keys(model: &Model<'_>, keys: &Keys) -> Result<()> {
     let is_encrypted =
         |field: &Field<'_>| matches!(field.role, Role::Property { encrypt: true, .. });
@@ -133,7 +133,7 @@ fn branch_keys(model: &Model<'_>, keys: &Keys) -> Result<()> {
     Ok(())
 }
 
-/// Checks an entity of several rows beside its other declarations.
+/// Checks an entity of several rows against its other declarations.
 fn wide(model: &Model<'_>, keys: &Keys, span: Span) -> Result<()> {
     let whole = keys.indexes.iter().find(|index| !index.claims && index.copies_all());
     if let Some(index) = whole {

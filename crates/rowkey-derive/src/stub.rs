@@ -1,9 +1,8 @@
-//! What a derive that fails writes beside its errors: the same items, without a body.
+//! The output of a failed derive besides its errors: the same items, without a body.
 //!
-//! A type that lacks its traits and constructors is an error wherever it is used, and hides the one
-//! mistake among many that are none. So everything that the program may name is there, as far as it
-//! can be told from attributes that are wrong in some way. The program does not compile, so none of
-//! it ever runs.
+//! If a derive generated nothing, every use of the type would be an error and hide the actual mistake. So
+//! this module generates all items that the program may use, as far as they can be determined from invalid
+//! attributes. The program does not compile, so none of them is ever run.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +19,7 @@ use crate::model::plain;
 use crate::names::constant;
 use crate::types::{option_of, vec_of};
 
-/// What stands in the attributes on the type, whether or not all of it is right.
+/// The attributes on the type, whether or not they are valid.
 struct Said {
     krate: Path,
     partition: Option<String>,
@@ -91,7 +90,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #generics #krate::KeyPart for #ident #arguments #bounds {
-            // What a template asks of it is not the mistake.
+            // The requirements of a template are not the mistake to report.
             const KIND: #krate::key::PartKind = #krate::key::PartKind::Failed;
 
             fn write(&self, _: &mut #krate::key::KeyWriter) {}
@@ -146,7 +145,7 @@ fn projection_of(input: &DeriveInput, krate: &Path) -> TokenStream {
 
 fn entity_of(input: &DeriveInput, krate: &Path) -> TokenStream {
     let ident = &input.ident;
-    // Rows that no other type has, so that an `EntitySet` has nothing to say about them.
+    // A row template that no other type has, so that an `EntitySet` reports no conflict.
     let row = format!("\0{ident}");
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
@@ -170,7 +169,7 @@ fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     let mut seen = BTreeSet::new();
     let mut item = |name: &Ident, given: &[&Field], returns: TokenStream| {
-        // A name that is taken twice is a mistake that was reported.
+        // A duplicate name was already reported.
         let parameters = parameters(krate, given);
         seen.insert(plain(name)).then(|| {
             quote! { #vis fn #name(#parameters) -> #returns { ::core::unreachable!() } }
@@ -259,7 +258,7 @@ fn parameters(krate: &Path, fields: &[&Field]) -> TokenStream {
     quote! { #(_: impl #krate::Arg<#types>),* }
 }
 
-/// The fields that a template names, in its order.
+/// The fields that a template names, in template order.
 fn named_in<'a>(template: Option<&str>, fields: &[&'a Field]) -> Vec<&'a Field> {
     let parts = template.unwrap_or_default().split('{').skip(1);
     let names = parts.map(|part| part.split(['}', ':']).next().unwrap_or_default());
@@ -296,7 +295,7 @@ fn said(input: &DeriveInput, namespace: &str) -> Said {
     let attributes: Vec<&Attribute> =
         input.attrs.iter().filter(|attr| attr.path().is_ident(namespace)).collect();
     for attr in attributes {
-        // Up to the mistake, if it is one of syntax.
+        // Parsed up to the first syntax error.
         let _ = attr.parse_nested_meta(|meta| {
             if meta.path.is_ident("crate") {
                 said.krate = meta.value()?.parse::<LitStr>()?.parse_with(Path::parse_mod_style)?;
@@ -338,7 +337,7 @@ impl Index {
     }
 }
 
-/// Passes over what follows a name that does not matter here.
+/// Skips the value of a name that is not needed here.
 pub(crate) fn skip(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     if meta.input.peek(Token![=]) {
         meta.value()?.parse::<TokenTree>()?;

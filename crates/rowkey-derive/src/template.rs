@@ -5,10 +5,10 @@ use syn::{Error, LitStr, Result};
 use crate::names::did_you_mean;
 use crate::notation::{Format, Notation};
 
-/// The longest key, in UTF-16 units.
+/// The maximum length of a key, in UTF-16 code units.
 const MAX_KEY_UNITS: usize = 512;
 
-/// The most buckets: a read of all of them is at least a request each.
+/// The maximum number of buckets: reading all of them takes at least one request each.
 const MAX_BUCKETS: u16 = 1000;
 
 /// The template of a PartitionKey or a RowKey.
@@ -17,7 +17,7 @@ pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Text as it is, or the value of a field.
+/// Literal text, or the value of a field.
 pub(crate) enum Piece {
     Literal(String),
     Part(Part),
@@ -26,17 +26,17 @@ pub(crate) enum Piece {
 /// `{field}`, `{field:6,desc}`, `{field:iso3}` or `{field:bucket(8)}`.
 pub(crate) struct Part {
     pub(crate) field: String,
-    /// Which field that is, once [`Template::resolve`] has looked.
+    /// The index of the field, set by [`Template::resolve`].
     pub(crate) index: usize,
     pub(crate) format: Format,
-    /// Over how many buckets a hash of the value chooses one; the value itself cannot be read back.
+    /// The number of buckets from which a hash of the value chooses; the value itself cannot be read back.
     pub(crate) bucket: Option<u16>,
-    /// The character that follows it, which its text must not have.
+    /// The character that follows the part, which its text must not contain.
     pub(crate) separator: Option<char>,
 }
 
 impl Template {
-    /// The template of a key of an entity, from which its fields are read back.
+    /// The template of an entity's key, from which its fields are read back.
     pub(crate) fn parse(literal: &LitStr, is_row: bool) -> Result<Self> {
         let template = if is_row { Self::row } else { Self::index }(literal, false)?;
         if let Some(part) = template.parts().find(|part| part.format.notation == Notation::Lower) {
@@ -49,8 +49,8 @@ impl Template {
         Ok(template)
     }
 
-    /// The template of a PartitionKey, or of a key of an index. If there may be `many` entities of the same values, `_`
-    /// follows them, and then what tells the entities apart.
+    /// The template of a PartitionKey, or of a key of an index. With `many`, several entities may have the
+    /// same values; then `_` and the entity's RowKey follow the values.
     pub(crate) fn index(literal: &LitStr, many: bool) -> Result<Self> {
         let text = literal.value() + if many { "_" } else { "" };
         let pieces = parse(&text)
@@ -59,7 +59,7 @@ impl Template {
         Ok(Self { literal: literal.clone(), pieces })
     }
 
-    /// The same of a key that is no PartitionKey, in which a bucket would only disturb the order.
+    /// The template of a key that is not a PartitionKey, where a bucket would only break the order.
     pub(crate) fn row(literal: &LitStr, many: bool) -> Result<Self> {
         let template = Self::index(literal, many)?;
         let Some(part) = template.parts().find(|part| part.bucket.is_some()) else {
@@ -70,7 +70,7 @@ impl Template {
         Err(Error::new(literal.span(), what))
     }
 
-    /// Finds the fields of the parts among these names.
+    /// Resolves the fields of the parts among these names.
     pub(crate) fn resolve(&mut self, owner: &syn::Ident, names: &[String]) -> Result<()> {
         let mut seen = Vec::new();
         for piece in &mut self.pieces {
@@ -91,7 +91,7 @@ impl Template {
         Ok(())
     }
 
-    /// The parts that are read back from a key: all but buckets.
+    /// The parts that are read back from a key: all except buckets.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Part> {
         self.parts().filter(|part| part.bucket.is_none())
     }
@@ -103,7 +103,7 @@ impl Template {
         })
     }
 
-    /// The literal text that every key begins with.
+    /// The literal text with which every key begins.
     pub(crate) fn head(&self) -> &str {
         match self.pieces.first() {
             Some(Piece::Literal(text)) => text,
@@ -148,7 +148,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// Reads what stands between the braces.
+/// Parses the text between the braces.
 fn part(text: &str) -> std::result::Result<Part, String> {
     let (field, formats) = text.split_once(':').map_or((text, None), |(f, s)| (f, Some(s)));
     if field.is_empty() {
@@ -177,7 +177,8 @@ fn part(text: &str) -> std::result::Result<Part, String> {
     Ok(part)
 }
 
-/// Gives each part the character that ends it. Whether it does is known from the type of the part.
+/// Assigns to each part the character that ends it. Whether the part can contain that character is checked
+/// with its type.
 fn separate(pieces: &mut [Piece]) -> std::result::Result<(), String> {
     for i in 1..pieces.len() {
         let (before, after) = pieces.split_at_mut(i);
@@ -197,7 +198,7 @@ fn separate(pieces: &mut [Piece]) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Refuses a part in front of others whose text is not in the order of its values, unless that is said.
+/// Refuses a part before others whose text order is not value order, unless it is marked `unordered`.
 fn check_order(pieces: &[Piece], many: bool) -> std::result::Result<(), String> {
     let parts = || {
         pieces.iter().enumerate().filter_map(|(at, piece)| match piece {

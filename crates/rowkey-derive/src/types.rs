@@ -1,16 +1,16 @@
-//! What can be told of a field's type from how it is written, and where code about it is said to be.
+//! Syntactic checks of field types, and the spans of the code generated for them.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, GenericArgument, Generics, PathArguments, Result, Type};
 
-/// The `T` of `Option<T>`, as far as it can be told from how it is written.
+/// The `T` of `Option<T>`, recognised by its spelling.
 pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
     argument_of(ty, "Option")
 }
 
-/// The `T` of `Vec<T>` or `Option<Vec<T>>`, as far as it can be told from how it is written.
+/// The `T` of `Vec<T>` or `Option<Vec<T>>`, recognised by its spelling.
 pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
     argument_of(option_of(ty).unwrap_or(ty), "Vec")
 }
@@ -18,7 +18,7 @@ pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
 fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => path,
-        // A type that a `macro_rules!` macro took as `$t:ty`.
+        // A type that a `macro_rules!` macro received as `$t:ty`.
         Type::Group(group) => return argument_of(&group.elem, name),
         _ => return None,
     };
@@ -30,8 +30,8 @@ fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// Where code about a type is said to be, so that a type that lacks a trait is pointed at. Names in
-/// that code still mean what they mean in the rest of it, `self` in a macro for instance.
+/// The span for code about a type, so that an error about a missing trait points at the type. Names in that
+/// code resolve as in the rest of it, for example `self` in a macro.
 pub(crate) fn at(ty: &Type) -> Span {
     Span::call_site().located_at(ty.span())
 }
@@ -47,7 +47,7 @@ pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
     ))
 }
 
-/// Refuses lifetimes: what is read borrows nothing.
+/// Refuses lifetimes, because decoded values borrow nothing.
 pub(crate) fn refuse_lifetimes(generics: &Generics, derive: &str) -> Result<()> {
     let Some(lifetime) = generics.lifetimes().next() else { return Ok(()) };
     let what = format!(
