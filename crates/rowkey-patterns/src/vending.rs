@@ -78,8 +78,8 @@ pub struct Vending {
     policy: Option<String>,
 }
 
-/// The permissions of a user: a signature without times, converted by `into` from a [`TableSas`], a
-/// [`QueueSas`] or a [`BlobSas`].
+/// The permissions of a user: a signature without times, converted by `into` from a [`Sas`] of a table, a
+/// queue, a container or a blob.
 #[derive(Clone, Debug)]
 pub enum Grant {
     /// For a blob, or a container and its blobs.
