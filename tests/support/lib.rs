@@ -1,9 +1,9 @@
-//! What the tests share: an account on the server under test, names that no other test uses, the
-//! [`sweep`] over all requests of a scenario, and a [`timeline`] for what takes long.
+//! Shared test support: an account on the server under test, unique names, the [`sweep`] over all requests of
+//! a scenario, and a [`timeline`] for tests that take long.
 //!
-//! The same test bodies run on three arms, chosen by `ROWKEY_ARM`: `ours` (the default, a server of
-//! its own for each test), `azurite` (`ROWKEY_AZURITE` holds the connection string) and `azure`
-//! (`AZURE_STORAGE_CONNECTION_STRING` does).
+//! The same test bodies run on three servers, selected by `ROWKEY_ARM`: `ours` (the default, a separate
+//! server for each test), `azurite` (connection string in `ROWKEY_AZURITE`) and `azure` (connection string in
+//! `AZURE_STORAGE_CONNECTION_STRING`).
 
 pub mod random;
 pub mod recorded;
@@ -17,33 +17,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rowkey::{StorageAccount, Table};
 use rowkey_emulator::Server;
 
-/// The variable with the connection string of the account in Azure.
+/// The environment variable with the connection string of the account in Azure.
 pub const AZURE_VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 
-/// What a test returns.
+/// The result of a test.
 pub type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// An account to test on. A server of ours lives as long as this.
+/// An account for tests. Our own server runs until this is dropped.
 #[derive(Debug)]
 pub struct Fixture {
     /// The account.
     pub account: StorageAccount,
-    /// Its server, when it is ours.
+    /// The server of the account, if it is our own.
     pub server: Option<Server>,
 }
 
-/// Which server the tests run on.
+/// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// A storage account in Azure.
     Azure,
-    /// The emulator that most people use.
+    /// Microsoft's emulator.
     Azurite,
     /// A `rowkey-emulator` in this process.
     Ours,
 }
 
-/// The arm that the environment asks for.
+/// The server selected by the environment.
 pub fn arm() -> Arm {
     match std::env::var("ROWKEY_ARM").as_deref() {
         Ok("azure") => Arm::Azure,
@@ -54,7 +54,7 @@ pub fn arm() -> Arm {
 }
 
 impl Fixture {
-    /// Connects to the arm.
+    /// Connects to the server under test.
     pub async fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let variable = match arm() {
             Arm::Azure => AZURE_VARIABLE,
@@ -72,24 +72,24 @@ impl Fixture {
         Ok(Self { account, server: None })
     }
 
-    /// A new, empty table.
+    /// Creates a new, empty table.
     pub async fn table(&self) -> Result<Table, rowkey::Error> {
         let table = self.account.table(&unique_name());
         table.create().await?;
         Ok(table)
     }
 
-    /// A new, empty table that keeps the server alive.
+    /// Creates a new, empty table that keeps the server alive.
     pub async fn table_with_server(self) -> Result<TestTable, rowkey::Error> {
         Ok(TestTable { table: self.table().await?, fixture: self })
     }
 }
 
-/// A table together with the server that it lives on.
+/// A table together with its server.
 #[derive(Debug)]
 pub struct TestTable {
     table: Table,
-    /// The account, and its server when it is ours.
+    /// The account, and its server if it is our own.
     pub fixture: Fixture,
 }
 
@@ -101,15 +101,15 @@ impl Deref for TestTable {
     }
 }
 
-/// An HTTP client, about to be built, that trusts the certificate of a server that speaks HTTPS.
+/// A builder of HTTP clients that trust the certificate of a server with HTTPS.
 pub fn trusting(server: &Server) -> Result<reqwest::ClientBuilder, Box<dyn std::error::Error>> {
     let certificate = server.certificate().unwrap_or_default();
     let certificate = reqwest::Certificate::from_pem(certificate.as_bytes())?;
     Ok(reqwest::Client::builder().no_proxy().tls_backend_rustls().tls_certs_only([certificate]))
 }
 
-/// A name of a table, queue or container that no other test uses, in this process or another. It begins with
-/// `ROWKEY_RUN`, by which the `cleanup` program finds what a run left in an account.
+/// A name for a table, queue or container that no other test uses, in this process or another. It begins with
+/// `ROWKEY_RUN`, by which the `cleanup` program finds everything that a run left in an account.
 pub fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let run = std::env::var("ROWKEY_RUN").unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Choices that look random and are the same each time.
+//! Pseudo-random choices that are the same in each run.
 
 use std::ops::Range;
 
-/// A small generator (`SplitMix64`): the same seed makes the same choices.
+/// A small generator (`SplitMix64`): the same seed gives the same choices.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -16,7 +16,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `end`, without `end`.
+    /// A number from 0 up to but excluding `end`.
     pub fn below(&mut self, end: u32) -> u32 {
         u32::try_from(self.within(end.into())).unwrap_or_default()
     }
@@ -26,25 +26,24 @@ impl Random {
         self.next() % end
     }
 
-    /// Whether something happens that happens once in `times` times.
+    /// Returns `true` once in `times` calls, on average.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// One of these items.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(u32::try_from(from.len()).unwrap_or(u32::MAX)) as usize]
     }
 }
 
-/// The seeds that a test of random operations tries: `usual` many, or as many times that as
-/// `ROWKEY_SEEDS` says.
+/// The seeds for a test of random operations: `usual` seeds, multiplied by `ROWKEY_SEEDS` if set.
 pub fn seeds(usual: u64) -> Range<u64> {
     let times = std::env::var("ROWKEY_SEEDS").ok().and_then(|times| times.parse().ok());
     0..usual * times.unwrap_or(1)
 }
 
-/// Says which seed it was, when a test panics.
+/// Prints the seed when a test panics.
 #[derive(Debug)]
 pub struct Seed(pub u64);
 

@@ -1,5 +1,5 @@
-//! Rows that other libraries wrote: the requests in `tests/interop/fixtures`, sent again byte for byte by an HTTP client
-//! that is not ours.
+//! Rows that other libraries wrote: the requests in `tests/interop/fixtures`, sent again byte for byte by an
+//! independent HTTP client.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::{Fixture, unique_name};
 
-/// The library that wrote.
+/// The library that wrote the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// Rust `azure_data_tables` 0.21, plain serde.
@@ -43,7 +43,7 @@ impl Writer {
     }
 }
 
-/// A request as it was sent.
+/// A recorded request.
 #[derive(Debug, Deserialize)]
 struct Request {
     method: String,
@@ -64,8 +64,8 @@ impl Request {
     }
 }
 
-/// Sends again what `writer` sent to its table `name`, to a new table. Fails if the server answers otherwise than the
-/// server did that the writer wrote to.
+/// Repeats the requests that `writer` sent to its table `name`, on a new table. Fails if a response differs
+/// from the recorded one.
 pub async fn replay(
     fixture: &Fixture,
     writer: Writer,

@@ -4,7 +4,7 @@ use rowkey::index::{Copied, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::KeyWriter;
 use rowkey::{DynamicEntity, Entity, Error, Result};
 
-/// The copy of an entity in the index at `position`; `None` if it has none there.
+/// The copy of an entity in the index at `position`; `None` if it is not in that index.
 pub fn index_row<E: Entity>(entity: &E, position: usize) -> Result<Option<DynamicEntity>> {
     let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
     if !entity.index_key(position, &mut partition, &mut row) {

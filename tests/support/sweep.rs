@@ -1,5 +1,4 @@
-//! Scenarios of an account for [`Sweep`]: accounts whose waits take no time, and the faults by which tests
-//! select.
+//! Sweep scenarios: accounts whose waits take no time, and the faults from which tests select.
 
 use std::error::Error;
 use std::fmt;
@@ -13,16 +12,16 @@ use rowkey_emulator::{Server, Snapshot, Sweep, SweepFault};
 
 use crate::TestResult;
 
-/// The faults that leave the caller where it is.
+/// The faults after which the caller continues, because its call returns.
 pub const ANSWERED: [SweepFault; 4] =
     [SweepFault::LostBefore, SweepFault::LostAfter, SweepFault::Throttled, SweepFault::Rejected];
 
-/// The runs of a sweep.
+/// The number of runs of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
-    /// How many requests the scenario has when nothing fails.
+    /// The number of requests of the scenario without failures.
     pub requests: u64,
-    /// How many runs there were in which one of them failed.
+    /// The number of runs in which a request failed.
     pub failures: u64,
 }
 
@@ -32,11 +31,11 @@ impl fmt::Display for Runs {
     }
 }
 
-/// Of how many runs of a long sweep a test makes one; the nightly command makes all.
+/// One in this many runs of a long sweep is made by a test; the nightly command makes all.
 const SAMPLE: u64 = 5;
 
-/// What chooses the runs of long sweeps: `None` if `ROWKEY_SWEEP` is `all`, else the number in it. Without
-/// it the number is 0, so that each run of the tests makes the same runs.
+/// The seed that selects the runs of long sweeps: `None` if `ROWKEY_SWEEP` is `all`, otherwise the number in
+/// it. The default is 0, so that each execution of the tests makes the same runs.
 fn seed() -> Option<u64> {
     match std::env::var("ROWKEY_SWEEP").as_deref() {
         Ok("all") => None,
@@ -45,8 +44,8 @@ fn seed() -> Option<u64> {
     }
 }
 
-/// A long sweep that makes all its runs if `ROWKEY_SWEEP` is `all`, else one of five: every request fails,
-/// and every fault happens. The number in `ROWKEY_SWEEP`, and `name`, choose which.
+/// A long sweep that makes all runs if `ROWKEY_SWEEP` is `all`, otherwise one in five, in which every request
+/// fails and every fault happens. The number in `ROWKEY_SWEEP`, and `name`, select the runs.
 pub fn sample<'s>(sweep: Sweep<'s>, name: &str) -> Sweep<'s> {
     let Some(seed) = seed() else { return sweep };
     sweep.sample(SAMPLE, name.bytes().map(u64::from).sum::<u64>() + seed)
@@ -57,12 +56,12 @@ pub fn is_in_sample(run: u64) -> bool {
     seed().is_none_or(|seed| (run + seed).is_multiple_of(SAMPLE))
 }
 
-/// Runs `scenario` on copies of `server`: once as it is, then once for each of its requests and
-/// each of [`ANSWERED`], in which that request fails. After each run a minute passes, `recover` does what
-/// the program would do then, and `invariants` looks at the store.
+/// Runs `scenario` on copies of `server`: once without faults, then once for each of its requests and each of
+/// [`ANSWERED`], in which that request fails. After each run a minute passes, `recover` does what the program
+/// would do then, and `invariants` checks the store.
 ///
-/// The scenario gets an account that repeats what may be repeated, and whose waits take no time;
-/// [`once`] makes one of it that repeats nothing. Its result is shown to the other two.
+/// The account passed to the scenario retries requests where allowed, and its waits take no time; [`once`]
+/// returns a copy that does not retry. The result of the scenario is passed to the other two.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep<T>(
     server: &Server,
@@ -73,7 +72,7 @@ pub async fn sweep<T>(
     sweep_on(server, account, scenario, recover, invariants).await
 }
 
-/// A [`sweep`] of many requests, of whose runs a [sample] is made.
+/// A [`sweep`] over many requests, of which only a [sample] of runs is made.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_sample<T>(
     server: &Server,
@@ -93,8 +92,8 @@ pub async fn sweep_sample<T>(
     .await
 }
 
-/// A [`sweep`] of what uses more than one account of the server: `connect` makes what a program has,
-/// with [`account_named`].
+/// A [`sweep`] of a scenario with several accounts of the server: `connect` creates the program's state, with
+/// [`account_named`].
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_on<A, T>(
     server: &Server,
@@ -118,8 +117,8 @@ pub async fn sweep_on<A, T>(
     .await
 }
 
-/// Runs `scenario` on copies of `server` and drops it at each of its requests. A minute later `recover`
-/// does what a new program would do, and `invariants` looks at the store.
+/// Runs `scenario` on copies of `server` and drops it at each of its requests. A minute later `recover` does
+/// what a new program would do, and `invariants` checks the store.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request<T>(
     server: &Server,
@@ -130,7 +129,7 @@ pub async fn stopped_at_every_request<T>(
     stopped_at_every_request_on(server, account, scenario, recover, invariants).await
 }
 
-/// The same for what uses more than one account of the server, as [`sweep_on`] does.
+/// The same for a scenario with several accounts of the server, like [`sweep_on`].
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request_on<A, T>(
     server: &Server,
@@ -148,9 +147,9 @@ pub async fn stopped_at_every_request_on<A, T>(
     .await
 }
 
-/// The sweeps of work that is done again until it is done: with an account that repeats requests, with
-/// one that does not, and [stopped](stopped_at_every_request) at each. In the end `recover` has the
-/// last word each time, and the store looks the same. The first two are [samples](sample).
+/// The sweeps of work that is repeated until it succeeds: with an account that retries requests, with one
+/// that does not, and [stopped](stopped_at_every_request) at each request. Each run ends with `recover`, and
+/// the state of the store must be the same. The first two are [samples](sample).
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_every_way<T>(
     server: &Server,
@@ -180,13 +179,13 @@ async fn run<A, T>(
     Ok(Runs { requests: swept.requests, failures: swept.runs })
 }
 
-/// An account on a server with a manual clock. Its own clock shows the same time, and moves
-/// on by a wait for less than five seconds, as the client does between attempts. Longer waits
-/// do not end: what a program does now and then while it works has no part in a sweep.
+/// An account on a server with a manual clock. Its own clock shows the same time, and advances by each wait
+/// of less than five seconds, like those of the client between attempts. Longer waits never end: periodic
+/// work of a program is not part of a sweep.
 pub fn account(server: &Server) -> Result<StorageAccount, rowkey::Error> {
     impatient(server, server.connection_string())
 }
-/// Another account of the server, if all have the same key.
+/// Another account of the server. Requires that all accounts have the same key.
 pub fn account_named(server: &Server, name: &str) -> Result<StorageAccount, rowkey::Error> {
     let first = account(server)?;
     impatient(server, &server.connection_string().replace(first.name(), name))
@@ -199,8 +198,8 @@ fn impatient(server: &Server, connection_string: &str) -> Result<StorageAccount,
         .build()
 }
 
-/// An account on a server with a manual clock, and its own clock, which shows the same time and moves on by
-/// each wait: waits take no time, and can be counted.
+/// An account on a server with a manual clock, and the account's own clock, which shows the same time and
+/// advances by each wait: waits take no time, and can be counted.
 pub fn waiting(server: &Server) -> Result<(StorageAccount, ManualClock), rowkey::Error> {
     let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
     let builder = StorageAccount::builder().connection_string(server.connection_string())?;
@@ -224,7 +223,7 @@ impl Clock for Impatient {
     }
 }
 
-/// The same account, repeating nothing.
+/// The same account without retries.
 pub fn once(account: &StorageAccount) -> StorageAccount {
     let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
     account.with_options(ClientOptions { retry, ..account.options().clone() })

@@ -1,4 +1,4 @@
-//! Simulated time: it passes only while everything waits for it.
+//! Simulated time: it passes only while all futures wait for it.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,12 +11,12 @@ use chrono::{DateTime, Utc};
 use rowkey::Clock;
 use rowkey_emulator::ServerClock;
 
-/// A clock for tests of throttling, deadlines and back-off, which a server shares.
+/// A clock for tests of throttling, deadlines and back-off, shared with a server.
 ///
-/// [`run`](Self::run) polls a future until all that it does waits for the clock, and then moves the
-/// clock on to the end of the shortest wait. Hours pass in an instant, each wait ends in its turn, and
-/// concurrent waits overlap. Requests take no time: they are made under [`request`](Self::request), and
-/// time stands still until they are answered.
+/// [`run`](Self::run) polls a future until everything in it waits for the clock, and then advances the clock
+/// to the end of the shortest wait. Hours pass in an instant, waits end in order, and concurrent waits
+/// overlap. Requests take no time: make them under [`request`](Self::request), and time stands still until
+/// they are answered.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     server: ServerClock,
@@ -32,14 +32,14 @@ struct State {
 }
 
 impl Timeline {
-    /// A timeline that moves `server`, a manual clock, along.
+    /// A timeline that also advances `server`, a manual clock.
     pub fn new(server: &ServerClock) -> Self {
         let now = server.now().to_chrono();
         let state = State { begun: now, now, sleepers: Vec::new(), requests: 0 };
         Self { server: server.clone(), state: Arc::new(Mutex::new(state)) }
     }
 
-    /// How much time has passed.
+    /// The time that has passed.
     pub fn elapsed(&self) -> Duration {
         let state = self.state();
         (state.now - state.begun).to_std().unwrap_or_default()
@@ -62,7 +62,7 @@ impl Timeline {
                 {
                     return Poll::Ready(result);
                 }
-                // What was woken meanwhile has something to do at this time, and is polled again soon.
+                // A future that was woken in the meantime has work at this time, and is polled again soon.
                 if noticing.1.load(Ordering::Relaxed) || !self.move_on() {
                     return Poll::Pending;
                 }
@@ -71,7 +71,7 @@ impl Timeline {
         .await
     }
 
-    /// Ends the shortest wait; says whether there is one, and nothing but waits.
+    /// Ends the shortest wait. Returns `false` if nothing waits or a request is in flight.
     fn move_on(&self) -> bool {
         let ended = {
             let mut state = self.state();
@@ -132,7 +132,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Passes a wake on, and remembers that there was one.
+/// Forwards a wake-up, and records that there was one.
 struct Noticing(Waker, AtomicBool);
 
 impl Wake for Noticing {

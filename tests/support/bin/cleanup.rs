@@ -1,5 +1,5 @@
-//! Deletes what a run of the end-to-end tests left in an account: the tables, queues and containers whose names begin
-//! with `ROWKEY_RUN`. `tests/interop/azure` runs it when the tests are over.
+//! Deletes the tables, queues and containers whose names begin with `ROWKEY_RUN`, which a run of the
+//! end-to-end tests left in an account. `tests/interop/azure` runs it after the tests.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
@@ -10,7 +10,7 @@ use rowkey_tests::{AZURE_VARIABLE, TestResult};
 #[tokio::main]
 async fn main() -> TestResult {
     let run = std::env::var("ROWKEY_RUN").unwrap_or_default();
-    // Of letters and digits that no other program's names begin with.
+    // A prefix of letters and digits with which no other program's names begin.
     if !run.starts_with("rowkeyrun") || run.len() < 12 {
         return Err("ROWKEY_RUN is not the prefix of a run; nothing is deleted".into());
     }
