@@ -124,7 +124,8 @@ impl Judge<'_> {
 
     fn code(&mut self, recorded: Option<String>, live: Option<String>, at: &str) {
         if recorded.is_some() && recorded != live {
-            let (recorded, live) = (recorded.unwrap_or_default(), live.unwrap_or_default());
+            let [recorded, live] =
+                [recorded, live].map(|it| it.unwrap_or_else(|| "none".to_owned()));
             self.note(Level::Status, format!("{at}error code: recorded {recorded}, live {live}"));
         }
     }
