@@ -292,8 +292,13 @@ fn check_broken(answers: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     let beginning = answers.get(..12).unwrap_or(answers);
-    let status = beginning.strip_prefix(b"HTTP/1.1 ").and_then(|status| status.first());
-    let is_confession = answers.windows(12).any(|part| part == b"HTTP/1.1 500");
+    // A damaged request may say that it is of version 1.0, and is answered in that version.
+    let versions = ["HTTP/1.1 ", "HTTP/1.0 "];
+    let status = versions.iter().find_map(|version| beginning.strip_prefix(version.as_bytes()));
+    let status = status.and_then(|status| status.first());
+    let is_confession = answers.windows(12).any(|part| {
+        part.ends_with(b" 500") && versions.iter().any(|v| part.starts_with(v.as_bytes()))
+    });
     if !matches!(status, Some(b'1'..=b'5')) || is_confession {
         return Err(format!("answered with {}", answers[..answers.len().min(600)].escape_ascii()));
     }

@@ -10,6 +10,9 @@ use crate::structure::{examples, root};
 /// Where pages are, the book's first.
 const FOLDERS: [&str; 4] = ["docs/src", "benches", "tests/interop", "examples"];
 
+/// What links to files of the repository begin with, before `blob/main/` or `tree/main/`.
+const REPOSITORY: &str = "https://github.com/rowkey-rs/rowkey/";
+
 /// Adds what is wrong with the pages of the book and of the repository.
 pub(crate) fn check(faults: &mut Vec<String>) {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
@@ -134,11 +137,20 @@ fn links(text: &str, page: &Path, folder: &Path) -> Vec<String> {
     for (number, line) in prose(text) {
         for rest in line.split("](").skip(1) {
             let Some((target, _)) = rest.split_once(')') else { continue };
-            if target.contains("://") || target.starts_with("mailto:") {
+            // Packaged pages, and pages of the book that link out of it, name files of the repository in full.
+            let in_repository = ["blob/main/", "tree/main/"]
+                .iter()
+                .find_map(|kind| target.strip_prefix(REPOSITORY)?.strip_prefix(kind));
+            if in_repository.is_none() && (target.contains("://") || target.starts_with("mailto:"))
+            {
                 continue;
             }
-            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
-            let path = if path.is_empty() { page.to_owned() } else { folder.join(path) };
+            let (path, heading) = in_repository
+                .unwrap_or(target)
+                .split_once('#')
+                .unwrap_or((in_repository.unwrap_or(target), ""));
+            let from = if in_repository.is_some() { root() } else { folder.to_owned() };
+            let path = if path.is_empty() { page.to_owned() } else { from.join(path) };
             if !path.exists() {
                 faults.push(format!("{number}: the link to {target} leads nowhere"));
             } else if !heading.is_empty() && !headings(&path).contains(&heading.to_owned()) {
